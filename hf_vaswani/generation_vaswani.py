@@ -1,0 +1,61 @@
+"""Generation as the paper does it, on top of transformers' `generate()`.
+
+Section 6.1 sets the maximum output length to the input length plus 50. Without that rule `generate()` would stop
+after 20 tokens unless told otherwise.
+"""
+
+from contextlib import contextmanager
+
+from transformers import GenerationMixin
+
+MAX_TOKENS_OVER_SOURCE = 50
+
+
+class VaswaniGenerationMixin(GenerationMixin):
+    """transformers' `generate()` with the paper's output length where the caller gives none (section 6.1)."""
+
+    length_follows_source = True
+
+    def _prepare_generated_length(
+        self,
+        generation_config,
+        has_default_max_length,
+        has_default_min_length,
+        model_input_name,
+        input_ids_length,
+        inputs_tensor,
+    ):
+        if has_default_max_length and generation_config.max_new_tokens is None:
+            max_new_tokens = inputs_tensor.shape[1] + MAX_TOKENS_OVER_SOURCE
+            if self.config.position_type == "learned":
+                max_new_tokens = min(max_new_tokens, self.config.max_position_embeddings - input_ids_length)
+            generation_config.max_new_tokens = max_new_tokens
+        return super()._prepare_generated_length(
+            generation_config,
+            has_default_max_length,
+            has_default_min_length,
+            model_input_name,
+            input_ids_length,
+            inputs_tensor,
+        )
+
+    def _beam_search(self, *args, **kwargs):
+        with self._target_vocabulary():
+            return super()._beam_search(*args, **kwargs)
+
+    def compute_transition_scores(self, *args, **kwargs):
+        with self._target_vocabulary():
+            return super().compute_transition_scores(*args, **kwargs)
+
+    @contextmanager
+    def _target_vocabulary(self):
+        """Let transformers, which reads `vocab_size` (5.17's beam search, the scores to this day), see the target's."""
+        vocab_size = self.config.vocab_size
+        self.config.vocab_size = self.config.decoder_vocab_size
+        try:
+            yield
+        finally:
+            self.config.vocab_size = vocab_size
+
+
+__all__ = ["VaswaniGenerationMixin"]

@@ -1,0 +1,41 @@
+"""Makes config, models, tokenizer and translation pipeline known to transformers' Auto classes and `pipeline()`."""
+
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
+
+from .configuration_vaswani import VaswaniConfig
+from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+from .pipeline_translation import TRANSLATION_TASK, TranslationPipeline
+from .tokenization_vaswani import VaswaniTokenizer
+
+
+class TaskAliases(dict):
+    """Task aliases that also answer for `translation_xx_to_yy`, which transformers 4 parsed and 5 does not."""
+
+    def __contains__(self, task) -> bool:
+        return super().__contains__(task) or bool(TRANSLATION_TASK.fullmatch(str(task)))
+
+    def __missing__(self, task) -> str:
+        if TRANSLATION_TASK.fullmatch(str(task)):
+            return "translation"
+        raise KeyError(task)
+
+
+def register() -> None:
+    """Register everything once; calling it again changes nothing."""
+    AutoConfig.register(VaswaniConfig.model_type, VaswaniConfig, exist_ok=True)
+    AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
+    AutoModelForSeq2SeqLM.register(VaswaniConfig, VaswaniForConditionalGeneration, exist_ok=True)
+    AutoTokenizer.register(VaswaniConfig, fast_tokenizer_class=VaswaniTokenizer, exist_ok=True)
+    # Since 5.19 transformers refuses removed tasks before it looks at the registered ones.
+    getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
+    registry = pipelines.PIPELINE_REGISTRY
+    # Not `register_pipeline`: it marks the class so that saving a pipeline of another model, Marian say, would
+    # turn that model's folder into one that needs `trust_remote_code`.
+    registry.supported_tasks["translation"] = {
+        "impl": TranslationPipeline,
+        "pt": (AutoModelForSeq2SeqLM,),
+        "default": {"model": ("google-t5/t5-base", "a9723ea")},
+        "type": "text",
+    }
+    if not isinstance(registry.task_aliases, TaskAliases):
+        registry.task_aliases = TaskAliases(registry.task_aliases)

@@ -1,0 +1,94 @@
+"""The tokenizer of models whose source and target have vocabularies of their own.
+
+A joint vocabulary needs no code: it is a plain fast tokenizer. This one holds two, encodes `text` with the source's
+and `text_target` with the target's, and decodes with the target's. The file travels with such checkpoints.
+"""
+
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+TARGET_TOKENIZER_FILE = "target_tokenizer.json"
+
+
+class VaswaniTokenizer(PreTrainedTokenizerFast):
+    """A source and a target tokenizer in one. Special tokens have the same ids in both.
+
+    Build it with [`from_backends`]; `save_pretrained`, `from_pretrained` and `AutoTokenizer` do the rest. Loaded from
+    a folder without a target tokenizer, it uses the source's for both sides.
+
+    Example:
+
+    ```python
+    >>> tokenizer = VaswaniTokenizer.from_backends(source_backend, target_backend)
+    >>> tokenizer(["Ein Hund läuft."], text_target=["A dog is running."])  # input_ids: source, labels: target
+    ```
+    """
+
+    # No `__init__`: transformers rebuilds a subclass that has one from its vocabulary, and loses the rest.
+    vocab_files_names = {"tokenizer_file": "tokenizer.json", "target_tokenizer_file": TARGET_TOKENIZER_FILE}
+    model_input_names = ["input_ids", "attention_mask"]
+    padding_side = "right"
+
+    @classmethod
+    def from_backends(cls, source: Tokenizer, target: Tokenizer, **kwargs) -> "VaswaniTokenizer":
+        """Join two trained `tokenizers.Tokenizer`.
+
+        Args:
+            source, target: the tokenizers of either side.
+            kwargs: special tokens and further arguments of `PreTrainedTokenizerFast`.
+
+        Raises:
+            ValueError: where a special token has another id in the target than in the source.
+        """
+        tokenizer = cls(tokenizer_object=source, **kwargs)
+        wrong = [t for t in tokenizer.all_special_tokens if source.token_to_id(t) != target.token_to_id(t)]
+        if wrong:
+            raise ValueError(f"Special tokens need the same id in source and target vocabulary: {', '.join(wrong)}")
+        tokenizer._backends = {"source": tokenizer._tokenizer, "target": target}
+        return tokenizer
+
+    @property
+    def backends(self) -> dict[str, Tokenizer]:
+        """The tokenizers of `"source"` and `"target"`."""
+        if not hasattr(self, "_backends"):
+            file = self.init_kwargs.get("target_tokenizer_file")
+            target = Tokenizer.from_file(str(file)) if file else self._tokenizer
+            self._backends = {"source": self._tokenizer, "target": target}
+        return self._backends
+
+    @property
+    def target_vocab_size(self) -> int:
+        """Number of target tokens; `len(tokenizer)` is that of source tokens."""
+        return self.backends["target"].get_vocab_size()
+
+    def get_target_vocab(self) -> dict[str, int]:
+        """Target tokens and their ids."""
+        return self.backends["target"].get_vocab()
+
+    # transformers calls these two around the encoding of `text_target`.
+    def _switch_to_target_mode(self):
+        self._tokenizer = self.backends["target"]
+
+    def _switch_to_input_mode(self):
+        self._tokenizer = self.backends["source"]
+
+    def _decode(self, *args, **kwargs) -> str:
+        self._switch_to_target_mode()
+        try:
+            return super()._decode(*args, **kwargs)
+        finally:
+            self._switch_to_input_mode()
+
+    def _save_pretrained(self, save_directory, file_names, *args, **kwargs):
+        saved = super()._save_pretrained(save_directory, file_names, *args, **kwargs)
+        target_file = str(Path(save_directory) / TARGET_TOKENIZER_FILE)
+        self.backends["target"].save(target_file)
+        return (*saved, target_file)
+
+
+# Saving writes where AutoTokenizer finds this class, and copies this file.
+VaswaniTokenizer.register_for_auto_class("AutoTokenizer")
+
+__all__ = ["VaswaniTokenizer"]
