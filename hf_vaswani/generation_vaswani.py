@@ -49,7 +49,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     @contextmanager
     def _target_vocabulary(self):
-        """Let transformers, which reads `vocab_size` (5.17's beam search, the scores to this day), see the target's."""
+        """Show transformers the target's `vocab_size`: 5.17's beam search and all scores read that one."""
         vocab_size = self.config.vocab_size
         self.config.vocab_size = self.config.decoder_vocab_size
         try:

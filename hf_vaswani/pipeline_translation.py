@@ -104,7 +104,9 @@ class TranslationPipeline(Pipeline):
     ) -> dict:
         """One text → token ids and attention mask `(1, source_length)`."""
         if not isinstance(text, str):
-            raise ValueError(f"The translation pipeline takes a str or a list of str, got {type(text).__name__}: {text!r}")
+            raise ValueError(
+                f"The translation pipeline takes a str or a list of str, got {type(text).__name__}: {text!r}"
+            )
         text = self.prefix + text
         if hasattr(self.tokenizer, "_build_translation_inputs"):
             return self.tokenizer._build_translation_inputs(
@@ -120,7 +122,9 @@ class TranslationPipeline(Pipeline):
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
         first_token = model_inputs.pop("forced_bos_token_id", None)
         if first_token is not None:
-            generate_kwargs.setdefault("forced_bos_token_id", int(first_token if isinstance(first_token, int) else first_token[0]))
+            generate_kwargs.setdefault(
+                "forced_bos_token_id", int(first_token if isinstance(first_token, int) else first_token[0])
+            )
         self._limit_length(source_length, generate_kwargs)
         output = self.model.generate(**model_inputs, **generate_kwargs)
         output_ids = getattr(output, "sequences", output)

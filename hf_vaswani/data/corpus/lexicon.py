@@ -176,6 +176,9 @@ THINGS = """
     München           n  -                 Munich           -                 city
 """
 
+# The kinds of noun that name people: "who" and not "which", and subjects of most verbs.
+PEOPLE_KINDS = ("person", "child", "kin", "name")
+
 NOUNS = {row[0]: Noun(*row) for row in read_table(PEOPLE) + read_table(THINGS)}
 
 # Units that are counted: German, plural, English, plural.
@@ -278,7 +281,9 @@ TIME_ADVERBIALS = [
         letztes Jahr     last year          past      week  final   yes
         jetzt            now                present   day   final   yes
         gerade           at the moment      present   day   final   no
-        heute            today              present   week  final   yes
+        heute            today              present   day   final   yes
+        heute            today              past      day   final   yes
+        heute            today              future    day   final   yes
         morgen           tomorrow           future    day   final   yes
         morgen Abend     tomorrow evening   future    day   final   yes
         bald             soon               future    day   final   yes
@@ -310,7 +315,7 @@ PLACE_PREPOSITIONS = {
 }
 DIRECTION_PREPOSITIONS = {
     "in": Preposition("in", "accusative", "into"),
-    "auf": Preposition("auf", "accusative", "onto"),
+    "auf": Preposition("auf", "accusative", "on"),
     "unter": Preposition("unter", "accusative", "under"),
     "neben": Preposition("neben", "accusative", "next to"),
     "hinter": Preposition("hinter", "accusative", "behind"),
@@ -318,12 +323,28 @@ DIRECTION_PREPOSITIONS = {
     "zu": Preposition("zu", "dative", "to"),
     "nach": Preposition("nach", "dative", "to"),
 }
-OTHER_PREPOSITIONS = {
-    "mit": Preposition("mit", "dative", "with"),
-    "ohne": Preposition("ohne", "accusative", "without"),
-    "für": Preposition("für", "accusative", "for"),
-    "wegen": Preposition("wegen", "genitive", "because of"),
-    "trotz": Preposition("trotz", "genitive", "despite"),
-    "während": Preposition("während", "genitive", "during"),
-    "nach": Preposition("nach", "dative", "after"),
+COMPANY_PREPOSITIONS = (Preposition("mit", "dative", "with"), Preposition("ohne", "accusative", "without"))
+
+# Means of transport, which German uses with the article and English without.
+VEHICLES = {
+    row[0]: row[1]
+    for row in read_table("""
+        mit dem Zug      by train
+        mit dem Bus      by bus
+        mit dem Auto     by car
+        mit dem Fahrrad  by bicycle
+    """)
 }
+
+# Circumstances with the genitive or the dative: German, English.
+CIRCUMSTANCES = read_table("""
+    wegen des Regens              because of the rain
+    wegen des schlechten Wetters  because of the bad weather
+    trotz des Regens              despite the rain
+    trotz des schlechten Wetters  despite the bad weather
+    während des Konzerts          during the concert
+    während des Films             during the film
+    nach dem Konzert              after the concert
+    nach der Schule               after school
+    vor dem Konzert               before the concert
+""")

@@ -6,44 +6,69 @@ half hour towards the next hour ("halb drei" for "half past two").
 
 from __future__ import annotations
 
-GERMAN_TO_TWELVE = "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
-GERMAN_TEENS = "dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split()
-GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+from .lexicon import read_table
 
-ENGLISH_TO_TWELVE = "zero one two three four five six seven eight nine ten eleven twelve".split()
-ENGLISH_TEENS = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+# The numbers whose words are not composed of others.
+NUMBER_WORDS = {
+    int(number): (german, english)
+    for number, german, english in read_table("""
+        1   eins      one
+        2   zwei      two
+        3   drei      three
+        4   vier      four
+        5   fünf      five
+        6   sechs     six
+        7   sieben    seven
+        8   acht      eight
+        9   neun      nine
+        10  zehn      ten
+        11  elf       eleven
+        12  zwölf     twelve
+        13  dreizehn  thirteen
+        14  vierzehn  fourteen
+        15  fünfzehn  fifteen
+        16  sechzehn  sixteen
+        17  siebzehn  seventeen
+        18  achtzehn  eighteen
+        19  neunzehn  nineteen
+        20  zwanzig   twenty
+        30  dreißig   thirty
+        40  vierzig   forty
+        50  fünfzig   fifty
+        60  sechzig   sixty
+        70  siebzig   seventy
+        80  achtzig   eighty
+        90  neunzig   ninety
+    """)
+}
+
+# The minutes at which a clock time has a short name in both languages.
+MINUTES = (0, 5, 10, 15, 20, 30, 40, 45, 50, 55)
 
 
 def german_number(number: int) -> str:
-    """The German word of a number from 0 to 999: 345 is "dreihundertfünfundvierzig"."""
+    """The German word of a number from 1 to 999: 345 is "dreihundertfünfundvierzig"."""
     hundreds, rest = divmod(number, 100)
     if hundreds:
         return german_unit(hundreds) + "hundert" + (german_number(rest) if rest else "")
-    if number < 20:
-        return (GERMAN_TO_TWELVE + GERMAN_TEENS)[number]
-    tens, unit = divmod(number, 10)
-    return (german_unit(unit) + "und" if unit else "") + GERMAN_TENS[tens - 2]
+    if number in NUMBER_WORDS:
+        return NUMBER_WORDS[number][0]
+    return german_unit(number % 10) + "und" + german_number(number - number % 10)
 
 
 def german_unit(unit: int) -> str:
-    """The form of a unit inside a longer number word, where "eins" loses its "s"."""
-    return "ein" if unit == 1 else GERMAN_TO_TWELVE[unit]
+    """The form of a number before "hundert", "und" or "Uhr", where "eins" loses its "s"."""
+    return "ein" if unit == 1 else NUMBER_WORDS[unit][0]
 
 
 def english_number(number: int) -> str:
-    """The English words of a number from 0 to 999: 345 is "three hundred and forty-five"."""
+    """The English words of a number from 1 to 999: 345 is "three hundred and forty-five"."""
     hundreds, rest = divmod(number, 100)
     if hundreds:
-        return ENGLISH_TO_TWELVE[hundreds] + " hundred" + (" and " + english_number(rest) if rest else "")
-    if number < 20:
-        return (ENGLISH_TO_TWELVE + ENGLISH_TEENS)[number]
-    tens, unit = divmod(number, 10)
-    return ENGLISH_TENS[tens - 2] + ("-" + ENGLISH_TO_TWELVE[unit] if unit else "")
-
-
-# The minutes of the clock times that both languages name by a fraction or by "past" and "to".
-MINUTES = (0, 5, 10, 15, 20, 30, 40, 45, 50, 55)
+        return english_number(hundreds) + " hundred" + (" and " + english_number(rest) if rest else "")
+    if number in NUMBER_WORDS:
+        return NUMBER_WORDS[number][1]
+    return english_number(number - number % 10) + "-" + english_number(number % 10)
 
 
 def german_clock(hour: int, minute: int) -> str:

@@ -1,0 +1,128 @@
+"""The command `hf-vaswani`: each sub-command is a thin layer over one function of the package."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from .errors import InputError
+
+USER_ERROR = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command line and return its exit status: 2, after one clear line, where the input cannot be used."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except InputError as error:
+        print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        return USER_ERROR
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hf-vaswani", description="Train and use translation models.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    train = commands.add_parser(
+        "train",
+        help="train a model from a recipe",
+        description="Train a model, or go on with the same training.",
+    )
+    train.add_argument("recipe", help="YAML file")
+    train.add_argument("options", nargs=argparse.REMAINDER, metavar="--key value", help="override keys of the recipe")
+    train.set_defaults(run=_train)
+    usage = train.format_help
+    # Made when it is asked for: the recipe's imports take seconds.
+    train.format_help = lambda: f"{usage()}\n{_recipe_keys()}\n"
+
+    translate = commands.add_parser("translate", help="translate text, line by line")
+    translate.add_argument("model", help="folder or Hub id")
+    translate.add_argument("--input", help="file to translate; default: standard input")
+    translate.add_argument("--output", help="file to write; default: standard output")
+    _add_search_options(translate)
+    translate.set_defaults(run=_translate)
+
+    evaluate = commands.add_parser("evaluate", help="translate a test set and print its BLEU with the signature")
+    evaluate.add_argument("model", help="folder or Hub id")
+    evaluate.add_argument("--source", required=True, help="file of source sentences")
+    evaluate.add_argument("--reference", required=True, help="file of reference translations")
+    _add_search_options(evaluate)
+    evaluate.set_defaults(run=_evaluate)
+
+    corpus = commands.add_parser("corpus", help="write the embedded German–English corpus to files")
+    corpus.add_argument("folder", help="gets train.de, train.en, validation.de, …")
+    corpus.set_defaults(run=_corpus)
+    return parser
+
+
+def _add_search_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--num_beams", type=int, help="default: the model's own generation_config")
+    parser.add_argument("--batch_size", type=int, default=32, help="sentences translated together")
+
+
+def _recipe_keys() -> str:
+    from .training.recipe import describe_keys
+
+    return describe_keys()
+
+
+def _train(options: argparse.Namespace) -> None:
+    from .training.recipe import load_recipe
+    from .training.run import train
+
+    results = train(load_recipe(options.recipe, options.options))
+    if results:
+        print(results.report())
+
+
+def _translate(options: argparse.Namespace) -> None:
+    from .data.parallel_text import read_lines
+    from .evaluation.load import load
+    from .evaluation.translate import translate
+
+    texts = read_lines(options.input) if options.input else [line.rstrip("\n") for line in sys.stdin]
+    _check_writable(options.output)
+    model, tokenizer = load(options.model)
+    translations = translate(model, tokenizer, texts, options.batch_size, show_progress=True, **_search(options))
+    content = "".join(f"{text}\n" for text in translations)
+    Path(options.output).write_text(content, encoding="utf-8") if options.output else sys.stdout.write(content)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    from .data.parallel_text import read_parallel
+    from .evaluation.load import load
+    from .evaluation.score import bleu
+    from .evaluation.translate import translate
+
+    sources, references = map(list, zip(*read_parallel(options.source, options.reference)))
+    model, tokenizer = load(options.model)
+    hypotheses = translate(model, tokenizer, sources, options.batch_size, show_progress=True, **_search(options))
+    print(bleu(hypotheses, references))
+
+
+def _corpus(options: argparse.Namespace) -> None:
+    from .data.corpus import generate_corpus
+
+    folder = Path(options.folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty. Choose another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, pairs in generate_corpus().items():
+        for language, side in zip(("de", "en"), zip(*pairs)):
+            (folder / f"{split}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")
+
+
+def _search(options: argparse.Namespace) -> dict[str, int]:
+    return {"num_beams": options.num_beams} if options.num_beams else {}
+
+
+def _check_writable(path: str | None) -> None:
+    if path and not Path(path).resolve().parent.is_dir():
+        raise InputError(f"{path} cannot be written: its folder does not exist.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

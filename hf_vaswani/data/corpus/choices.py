@@ -1,0 +1,37 @@
+"""Random choices that give the same result for one seed in every Python version.
+
+Only `Random.random` promises this; `choice`, `sample` and `shuffle` have changed their algorithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def chance(rng: Random, probability: float) -> bool:
+    """True with this probability."""
+    return rng.random() < probability
+
+
+def pick(rng: Random, items: Sequence[T]) -> T:
+    """One of the items, all equally likely."""
+    return items[int(rng.random() * len(items))]
+
+
+def pick_weighted(rng: Random, weights: Sequence[tuple[float, T]]) -> T:
+    """One item of (weight, item) pairs, as likely as its weight says."""
+    position = rng.random() * sum(weight for weight, _ in weights)
+    for weight, item in weights:
+        position -= weight
+        if position < 0:
+            return item
+    return weights[-1][1]
+
+
+def pick_number(rng: Random, low: int, high: int) -> int:
+    """A whole number from `low` to `high`, both included."""
+    return low + int(rng.random() * (high - low + 1))

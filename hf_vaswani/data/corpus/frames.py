@@ -1,0 +1,196 @@
+"""The frames of the verbs of the embedded corpus: which complements a verb takes, and of which kinds of noun.
+
+The kinds are those of the nouns in `lexicon.py`; here "person" stands for all words and names of people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .lexicon import DIRECTION_PREPOSITIONS, PLACE_PREPOSITIONS, Preposition, read_table
+from .verbs import VERBS, Verb
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One use of a verb, with the kinds of noun that its complements may have; () where it takes none."""
+
+    verb: Verb
+    span: str  # "week" if adverbials like "letzte Woche" go with it, else "day"
+    subjects: tuple[str, ...] = ("person",)
+    objects: tuple[str, ...] = ()  # the accusative object
+    recipients: tuple[str, ...] = ()  # the dative object
+    prepositions: tuple[Preposition, ...] = ()  # of the prepositional complement
+    goals: tuple[str, ...] = ()  # the noun of the prepositional complement
+    places: tuple[str, ...] = ()  # an optional adverbial of place
+
+
+def kinds(cell: str) -> tuple[str, ...]:
+    """The kinds of noun in a cell of a table."""
+    return tuple(cell.split())
+
+
+# Verbs that one does together with somebody: "mit meiner Schwester".
+SOCIAL_VERBS = tuple(
+    VERBS[verb] for verb in ("arbeiten", "tanzen", "ein|kaufen", "fern|sehen", "gehen", "fahren", "fliegen")
+)
+
+# Verb, span, subjects, places.
+INTRANSITIVE = [
+    Frame(VERBS[verb], span, kinds(subjects), places=kinds(places))
+    for verb, span, subjects, places in read_table("""
+        schlafen        day   person animal  room
+        arbeiten        week  person         room building city
+        tanzen          week  person         room outdoors
+        auf|stehen      day   person         -
+        ein|schlafen    day   person animal  room
+        ein|kaufen      week  person         town city
+        fern|sehen      day   person         room
+        sich beeilen    day   person         -
+        sich aus|ruhen  day   person animal  room outdoors
+    """)
+]
+
+# Verb, span, accusative objects, places.
+TRANSITIVE = [
+    Frame(VERBS[verb], span, objects=kinds(objects), places=kinds(places))
+    for verb, span, objects, places in read_table("""
+        lesen       week  text writing                                               room outdoors
+        schreiben   week  writing                                                    room
+        kaufen      week  food bread drink text clothing thing container             town city
+        kaufen      week  picture furniture vehicle animal fridge                    town city
+        verkaufen   week  food text clothing picture furniture vehicle animal house  town city
+        essen       day   food bread meal                                            room outdoors
+        trinken     day   drink                                                      room outdoors
+        suchen      day   tool animal text clothing container child                  room outdoors
+        finden      day   tool animal text clothing container                        room outdoors
+        verlieren   week  tool clothing container writing                            outdoors town
+        vergessen   day   tool clothing container text                               -
+        sehen       week  person animal vehicle                                      outdoors town stop
+        brauchen    day   tool clothing container vehicle text furniture bread       -
+        haben       day   text clothing vehicle animal picture tool                  -
+        kennen      day   person town house building writing                         -
+        mögen       day   person animal city drink food meal                         -
+        besuchen    week  person city                                                -
+        treffen     week  person                                                     outdoors town stop
+        tragen      day   clothing                                                   -
+        waschen     week  clothing animal vehicle                                    -
+        an|rufen    day   person                                                     -
+        ab|holen    day   person                                                     -
+        ein|laden   week  person                                                     -
+        auf|räumen  week  room house cupboard                                        -
+        auf|machen  day   door container cupboard fridge                             -
+        zu|machen   day   door container cupboard fridge                             -
+        an|ziehen   day   clothing                                                   -
+        weg|werfen  week  food clothing text                                         -
+    """)
+]
+
+# Verb, span, dative objects.
+DATIVE = [
+    Frame(VERBS[verb], span, recipients=kinds(recipients))
+    for verb, span, recipients in read_table("""
+        helfen     week  person animal
+        danken     day   person
+        antworten  day   person
+        zu|hören   day   person
+    """)
+]
+
+# Verb, span, accusative objects; the dative object is a person.
+DITRANSITIVE = [
+    Frame(VERBS[verb], span, objects=kinds(objects), recipients=("person",))
+    for verb, span, objects in read_table("""
+        geben      week  food bread drink text tool thing
+        zeigen     week  text picture clothing vehicle room
+        bringen    day   food drink meal text clothing tool
+        schicken   week  text writing picture
+        vor|lesen  day   writing text
+    """)
+]
+
+# Verb, span, preposition, case, English preposition, kinds of its noun, places.
+PREPOSITIONAL = [
+    Frame(
+        VERBS[verb],
+        span,
+        prepositions=(Preposition(german, case, english),),
+        goals=kinds(goals),
+        places=kinds(places),
+    )
+    for verb, span, german, case, english, goals, places in read_table("""
+        warten              day   auf   accusative  for   person transport      stop outdoors
+        sprechen            week  mit   dative      to    person                room stop
+        denken              day   an    accusative  of    person                -
+        träumen             day   von   dative      of    animal vehicle house  -
+        lachen              day   über  accusative  at    writing picture film  -
+        sich freuen         day   auf   accusative  to    event                 -
+        sich erinnern       day   an    accusative  -     person event house    -
+        sich interessieren  day   für   accusative  in    event text picture    -
+        kommen              day   aus   dative      from  city                  -
+        wohnen              week  in    dative      in    city town house       -
+    """)
+]
+
+# Verb, span, subjects, German prepositions, kinds of their noun.
+MOVEMENT = [
+    Frame(
+        VERBS[verb],
+        span,
+        kinds(subjects),
+        prepositions=tuple(DIRECTION_PREPOSITIONS[preposition] for preposition in prepositions.split()),
+        goals=kinds(goals),
+    )
+    for verb, span, subjects, prepositions, goals in read_table("""
+        gehen    day   person         in    room outdoors
+        gehen    day   person         zu    building stop
+        laufen   day   person animal  in    room outdoors
+        laufen   day   person         zu    building stop
+        fahren   week  person         zu    building stop
+        fahren   week  person         nach  city
+        fahren   week  person         in    town
+        fliegen  week  person         nach  city
+    """)
+]
+
+# Verb, span, subjects, German prepositions, kinds of their noun.
+POSITION = [
+    Frame(
+        VERBS[verb],
+        span,
+        kinds(subjects),
+        prepositions=tuple(PLACE_PREPOSITIONS[preposition] for preposition in prepositions.split()),
+        goals=kinds(goals),
+    )
+    for verb, span, subjects, prepositions, goals in read_table("""
+        liegen  day  text writing clothing tool  auf unter neben   furniture
+        liegen  day  text clothing tool          in                container cupboard
+        liegen  day  food                        in                fridge
+        liegen  day  animal                      unter neben       furniture
+        stehen  day  container                   neben hinter vor  furniture door cupboard
+        stehen  day  person                      vor hinter neben  building house door
+        sitzen  day  person animal               in                room outdoors
+        sitzen  day  person                      neben hinter vor  person
+        sitzen  day  animal                      unter auf neben   furniture
+    """)
+]
+
+# Verb, span, accusative objects, German prepositions, kinds of their noun.
+PLACEMENT = [
+    Frame(
+        VERBS[verb],
+        span,
+        objects=kinds(objects),
+        prepositions=tuple(DIRECTION_PREPOSITIONS[preposition] for preposition in prepositions.split()),
+        goals=kinds(goals),
+    )
+    for verb, span, objects, prepositions, goals in read_table("""
+        legen    day  text writing clothing tool  auf unter neben         furniture
+        legen    day  text clothing tool          in                      container cupboard
+        legen    day  food                        in                      fridge
+        stellen  day  container                   auf unter neben hinter  furniture
+        stellen  day  drink meal                  auf                     furniture
+        stellen  day  drink meal                  in                      fridge
+        stellen  day  furniture                   in                      room
+    """)
+]

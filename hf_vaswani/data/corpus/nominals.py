@@ -1,0 +1,273 @@
+"""Random noun phrases and pronouns: who and what the sentences of the embedded corpus are about.
+
+A third-person possessive always refers to the `owner`, the subject of its clause, so that the sentence itself
+decides between "her" and "their" for "ihr". Relatives ("kin") always belong to someone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from .choices import chance, pick, pick_number, pick_weighted
+from .lexicon import ADJECTIVES_OF_KIND, NOUNS, PEOPLE_KINDS, Noun
+from .phrases import (
+    ALL,
+    BARE,
+    DEFINITE,
+    EVERY,
+    HE,
+    INDEFINITE,
+    MANY,
+    NAME,
+    NO_OBJECT,
+    NO_SUBJECT,
+    SHE,
+    THEY,
+    THIS,
+    WE,
+    YOU,
+    YOU_ALL,
+    Determiner,
+    I,
+    Nominal,
+    NounPhrase,
+    Pronoun,
+    count,
+    possessive,
+)
+
+SINGULAR, PLURAL = "singular", "plural"
+
+NOUNS_OF_KIND = {
+    kind: [noun for noun in NOUNS.values() if noun.kind == kind]
+    for kind in dict.fromkeys(noun.kind for noun in NOUNS.values())
+}
+
+# What one would call somebody's, "das Auto des Lehrers", and what takes no possessive at all.
+OWNED_KINDS = ("vehicle", "clothing", "container", "text", "house", "room", "picture", "animal", "tool")
+PUBLIC_KINDS = ("event", "transport", "building", "town", "outdoors", "stop")
+
+SUBJECT_PRONOUNS = [(5, I), (2, YOU), (3, HE), (3, SHE), (4, WE), (1, YOU_ALL), (3, THEY)]
+
+
+def subject(rng: Random, kinds: Sequence[str] = ("person",)) -> Nominal:
+    """A subject; a third-person pronoun without antecedent stands for people: "he", "she", "they"."""
+    if "person" not in kinds:
+        return thing(rng, kinds, reference="definite")
+    if "animal" in kinds and chance(rng, 0.15):
+        return thing(rng, ("animal",), reference="definite")
+    if chance(rng, 0.3):
+        return pick_weighted(rng, SUBJECT_PRONOUNS)
+    if chance(rng, 0.04):
+        phrase = NounPhrase(common_noun(rng), NO_SUBJECT)
+        return with_adjective(rng, phrase, 0.15)
+    return person(rng)
+
+
+def object_pronoun(rng: Random, subject: Nominal, case: str) -> Pronoun | None:
+    """A personal pronoun as object of this subject, or None where none is clear.
+
+    Third-person objects only go with a first or second person as subject, and "sie" is left out as an
+    accusative: nothing in the sentence would decide between "her" and "them".
+    """
+    person_, first, second = subject.pronoun.german.person, (I, WE), (YOU, YOU_ALL)
+    third = (HE,) if case == "accusative" else (HE, SHE, THEY)
+    choices = {1: second + third, 2: first + third, 3: first + second}[person_]
+    return pick(rng, choices)
+
+
+def common_noun(rng: Random) -> Noun:
+    """A word for people that is no word for relatives."""
+    return pick(rng, NOUNS_OF_KIND["person"] + NOUNS_OF_KIND["child"])
+
+
+def person(rng: Random, owner: Nominal | None = None, reference: str = "any") -> NounPhrase:
+    """A noun phrase for people, never with the noun of its owner ("Peter" does not call Peter)."""
+    while True:
+        phrase = pick_weighted(rng, PERSON_PHRASES if reference == "any" else DEFINITE_PERSONS)(rng, owner)
+        if not (isinstance(owner, NounPhrase) and owner.noun is phrase.noun):
+            return phrase
+
+
+def name(rng: Random, owner: Nominal | None = None) -> NounPhrase:
+    """A name."""
+    return NounPhrase(pick(rng, NOUNS_OF_KIND["name"]), NAME)
+
+
+def definite_person(rng: Random, owner: Nominal | None = None) -> NounPhrase:
+    """ "der alte Lehrer", "diese Kinder"."""
+    determiner = THIS if chance(rng, 0.15) else DEFINITE
+    number = PLURAL if chance(rng, 0.35) else SINGULAR
+    return with_adjective(rng, NounPhrase(common_noun(rng), determiner, number), 0.3)
+
+
+def indefinite_person(rng: Random, owner: Nominal | None = None) -> NounPhrase:
+    """ "ein Student", "drei Kinder", "jedes Mädchen"."""
+    determiner, number = pick_weighted(
+        rng,
+        [
+            (4, (INDEFINITE, SINGULAR)),
+            (2, (EVERY, SINGULAR)),
+            (2, (ALL, PLURAL)),
+            (2, (MANY, PLURAL)),
+            (2, (small_count(rng), PLURAL)),
+        ],
+    )
+    return with_adjective(rng, NounPhrase(common_noun(rng), determiner, number), 0.2)
+
+
+def relative(rng: Random, owner: Nominal | None = None) -> NounPhrase:
+    """ "meine Schwester", "Annas Bruder", "die Mutter des Lehrers"."""
+    noun = pick(rng, NOUNS_OF_KIND["kin"])
+    if chance(rng, 0.2):
+        return NounPhrase(noun, DEFINITE, genitive=genitive(rng))
+    if chance(rng, 0.15):
+        return NounPhrase(noun, possessive(other_name(rng, owner)))
+    number = PLURAL if noun.german in ("Bruder", "Schwester", "Freund") and chance(rng, 0.3) else SINGULAR
+    phrase = NounPhrase(noun, possessive(choose_owner(rng, owner)), number)
+    return with_adjective(rng, phrase, 0.1)
+
+
+def acquaintance(rng: Random, owner: Nominal | None = None) -> NounPhrase:
+    """ "mein Nachbar", "unsere Lehrerinnen"."""
+    noun = NOUNS[pick(rng, ("Lehrer", "Lehrerin", "Arzt", "Nachbar", "Kind", "Student"))]
+    number = PLURAL if chance(rng, 0.3) else SINGULAR
+    return with_adjective(rng, NounPhrase(noun, possessive(choose_owner(rng, owner)), number), 0.15)
+
+
+DEFINITE_PERSONS = [(25, name), (25, definite_person), (22, relative), (6, acquaintance)]
+PERSON_PHRASES = [*DEFINITE_PERSONS, (12, indefinite_person)]
+
+
+def genitive(rng: Random) -> NounPhrase:
+    """An owner in the genitive: "des Lehrers", "meiner Schwester"."""
+    if chance(rng, 0.35):
+        owner = possessive(pick(rng, (I, YOU, WE)))
+        return NounPhrase(pick(rng, NOUNS_OF_KIND["kin"]), owner)
+    return NounPhrase(common_noun(rng), DEFINITE, PLURAL if chance(rng, 0.25) else SINGULAR)
+
+
+def choose_owner(rng: Random, owner: Nominal | None) -> Pronoun:
+    """Whom a possessive refers to: mostly the owner, else the first or second person."""
+    if owner and can_own(owner) and chance(rng, 0.75):
+        return owner.pronoun
+    return pick_weighted(rng, [(4, I), (2, YOU), (2, WE), (0.7, YOU_ALL)])
+
+
+def can_own(owner: Nominal) -> bool:
+    """Whether English has a possessive for this owner; "das Kind" would need "his" or "her"."""
+    return isinstance(owner, Pronoun) or owner.number == PLURAL or owner.noun.pronoun != ""
+
+
+def other_name(rng: Random, owner: Nominal | None) -> NounPhrase:
+    """A name other than that of the owner."""
+    while True:
+        phrase = name(rng)
+        if not (isinstance(owner, NounPhrase) and owner.noun is phrase.noun):
+            return phrase
+
+
+def small_count(rng: Random) -> Determiner:
+    """A number word, mostly from two to twelve."""
+    return count(pick_number(rng, 2, 12) if chance(rng, 0.8) else pick_countable(rng, 13, 99))
+
+
+def pick_countable(rng: Random, low: int, high: int) -> int:
+    """A number that can stand before a plural: 101 cannot, for German would inflect its "ein"."""
+    number = pick_number(rng, low, high)
+    return number + 1 if number % 100 == 1 else number
+
+
+def thing(
+    rng: Random, kinds: Sequence[str], owner: Nominal | None = None, reference: str = "any"
+) -> NounPhrase:
+    """A noun phrase for no person; `reference` is "any", "definite", "generic" or "negative" ("kein")."""
+    noun = pick(rng, [noun for kind in kinds for noun in NOUNS_OF_KIND[kind]])
+    if noun.kind == "city":
+        return NounPhrase(noun, NAME)
+    options = (options_for_count if noun.plural else options_for_mass)(rng, owner, noun)
+    determiner, number = pick_weighted(rng, options[reference])
+    phrase = NounPhrase(noun, determiner, number)
+    if determiner is DEFINITE and noun.kind in OWNED_KINDS and chance(rng, 0.12):
+        return with_adjective(rng, replace(phrase, genitive=genitive(rng)), 0.2)
+    return with_adjective(rng, phrase, 0.33)
+
+
+Options = dict[str, list[tuple[float, tuple[Determiner, str]]]]
+
+
+def options_for_count(rng: Random, owner: Nominal | None, noun: Noun) -> Options:
+    """Weighted determiners and numbers for a count noun, by reference."""
+    own = DEFINITE if noun.kind in PUBLIC_KINDS else possessive(choose_owner(rng, owner))
+    bare = (BARE, SINGULAR if noun.kind == "meal" else PLURAL)  # "Suppe", but "Äpfel"
+    definite = [
+        (6, (DEFINITE, SINGULAR)),
+        (2, (DEFINITE, PLURAL)),
+        (3, (own, SINGULAR)),
+        (1, (own, PLURAL)),
+        (1, (THIS, SINGULAR)),
+        (0.5, (THIS, PLURAL)),
+        (0.5 if noun.kind in OWNED_KINDS else 0, (possessive(other_name(rng, owner)), SINGULAR)),
+    ]
+    indefinite = [
+        (6, (INDEFINITE, SINGULAR)),
+        (2, bare),
+        (1.5, (small_count(rng), PLURAL)),
+        (0.7, (MANY, PLURAL)),
+        (0.3, (ALL, PLURAL)),
+    ]
+    negative = [(2, (NO_OBJECT, SINGULAR)), (1, (NO_OBJECT, PLURAL))]
+    return {
+        "definite": definite,
+        "any": definite + indefinite,
+        "generic": [(1, bare)],
+        "negative": negative,
+    }
+
+
+def options_for_mass(rng: Random, owner: Nominal | None, noun: Noun) -> Options:
+    """Weighted determiners and numbers for a mass noun, by reference."""
+    definite = [(3, (DEFINITE, SINGULAR)), (1, (possessive(choose_owner(rng, owner)), SINGULAR))]
+    bare = [(6, (BARE, SINGULAR))]
+    return {
+        "definite": definite,
+        "any": definite + bare,
+        "generic": bare,
+        "negative": [(1, (NO_OBJECT, SINGULAR))],
+    }
+
+
+def place(rng: Random, kinds: Sequence[str], owner: Nominal | None = None) -> NounPhrase:
+    """A noun phrase for a place."""
+    noun = pick(rng, [noun for kind in kinds for noun in NOUNS_OF_KIND[kind]])
+    if noun.kind == "city":
+        return NounPhrase(noun, NAME)
+    if noun.kind in PEOPLE_KINDS:
+        return person(rng, owner, "definite")
+    private = noun.kind in ("room", "house", "furniture", "container", "cupboard", "fridge")
+    some = noun.kind in ("building", "outdoors", "town", "house")
+    determiner = pick_weighted(
+        rng,
+        [
+            (8, DEFINITE),
+            (2 if private else 0, possessive(choose_owner(rng, owner))),
+            (1, THIS),
+            (1 if some else 0, INDEFINITE),
+        ],
+    )
+    return with_adjective(rng, NounPhrase(noun, determiner), 0.2)
+
+
+def with_adjective(rng: Random, phrase: NounPhrase, probability: float) -> NounPhrase:
+    """The phrase with an adjective before its noun, with some probability."""
+    if phrase.determiner is NAME or not chance(rng, probability):
+        return phrase
+    adjective = pick(rng, ADJECTIVES_OF_KIND[phrase.noun.kind])
+    degree = "positive"
+    if adjective.comparative and phrase.determiner is INDEFINITE and chance(rng, 0.1):
+        degree = "comparative"
+    if adjective.superlative and phrase.determiner is DEFINITE and chance(rng, 0.1):
+        degree = "superlative"
+    return replace(phrase, adjective=adjective, degree=degree)

@@ -1,0 +1,35 @@
+"""Loads a trained model with its tokenizer, and says plainly what is missing where that fails."""
+
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+
+from ..errors import InputError
+
+
+def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """Load model and tokenizer from a folder or the Hub, onto an accelerator where there is one.
+
+    Raises:
+        InputError: where there is no config, no weights or no tokenizer.
+    """
+    if Path(path).is_dir():
+        _check_folder(Path(path))
+    try:
+        model = AutoModelForSeq2SeqLM.from_pretrained(path)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be loaded: {' '.join(str(error).split())}") from None
+    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+    return model.to(device).eval(), tokenizer
+
+
+def _check_folder(folder: Path) -> None:
+    faults = []
+    if not (folder / "config.json").exists():
+        faults.append(f"{folder} has no config.json: it is no folder of a model.")
+    elif not any(folder.glob("*.safetensors")):
+        faults.append(f"{folder} has no weights (*.safetensors). Did the training that writes it finish?")
+    if faults:
+        raise InputError.of(faults)

@@ -1,0 +1,1 @@
+"""Publishing: model cards and the Hub."""
