@@ -331,6 +331,15 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             init.ones_(module.weight)
             init.zeros_(module.bias)
 
+    def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
+        """Tied parameter → the one that holds its values.
+
+        transformers ties nothing where `tie_word_embeddings` is off. Here that option is the softmax's alone: source
+        and target may still share their embeddings.
+        """
+        tied = self._tied_weights_keys or {}
+        return {k: v for k, v in tied.items() if k != "lm_head.weight" or self.config.tie_word_embeddings}
+
     def save_pretrained(self, save_directory, is_main_process: bool = True, **kwargs):
         """As in transformers, and with the code that loads the checkpoint where this package is not installed."""
         if is_main_process:
@@ -601,12 +610,13 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
 
     def __init__(self, config: VaswaniConfig):
         super().__init__(config)
+        target = "model.decoder.embed_tokens.weight"
         tied = {}
         if config.share_encoder_decoder_embeddings:
             tied["model.encoder.embed_tokens.weight"] = "model.shared.weight"
-            tied["model.decoder.embed_tokens.weight"] = "model.shared.weight"
+            tied[target] = "model.shared.weight"
         if config.tie_word_embeddings:
-            tied["lm_head.weight"] = tied.get("model.decoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+            tied["lm_head.weight"] = tied.get(target, target)
         self._tied_weights_keys = tied
         self.model = VaswaniModel(config)
         self.lm_head = nn.Linear(config.d_model, config.decoder_vocab_size, bias=config.output_bias)

@@ -4,6 +4,7 @@ A joint vocabulary needs no code: it is a plain fast tokenizer. This one holds t
 and `text_target` with the target's, and decodes with the target's. The file travels with such checkpoints.
 """
 
+import copy
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -46,6 +47,9 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         wrong = [t for t in tokenizer.all_special_tokens if source.token_to_id(t) != target.token_to_id(t)]
         if wrong:
             raise ValueError(f"Special tokens need the same id in source and target vocabulary: {', '.join(wrong)}")
+        # The source's were marked as special by `__init__`; unmarked, decoding could not skip the target's.
+        target = copy.deepcopy(target)
+        target.add_special_tokens(tokenizer.all_special_tokens)
         tokenizer._backends = {"source": tokenizer._tokenizer, "target": target}
         return tokenizer
 

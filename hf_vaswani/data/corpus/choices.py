@@ -10,6 +10,7 @@ from random import Random
 from typing import TypeVar
 
 T = TypeVar("T")
+Weighted = Sequence[tuple[float, T]]  # pairs of a weight and an item
 
 
 def chance(rng: Random, probability: float) -> bool:
@@ -22,8 +23,8 @@ def pick(rng: Random, items: Sequence[T]) -> T:
     return items[int(rng.random() * len(items))]
 
 
-def pick_weighted(rng: Random, weights: Sequence[tuple[float, T]]) -> T:
-    """One item of (weight, item) pairs, as likely as its weight says."""
+def pick_weighted(rng: Random, weights: Weighted[T]) -> T:
+    """One of the items, as likely as its weight says."""
     position = rng.random() * sum(weight for weight, _ in weights)
     for weight, item in weights:
         position -= weight

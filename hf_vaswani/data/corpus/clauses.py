@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from . import english, german
-from .choices import chance, pick, pick_number, pick_weighted
+from .choices import Weighted, chance, pick, pick_number, pick_weighted
 from .frames import (
     DATIVE,
     DITRANSITIVE,
@@ -24,7 +24,6 @@ from .lexicon import (
     CIRCUMSTANCES,
     COMPANY_PREPOSITIONS,
     DIRECTION_PREPOSITIONS,
-    PEOPLE_KINDS,
     PLACE_PREPOSITIONS,
     TIME_ADVERBIALS,
     UNITS,
@@ -32,9 +31,9 @@ from .lexicon import (
     Adverbial,
     Preposition,
 )
-from .nominals import object_pronoun, person, place, subject, thing
+from .nominals import is_negative_subject, is_person, object_pronoun, person, place, subject, thing
 from .numbers import MINUTES, english_clock, english_number, german_clock, german_number
-from .phrases import NO_SUBJECT, Clause, Nominal, NounPhrase, Phrase, Pronoun
+from .phrases import BARE, Clause, Nominal, NounPhrase, Phrase, Pronoun
 from .verbs import MODALS, VERBS, Modal
 
 FRAMES = [
@@ -53,6 +52,7 @@ TENSES = ("present", "habitual", "past", "future", "modal")
 TENSE_WEIGHTS = {
     "dynamic": {"present": 30, "habitual": 14, "past": 34, "future": 10, "modal": 26},
     "punctual": {"present": 0, "habitual": 15, "past": 50, "future": 15, "modal": 20},
+    "accidental": {"present": 0, "habitual": 25, "past": 65, "future": 10, "modal": 0},
     "stative": {"present": 75, "habitual": 0, "past": 25, "future": 0, "modal": 0},
 }
 MODAL_WEIGHTS = [
@@ -71,14 +71,15 @@ def event(
     who: Nominal | None = None,
     tenses: Sequence[str] = TENSES,
     negation: float = 0.12,
-    frames: Sequence[tuple[float, list[Frame]]] = FRAMES,
+    frames: Weighted[list[Frame]] = FRAMES,
+    modals: Weighted[Modal] = MODAL_WEIGHTS,
 ) -> Clause:
     """A random clause in one of these tenses; `who` is its subject, a person, where one is given."""
     frame = choose_frame(rng, frames, tenses, only_people=who is not None)
     who = who or subject(rng, frame.subjects)
-    tense, modal = choose_tense(rng, frame, tenses if is_person(who) else ("present", "past"))
+    tense, modal = choose_tense(rng, frame, tenses if is_person(who) else ("present", "past"), modals)
     clause = Clause(who, frame.verb, tense, modal)
-    negative = chance(rng, negation) and tense != "habitual" and not has_negative_subject(clause)
+    negative = chance(rng, negation) and tense != "habitual" and not is_negative_subject(who)
     clause = with_complements(rng, clause, frame, negative)
     clause = replace(clause, time=choose_time(rng, frame, clause))
     if not negative and chance(rng, 0.25):
@@ -87,7 +88,7 @@ def event(
 
 
 def choose_frame(
-    rng: Random, frames: Sequence[tuple[float, list[Frame]]], tenses: Sequence[str], only_people: bool
+    rng: Random, frames: Weighted[list[Frame]], tenses: Sequence[str], only_people: bool
 ) -> Frame:
     """A frame that has one of the tenses, and takes people as its subject where this is asked."""
     while True:
@@ -97,25 +98,17 @@ def choose_frame(
             return frame
 
 
-def is_person(nominal: Nominal) -> bool:
-    """Whether a subject can want, may or has to do something."""
-    return isinstance(nominal, Pronoun) or nominal.noun.kind in PEOPLE_KINDS
-
-
-def has_negative_subject(clause: Clause) -> bool:
-    """Whether the subject has "kein", so that no other negation can follow."""
-    return isinstance(clause.subject, NounPhrase) and clause.subject.determiner is NO_SUBJECT
-
-
-def choose_tense(rng: Random, frame: Frame, tenses: Sequence[str]) -> tuple[str, Modal | None]:
-    """A tense and, or instead of it, a modal verb."""
+def choose_tense(
+    rng: Random, frame: Frame, tenses: Sequence[str], modals: Weighted[Modal]
+) -> tuple[str, Modal | None]:
+    """A tense and the modal verb, if there is one."""
     weights = TENSE_WEIGHTS[frame.verb.aspect]
     if not any(weights[tense] for tense in tenses):
         return "past", None
     tense = pick_weighted(rng, [(weights[tense], tense) for tense in tenses])
     if tense != "modal":
         return tense, None
-    modal = pick_weighted(rng, MODAL_WEIGHTS)
+    modal = pick_weighted(rng, modals)
     if modal is MODALS["gern"] and frame.verb.aspect != "dynamic":
         modal = MODALS["müssen"]
     return ("past" if modal.past and chance(rng, 0.25) else "present"), modal
@@ -127,8 +120,10 @@ def with_complements(rng: Random, clause: Clause, frame: Frame, negative: bool) 
     reference = "any"
     if clause.modal is MODALS["gern"] or frame.verb is VERBS["mögen"]:
         reference = "generic"
+    elif frame.verb in (VERBS["tragen"], VERBS["an|ziehen"]):
+        reference = "one"
     if negative:
-        reference = "negative" if reference == "any" and chance(rng, 0.5) else "definite"
+        reference = "negative" if reference in ("any", "one") and chance(rng, 0.5) else "definite"
     if frame.objects:
         direct = choose_object(rng, pick(rng, frame.objects), who, reference, "accusative")
     if frame.recipients:
@@ -189,12 +184,17 @@ def choose_time(rng: Random, frame: Frame, clause: Clause) -> Adverbial | None:
     """An adverbial of time for a clause, or None; habitual clauses always have one."""
     if clause.tense == "habitual":
         return adverb_of_time(rng, "habitual", frame.span)
-    if frame.verb.aspect == "stative" or clause.modal is MODALS["gern"] or not chance(rng, 0.5):
+    timeless = frame.verb.aspect == "stative" or clause.modal is MODALS["gern"] or not is_person(clause.subject)
+    if timeless or not chance(rng, 0.5):
         return None
     use = "future" if clause.modal and clause.tense == "present" else clause.tense
     if use == "present":
         return adverb_of_time(rng, use, frame.span)
-    choose = pick_weighted(rng, [(60, adverb_of_time), (20, clock_time), (12, time_distance), (8, circumstance)])
+    is_bare = isinstance(clause.direct, NounPhrase) and clause.direct.determiner is BARE
+    clock_weight = 0 if is_bare else 20  # "um zehn vor drei Äpfel essen" would read as three apples
+    choose = pick_weighted(
+        rng, [(60, adverb_of_time), (clock_weight, clock_time), (12, time_distance), (8, circumstance)]
+    )
     return choose(rng, use, frame.span)
 
 
@@ -220,12 +220,18 @@ def clock_phrase(rng: Random) -> Phrase:
 
 def time_distance(rng: Random, use: str, span: str) -> Adverbial:
     """ "vor drei Tagen", "in zwei Wochen"."""
-    unit = UNITS[pick(rng, ("Tag", "Woche", "Jahr") if span == "week" else ("Stunde", "Minute", "Tag"))]
-    number = pick_number(rng, 2, 12)
-    plural = unit[1] if unit[1].endswith("n") else unit[1] + "n"
+    length = length_of_time(rng, ("Tag", "Woche", "Jahr") if span == "week" else ("Stunde", "Minute", "Tag"))
     if use == "past":
-        return Adverbial(f"vor {german_number(number)} {plural}", f"{english_number(number)} {unit[3]} ago", use)
-    return Adverbial(f"in {german_number(number)} {plural}", f"in {english_number(number)} {unit[3]}", use)
+        return Adverbial("vor " + length.german, length.english + " ago", use)
+    return Adverbial("in " + length.german, "in " + length.english, use)
+
+
+def length_of_time(rng: Random, units: Sequence[str]) -> Phrase:
+    """A number of hours, days or the like, in the dative: "drei Tagen"."""
+    _, plural, _, english_plural = UNITS[pick(rng, units)]
+    number = pick_number(rng, 2, 12)
+    dative = plural if plural.endswith("n") else plural + "n"
+    return Phrase(f"{german_number(number)} {dative}", f"{english_number(number)} {english_plural}")
 
 
 def circumstance(rng: Random, use: str, span: str) -> Adverbial:

@@ -55,8 +55,8 @@ INTRANSITIVE = [
 TRANSITIVE = [
     Frame(VERBS[verb], span, objects=kinds(objects), places=kinds(places))
     for verb, span, objects, places in read_table("""
-        lesen       week  text writing                                               room outdoors
-        schreiben   week  writing                                                    room
+        lesen       week  text letter story                                          room outdoors
+        schreiben   week  letter story                                               room
         kaufen      week  food bread drink text clothing thing container             town city
         kaufen      week  picture furniture vehicle animal fridge                    town city
         verkaufen   week  food text clothing picture furniture vehicle animal house  town city
@@ -64,12 +64,12 @@ TRANSITIVE = [
         trinken     day   drink                                                      room outdoors
         suchen      day   tool animal text clothing container child                  room outdoors
         finden      day   tool animal text clothing container                        room outdoors
-        verlieren   week  tool clothing container writing                            outdoors town
+        verlieren   week  tool clothing container letter                             outdoors town
         vergessen   day   tool clothing container text                               -
         sehen       week  person animal vehicle                                      outdoors town stop
         brauchen    day   tool clothing container vehicle text furniture bread       -
         haben       day   text clothing vehicle animal picture tool                  -
-        kennen      day   person town house building writing                         -
+        kennen      day   person town house building story                           -
         mögen       day   person animal city drink food meal                         -
         besuchen    week  person city                                                -
         treffen     week  person                                                     outdoors town stop
@@ -104,8 +104,8 @@ DITRANSITIVE = [
         geben      week  food bread drink text tool thing
         zeigen     week  text picture clothing vehicle room
         bringen    day   food drink meal text clothing tool
-        schicken   week  text writing picture
-        vor|lesen  day   writing text
+        schicken   week  text letter picture
+        vor|lesen  day   letter story text
     """)
 ]
 
@@ -123,7 +123,7 @@ PREPOSITIONAL = [
         sprechen            week  mit   dative      to    person                room stop
         denken              day   an    accusative  of    person                -
         träumen             day   von   dative      of    animal vehicle house  -
-        lachen              day   über  accusative  at    writing picture film  -
+        lachen              day   über  accusative  at    letter story picture film  -
         sich freuen         day   auf   accusative  to    event                 -
         sich erinnern       day   an    accusative  -     person event house    -
         sich interessieren  day   für   accusative  in    event text picture    -
@@ -142,9 +142,11 @@ MOVEMENT = [
         goals=kinds(goals),
     )
     for verb, span, subjects, prepositions, goals in read_table("""
-        gehen    day   person         in    room outdoors
+        gehen    day   person         in    room
+        gehen    day   person         in    outdoors town
         gehen    day   person         zu    building stop
-        laufen   day   person animal  in    room outdoors
+        laufen   day   person animal  in    room
+        laufen   day   person animal  in    outdoors
         laufen   day   person         zu    building stop
         fahren   week  person         zu    building stop
         fahren   week  person         nach  city
@@ -163,7 +165,7 @@ POSITION = [
         goals=kinds(goals),
     )
     for verb, span, subjects, prepositions, goals in read_table("""
-        liegen  day  text writing clothing tool  auf unter neben   furniture
+        liegen  day  text letter clothing tool   auf unter neben   furniture
         liegen  day  text clothing tool          in                container cupboard
         liegen  day  food                        in                fridge
         liegen  day  animal                      unter neben       furniture
@@ -185,7 +187,7 @@ PLACEMENT = [
         goals=kinds(goals),
     )
     for verb, span, objects, prepositions, goals in read_table("""
-        legen    day  text writing clothing tool  auf unter neben         furniture
+        legen    day  text letter clothing tool   auf unter neben         furniture
         legen    day  text clothing tool          in                      container cupboard
         legen    day  food                        in                      fridge
         stellen  day  container                   auf unter neben hinter  furniture

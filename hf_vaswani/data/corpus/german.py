@@ -168,8 +168,7 @@ def verb_forms(clause: Clause) -> tuple[str, str]:
 def middle_field(clause: Clause, subject: str = "") -> list[str]:
     """The subject and all that stands between the finite verb and the end of a clause."""
     pronouns, definite, indefinite = [], [], []
-    if clause.verb.reflexive:
-        pronouns.append(clause.subject.pronoun.german.reflexive)
+    reflexive = clause.subject.pronoun.german.reflexive if clause.verb.reflexive else ""
     for nominal_, case in ((clause.direct, "accusative"), (clause.indirect, "dative")):
         if isinstance(nominal_, Pronoun):
             pronouns.append(nominal(nominal_, case))
@@ -180,8 +179,10 @@ def middle_field(clause: Clause, subject: str = "") -> list[str]:
     time = clause.time.german if clause.time else ""
     if clause.verb is EXPERIENCE:  # the dative comes before the subject: "weil mir das Haus gefällt"
         start = [*pronouns, *definite, subject, time]
+    elif isinstance(clause.subject, NounPhrase):  # "weil sich Anna beeilt"
+        start = [reflexive, subject, *pronouns, time, *definite]
     else:
-        start = [subject, *pronouns, time, *definite]
+        start = [subject, reflexive, *pronouns, time, *definite]
     adverbial = clause.adverbial.german if clause.adverbial else ""
     negation = "nicht" if clause.negated else ""
     complement = clause.complement.german if clause.complement else ""

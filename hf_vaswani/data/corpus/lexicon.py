@@ -123,14 +123,14 @@ THINGS = """
     Buch              n  Bücher            book             books             text
     Kinderbuch        n  Kinderbücher      children's book  children's books  text
     Zeitung           f  Zeitungen         newspaper        newspapers        text
-    Brief             m  Briefe            letter           letters           writing
-    Geschichte        f  Geschichten       story            stories           writing
+    Brief             m  Briefe            letter           letters           letter
+    Geschichte        f  Geschichten       story            stories           story
     Film              m  Filme             film             films             event
     Konzert           n  Konzerte          concert          concerts          event
     Hut               m  Hüte              hat              hats              clothing
     Mantel            m  Mäntel            coat             coats             clothing
     Hemd              n  Hemden            shirt            shirts            clothing
-    Schuh             m  Schuhe            shoe             shoes             clothing
+    Jacke             f  Jacken            jacket           jackets           clothing
     Schlüssel         m  Schlüssel         key              keys              tool
     Haustürschlüssel  m  Haustürschlüssel  front door key   front door keys   tool
     Messer            n  Messer            knife            knives            tool
@@ -169,6 +169,7 @@ THINGS = """
     Bahnhof           m  Bahnhöfe          station          stations          stop
     Flughafen         m  Flughäfen         airport          airports          stop
     Wetter            n  -                 weather          -                 weather
+    Zeit              f  -                 time             -                 time
     Berlin            n  -                 Berlin           -                 city
     Hamburg           n  -                 Hamburg          -                 city
     London            n  -                 London           -                 city
@@ -246,7 +247,8 @@ ADJECTIVES_OF_KIND = {
         meal       warm kalt gut
         drink      warm kalt frisch gut
         text       alt neu gut schlecht interessant teuer billig
-        writing    alt neu gut schlecht lang kurz schön interessant
+        letter     alt neu lang kurz schön interessant
+        story      alt neu gut schlecht lang kurz schön interessant
         event      alt neu gut schlecht lang kurz schön interessant
         clothing   alt neu schön warm teuer billig rot blau schwarz weiß
         tool       groß klein alt neu
@@ -269,6 +271,17 @@ ADJECTIVES_OF_KIND = {
         weather    gut schlecht schön warm kalt
     """)
 }
+
+# Adjectives of which at most one is true of a thing.
+EXCLUSIVE_ADJECTIVES = (
+    ("groß", "klein"),
+    ("alt", "jung", "neu"),
+    ("teuer", "billig"),
+    ("rot", "blau", "schwarz", "weiß"),
+    ("warm", "kalt"),
+    ("gut", "schlecht"),
+    ("lang", "kurz"),
+)
 
 # German, English, use, span, position in English, frontable.
 TIME_ADVERBIALS = [

@@ -66,6 +66,16 @@ def subject(rng: Random, kinds: Sequence[str] = ("person",)) -> Nominal:
     return person(rng)
 
 
+def is_person(nominal: Nominal) -> bool:
+    """Whether a subject can want, may or has to do something."""
+    return isinstance(nominal, Pronoun) or nominal.noun.kind in PEOPLE_KINDS
+
+
+def is_negative_subject(nominal: Nominal) -> bool:
+    """Whether a subject has "kein", so that no other negation can follow."""
+    return isinstance(nominal, NounPhrase) and nominal.determiner is NO_SUBJECT
+
+
 def object_pronoun(rng: Random, subject: Nominal, case: str) -> Pronoun | None:
     """A personal pronoun as object of this subject, or None where none is clear.
 
@@ -183,7 +193,10 @@ def pick_countable(rng: Random, low: int, high: int) -> int:
 def thing(
     rng: Random, kinds: Sequence[str], owner: Nominal | None = None, reference: str = "any"
 ) -> NounPhrase:
-    """A noun phrase for no person; `reference` is "any", "definite", "generic" or "negative" ("kein")."""
+    """A noun phrase for no person; `reference` is a key of Options.
+
+    "any", "definite", "one" (singular), "generic" ("Äpfel") or "negative" ("keinen Apfel").
+    """
     noun = pick(rng, [noun for kind in kinds for noun in NOUNS_OF_KIND[kind]])
     if noun.kind == "city":
         return NounPhrase(noun, NAME)
@@ -214,15 +227,16 @@ def options_for_count(rng: Random, owner: Nominal | None, noun: Noun) -> Options
     indefinite = [
         (6, (INDEFINITE, SINGULAR)),
         (2, bare),
-        (1.5, (small_count(rng), PLURAL)),
-        (0.7, (MANY, PLURAL)),
-        (0.3, (ALL, PLURAL)),
+        (0 if noun.kind == "meal" else 1.5, (small_count(rng), PLURAL)),
+        (0 if noun.kind == "meal" else 0.7, (MANY, PLURAL)),
+        (0 if noun.kind == "meal" else 0.3, (ALL, PLURAL)),
     ]
     negative = [(2, (NO_OBJECT, SINGULAR)), (1, (NO_OBJECT, PLURAL))]
     return {
         "definite": definite,
         "any": definite + indefinite,
         "generic": [(1, bare)],
+        "one": [option for option in definite + indefinite if option[1][1] == SINGULAR],
         "negative": negative,
     }
 
@@ -266,7 +280,7 @@ def with_adjective(rng: Random, phrase: NounPhrase, probability: float) -> NounP
         return phrase
     adjective = pick(rng, ADJECTIVES_OF_KIND[phrase.noun.kind])
     degree = "positive"
-    if adjective.comparative and phrase.determiner is INDEFINITE and chance(rng, 0.1):
+    if adjective.comparative and phrase.determiner is INDEFINITE and not is_person(phrase) and chance(rng, 0.1):
         degree = "comparative"
     if adjective.superlative and phrase.determiner is DEFINITE and chance(rng, 0.1):
         degree = "superlative"

@@ -24,7 +24,9 @@ class Verb:
     english: str  # the base form of the English verb, a key of ENGLISH_VERBS
     particle: str  # the words after the English verb: "up", "for", "interested"
     particle_after_pronoun: bool  # "picks him up", but "looks for him"
-    aspect: str  # the English present is progressive if "dynamic", simple if "stative"; "punctual" has none
+    # The English present is progressive if "dynamic" and simple if "stative"; "punctual" verbs are not used in
+    # the present but for habits, and "accidental" ones not even with modal verbs.
+    aspect: str
 
     @property
     def full_infinitive(self) -> str:
@@ -80,8 +82,8 @@ VERBS = {
         trinken              trinkt        haben  getrunken      drink           dynamic
         suchen               sucht         haben  gesucht        look for        dynamic
         finden               findet        haben  gefunden       find            punctual
-        verlieren            verliert      haben  verloren       lose            punctual
-        vergessen            vergisst      haben  vergessen      forget          punctual
+        verlieren            verliert      haben  verloren       lose            accidental
+        vergessen            vergisst      haben  vergessen      forget          accidental
         sehen                sieht         haben  gesehen        see             stative
         brauchen             braucht       haben  gebraucht      need            stative
         kennen               kennt         haben  gekannt        know            stative
@@ -136,7 +138,9 @@ VERBS = {
         glauben              glaubt        haben  geglaubt       think           stative
         hoffen               hofft         haben  gehofft        hope            stative
         wissen               weiß          haben  gewusst        know            stative
+        bleiben              bleibt        sein   geblieben      stay            dynamic
         versuchen            versucht      haben  versucht       try             dynamic
+        regnen               regnet        haben  geregnet       rain            dynamic
     """)
 }
 
@@ -209,7 +213,9 @@ ENGLISH_VERBS = {
         say       says       said        saying
         hope      hopes      hoped       hoping
         want      wants      wanted      wanting
+        stay      stays      stayed      staying
         try       tries      tried       trying
+        rain      rains      rained      raining
     """)
 }
 
@@ -223,7 +229,7 @@ IRREGULAR_PRESENT = {
 }
 
 # The "ich" forms of the verbs whose past is the preterite here; all others use the perfect.
-PRETERITE = {"sein": "war", "haben": "hatte"}
+PRETERITE = {"sein": "war", "haben": "hatte", "mögen": "mochte", "kennen": "kannte"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,3 @@
+"""x"""
+from random import Random
+from .grammar import sentence_pair

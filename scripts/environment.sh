@@ -1,0 +1,49 @@
+# Makes the virtual environment .venv and installs this project into it, once: later calls find it done.
+# Sourced by quickstart.sh and test.sh as `. scripts/environment.sh EXTRA GPU`: EXTRA is an extra of pyproject.toml or
+# empty, GPU is "yes" to install PyTorch with its GPU packages.
+
+extra=$1
+gpu=$2
+
+fail() {
+    echo "error: $*" >&2
+    exit 2
+}
+
+find_python() {
+    for name in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10 python}; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            echo "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+install() {
+    # The CPU build of PyTorch is a tenth of the size of the GPU build that PyPI has for Linux.
+    if [ "$gpu" != yes ] && [ "$(uname -s)" = Linux ]; then
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --retries 0 --timeout 15 \
+            --index-url https://download.pytorch.org/whl/cpu --constraint constraints.txt torch 2>/dev/null ||
+            echo "No CPU-only build of PyTorch can be reached; taking the one of the package index."
+    fi
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+        --editable ".${extra:+[$extra]}"
+}
+
+if [ ! -x .venv/bin/python ]; then
+    python=$(find_python) || fail "Python 3.10 or newer is needed. Install it, or name it: PYTHON=/path/to/python3"
+    echo "Making .venv with $($python --version)"
+    "$python" -m venv .venv || {
+        rm -rf .venv
+        fail "$python cannot make a virtual environment. On Debian or Ubuntu: apt install python3-venv"
+    }
+fi
+
+stamp=.venv/installed${extra:+-$extra}${gpu:+-gpu}
+state="$PWD $(cat pyproject.toml constraints.txt | cksum)"
+if [ "$(cat "$stamp" 2>/dev/null)" != "$state" ]; then
+    echo "Installing into .venv; this happens once and takes some minutes"
+    install || fail "The installation failed; the lines above say why. Running this command again goes on with it."
+    echo "$state" >"$stamp"
+fi

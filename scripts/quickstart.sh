@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained translator: installs, trains on the embedded corpus, shows translations of unseen
+# sentences and their BLEU. Usage: bash scripts/quickstart.sh [--gpu] [--key value …], keys being those of the recipe.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+gpu=
+if [ "${1:-}" = --gpu ]; then
+    gpu=yes
+    shift
+fi
+. scripts/environment.sh "" "$gpu"
+
+.venv/bin/accelerate launch --num_processes 1 --num_machines 1 --mixed_precision no --dynamo_backend no \
+    scripts/train.py scripts/recipes/quickstart.yaml "$@"

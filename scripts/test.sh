@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Installs the project with its test extra and runs the tests. Usage: bash scripts/test.sh [arguments of pytest].
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+. scripts/environment.sh test ""
+
+.venv/bin/python -m pytest "$@"

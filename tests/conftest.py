@@ -1,0 +1,75 @@
+"""Fixtures that many tests share: tiny models, a tiny tokenizer, parallel files. Nothing here touches the network."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+from hf_vaswani.data.tokenizer import SPECIAL_TOKENS
+
+TINY = {
+    "vocab_size": 40,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 32,
+}
+
+
+def tiny_config(**changes) -> VaswaniConfig:
+    return VaswaniConfig(**{**TINY, **changes})
+
+
+def tiny_model(attn_implementation: str = "sdpa", **changes) -> VaswaniForConditionalGeneration:
+    torch.manual_seed(0)
+    model = VaswaniForConditionalGeneration._from_config(
+        tiny_config(**changes), attn_implementation=attn_implementation
+    )
+    return model.eval()
+
+
+def word_tokenizer(words: list[str]) -> Tokenizer:
+    """One token a word, ids 4, 5, … after the special tokens, `</s>` at the end."""
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS.values(), *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
+    return tokenizer
+
+
+@pytest.fixture
+def tokenizer() -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=word_tokenizer([f"w{i}" for i in range(36)]),
+        model_input_names=["input_ids", "attention_mask"],
+        **SPECIAL_TOKENS,
+    )
+
+
+@pytest.fixture
+def saved_model(tmp_path, tokenizer):
+    """A folder with a tiny model and its tokenizer."""
+    folder = tmp_path / "saved"
+    tiny_model().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def write_lines(tmp_path):
+    """Writes lines to a file and returns its path."""
+
+    def write(name: str, lines: list[str]) -> str:
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return str(path)
+
+    return write

@@ -1,0 +1,100 @@
+import pytest
+import torch
+
+from .conftest import tiny_model
+
+SOURCE = torch.tensor([[5, 9, 12, 7, 2], [6, 8, 2, 0, 0]])
+MASK = SOURCE.ne(0).long()
+
+
+def generate(model, **kwargs):
+    return model.generate(input_ids=SOURCE, attention_mask=MASK, **kwargs)
+
+
+def logits_by_hand(model, source, target):
+    return model(input_ids=source, decoder_input_ids=target).logits[0, -1]
+
+
+def test_greedy_search_takes_the_best_token_at_each_step():
+    model = tiny_model()
+    output = generate(model, max_new_tokens=6, num_beams=1, do_sample=False)
+    target = torch.tensor([[model.config.decoder_start_token_id]])
+    for _ in range(6):
+        best = logits_by_hand(model, SOURCE[1:, :3], target).argmax().view(1, 1)
+        target = torch.cat([target, best], dim=1)
+        if best.item() == model.config.eos_token_id:
+            break
+    assert output[1, : target.shape[1]].tolist() == target[0].tolist()
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm_position": "pre", "position_type": "learned"}])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_gives_the_same_with_and_without_cache(num_beams, changes):
+    model = tiny_model(**changes)
+    with_cache = generate(model, max_new_tokens=12, num_beams=num_beams, use_cache=True)
+    without = generate(model, max_new_tokens=12, num_beams=num_beams, use_cache=False)
+    assert torch.equal(with_cache, without)
+
+
+def test_beam_search_finds_a_hypothesis_at_least_as_probable_as_greedy_search():
+    model = tiny_model()
+
+    def log_probability(num_beams):
+        output = generate(model, max_new_tokens=3, num_beams=num_beams, length_penalty=0.0)
+        logits = model(input_ids=SOURCE, attention_mask=MASK, decoder_input_ids=output[:, :-1]).logits
+        tokens = logits.log_softmax(-1).gather(-1, output[:, 1:].unsqueeze(-1)).squeeze(-1)
+        return tokens.masked_fill(output[:, 1:].eq(0), 0).sum(-1)
+
+    assert (log_probability(40) >= log_probability(1) - 1e-5).all()
+
+
+def test_sampling_follows_its_seed():
+    model = tiny_model()
+    samples = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        samples.append(generate(model, max_new_tokens=12, do_sample=True).tolist())
+    assert samples[0] == samples[1]
+    assert samples[0] != samples[2]
+
+
+def test_output_ends_50_tokens_after_the_length_of_the_source():
+    model = tiny_model()
+    model.generation_config.eos_token_id = None
+    assert generate(model, eos_token_id=None).shape[1] == 1 + SOURCE.shape[1] + 50
+
+
+def test_given_length_goes_before_that_of_the_source():
+    model = tiny_model()
+    assert generate(model, eos_token_id=None, max_new_tokens=7).shape[1] == 8
+    assert generate(model, eos_token_id=None, max_length=7).shape[1] == 7
+
+
+def test_output_stays_within_learned_positions():
+    model = tiny_model(position_type="learned", max_position_embeddings=12)
+    assert generate(model, eos_token_id=None).shape[1] <= 12
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_separate_target_vocabulary_is_searched_whole(num_beams):
+    model = tiny_model(share_encoder_decoder_embeddings=False, vocab_size=13, decoder_vocab_size=90)
+    output = generate(
+        model,
+        max_new_tokens=10,
+        num_beams=num_beams,
+        return_dict_in_generate=True,
+        output_scores=True,
+        output_logits=True,
+    )
+    assert output.logits[0].shape[-1] == 90
+    scores = model.compute_transition_scores(
+        output.sequences, output.scores, getattr(output, "beam_indices", None), normalize_logits=num_beams == 1
+    )
+    assert scores.isfinite().all()
+    assert model.config.vocab_size == 13
+
+
+def test_untrained_model_generates_without_any_argument():
+    output = tiny_model().generate(SOURCE)
+    assert output.shape[0] == 2
+    assert output[:, 0].tolist() == [1, 1]

@@ -1,0 +1,488 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+from hf_vaswani.modeling_vaswani import scaled_dot_product_attention, sequence_loss, sinusoidal_positions
+
+from .conftest import tiny_config, tiny_model
+
+ATTENTIONS = ["eager", "sdpa", "flex_attention"]
+attentions = pytest.mark.parametrize("attention", ATTENTIONS)
+VARIANTS = {
+    "paper": {},
+    "pre-norm": {"norm_position": "pre"},
+    "learned positions": {"position_type": "learned", "max_position_embeddings": 64},
+    "untied": {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False},
+    "two vocabularies": {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 30},
+    "biases": {"attention_bias": False, "output_bias": True},
+}
+variants = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+def batch(lengths=(7, 4), target_length=5, vocab_size=30, seed=0):
+    """Random source padded at the right, its mask, and random target tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    input_ids = torch.randint(3, vocab_size, (len(lengths), max(lengths)), generator=generator)
+    attention_mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    decoder_input_ids = torch.randint(3, vocab_size, (len(lengths), target_length), generator=generator)
+    return {
+        "input_ids": input_ids * attention_mask,
+        "attention_mask": attention_mask,
+        "decoder_input_ids": decoder_input_ids,
+    }
+
+
+# Numbers that the paper and other implementations state.
+
+
+def test_positional_encoding_of_width_4_at_position_2():
+    expected = [0.9093, -0.4161, 0.0200, 0.9998]
+    np.testing.assert_allclose(sinusoidal_positions(torch.tensor([2]), 4)[0], expected, atol=5e-5)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "halves"])
+@pytest.mark.parametrize("exponent", ["paper", "tensor2tensor"])
+def test_positions_equal_the_formula_in_float64(layout, exponent):
+    dim, positions = 12, [0, 1, 17, 500, 9000]
+    expected = np.zeros((len(positions), dim))
+    for row, position in enumerate(positions):
+        for i in range(dim // 2):
+            power = 2 * i / dim if exponent == "paper" else i / (dim / 2 - 1)
+            angle = position / 10000**power
+            columns = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, dim // 2 + i)
+            expected[row, columns[0]], expected[row, columns[1]] = math.sin(angle), math.cos(angle)
+    got = sinusoidal_positions(torch.tensor(positions), dim, layout, exponent)
+    np.testing.assert_allclose(got.numpy(), expected, atol=1e-9)
+
+
+def test_attention_of_the_worked_example():
+    query = torch.tensor([[[[1.0, 0.0]]]])
+    key = torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
+    value = torch.tensor([[[[2.0, 1.0], [0.0, 3.0]]]])
+    attended, weights = scaled_dot_product_attention(nn.Module().eval(), query, key, value, None)
+    e = math.exp(1 / math.sqrt(2))
+    np.testing.assert_allclose(weights.flatten(), [e / (e + 1), 1 / (e + 1)], atol=1e-6)
+    # The published figures are rounded on the way: exact are 1.33952 and 1.66048.
+    np.testing.assert_allclose(attended.flatten(), [1.33886, 1.66114], atol=1e-3)
+
+
+def test_causal_mask_of_size_4_is_lower_triangular():
+    model = tiny_model("eager")
+    inputs = batch(target_length=4)
+    weights = model(**inputs, output_attentions=True).decoder_attentions[0]
+    assert torch.equal(weights[0, 0] > 0, torch.ones(4, 4).tril().bool())
+
+
+def test_label_smoothing_puts_nine_tenths_and_a_share_on_the_right_word():
+    vocabulary, right = 7, 2
+    logits = torch.randn(1, 1, vocabulary, generator=torch.Generator().manual_seed(0))
+    target = np.full(vocabulary, 0.1 / vocabulary)
+    target[right] = 0.9 + 0.1 / vocabulary
+    log_probabilities = logits[0, 0].double().numpy()
+    log_probabilities = log_probabilities - np.log(np.exp(log_probabilities).sum())
+    loss = sequence_loss(logits, torch.tensor([[right]]), label_smoothing=0.1)
+    assert loss.item() == pytest.approx(-(target * log_probabilities).sum(), abs=1e-6)
+
+
+def number_of_parameters(**config) -> float:
+    """In millions, counted without allocating them."""
+    with torch.device("meta"):
+        return VaswaniForConditionalGeneration(VaswaniConfig(**config)).num_parameters() / 1e6
+
+
+def test_base_model_has_65_million_parameters():
+    assert 63 <= number_of_parameters(vocab_size=37000) <= 65
+
+
+def test_big_model_has_213_million_parameters():
+    heads = {"encoder_attention_heads": 16, "decoder_attention_heads": 16}
+    ffn = {"encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096}
+    # 214.2 with all biases: 37 000 pieces, where Table 3 does not say how many its 213 million count.
+    assert 209 <= round(number_of_parameters(vocab_size=37000, d_model=1024, **heads, **ffn)) <= 214
+
+
+def test_system_c_has_72_and_a_half_million_parameters():
+    millions = number_of_parameters(
+        vocab_size=32000,
+        decoder_vocab_size=26000,
+        encoder_layers=4,
+        decoder_layers=4,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        norm_position="pre",
+        position_type="learned",
+        max_position_embeddings=80,
+        share_encoder_decoder_embeddings=False,
+        tie_word_embeddings=False,
+        output_bias=True,
+    )
+    assert millions == pytest.approx(72.5, abs=0.05)
+
+
+# One embedding matrix.
+
+
+def embedding_matrices(model) -> list[torch.Tensor]:
+    source, target = model.model.encoder.embed_tokens, model.model.decoder.embed_tokens
+    return [source.weight, target.weight, model.lm_head.weight]
+
+
+def test_source_target_and_softmax_are_one_tensor_before_and_after_saving(tmp_path):
+    model = tiny_model()
+    assert len({matrix.data_ptr() for matrix in embedding_matrices(model)}) == 1
+    model.save_pretrained(tmp_path)
+    loaded = VaswaniForConditionalGeneration.from_pretrained(tmp_path)
+    assert len({matrix.data_ptr() for matrix in embedding_matrices(loaded)}) == 1
+    assert torch.equal(loaded.lm_head.weight, model.lm_head.weight)
+
+
+@pytest.mark.parametrize(
+    ("share", "tie", "matrices"), [(True, True, 1), (True, False, 2), (False, True, 2), (False, False, 3)]
+)
+def test_embeddings_are_shared_as_the_config_says(tmp_path, share, tie, matrices):
+    model = tiny_model(share_encoder_decoder_embeddings=share, tie_word_embeddings=tie)
+    assert len({matrix.data_ptr() for matrix in embedding_matrices(model)}) == matrices
+    model.save_pretrained(tmp_path)
+    loaded = VaswaniForConditionalGeneration.from_pretrained(tmp_path)
+    assert len({matrix.data_ptr() for matrix in embedding_matrices(loaded)}) == matrices
+    for before, after in zip(embedding_matrices(model), embedding_matrices(loaded)):
+        assert torch.equal(before, after)
+
+
+@variants
+def test_saved_model_gives_the_same_logits(tmp_path, changes):
+    model = tiny_model(**changes)
+    model.save_pretrained(tmp_path)
+    loaded, report = VaswaniForConditionalGeneration.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report[name] for name in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert torch.equal(loaded.eval()(**batch()).logits, model(**batch()).logits)
+
+
+# Initialisation (section 3.4 and Xavier uniform).
+
+
+def test_initialisation_is_xavier_uniform_with_scaled_normal_embeddings():
+    model = tiny_model(vocab_size=4000, d_model=64)
+    projection = model.model.encoder.layers[0].fc1.weight
+    limit = math.sqrt(6 / sum(projection.shape))
+    assert projection.abs().max().item() == pytest.approx(limit, rel=0.02)
+    assert projection.std().item() == pytest.approx(limit / math.sqrt(3), rel=0.05)
+    embeddings = model.model.shared.weight
+    assert embeddings[1:].std().item() == pytest.approx(64**-0.5, rel=0.02)
+    assert embeddings[0].abs().sum() == 0
+    assert not model.model.decoder.layers[1].encoder_attn.q_proj.bias.any()
+
+
+def test_untied_softmax_is_initialised_as_an_embedding():
+    model = tiny_model(vocab_size=4000, d_model=64, tie_word_embeddings=False)
+    assert model.lm_head.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
+
+
+# Masks.
+
+
+@variants
+@attentions
+@torch.no_grad()  # FlexAttention has no backward pass on the CPU
+def test_sentence_gives_the_same_logits_alone_and_padded_in_a_batch(attention, changes):
+    model = tiny_model(attention, **changes)
+    inputs = batch(lengths=(9, 4))
+    together = model(**inputs).logits[1]
+    alone = model(
+        input_ids=inputs["input_ids"][1:, :4],
+        attention_mask=inputs["attention_mask"][1:, :4],
+        decoder_input_ids=inputs["decoder_input_ids"][1:],
+    ).logits[0]
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
+
+
+@variants
+@attentions
+@torch.no_grad()  # FlexAttention has no backward pass on the CPU
+def test_later_target_token_changes_no_earlier_logit(attention, changes):
+    model = tiny_model(attention, **changes)
+    inputs = batch()
+    before = model(**inputs).logits
+    inputs["decoder_input_ids"] = inputs["decoder_input_ids"].clone()
+    inputs["decoder_input_ids"][:, 3] = (inputs["decoder_input_ids"][:, 3] + 1) % 30
+    after = model(**inputs).logits
+    torch.testing.assert_close(after[:, :3], before[:, :3], atol=1e-6, rtol=0)
+    assert (after[:, 3:] - before[:, 3:]).abs().max() > 1e-3
+
+
+@attentions
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@torch.no_grad()  # FlexAttention has no backward pass on the CPU
+def test_row_of_padding_alone_gives_no_nan(attention, dtype):
+    model = tiny_model(attention).to(dtype)
+    inputs = batch(lengths=(7, 0))
+    inputs["decoder_input_ids"][1] = 0
+    for decoder_attention_mask in (None, inputs["decoder_input_ids"].ne(0).long()):
+        logits = model(**inputs, decoder_attention_mask=decoder_attention_mask).logits
+        assert logits.isfinite().all()
+
+
+def test_training_step_with_a_row_of_padding_alone_gives_finite_gradients():
+    model = tiny_model().train()
+    inputs = batch(lengths=(7, 0))
+    labels = inputs.pop("decoder_input_ids").clone()
+    labels[1] = -100
+    model(**inputs, labels=labels).loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+@variants
+@torch.no_grad()
+def test_attention_implementations_agree(changes):
+    inputs = batch()
+    logits = [tiny_model(attention, **changes)(**inputs).logits for attention in ATTENTIONS]
+    for other in logits[1:]:
+        torch.testing.assert_close(other, logits[0], atol=1e-5, rtol=1e-4)
+
+
+# Positions.
+
+
+def test_source_beyond_max_position_embeddings_works_with_sinusoids():
+    model = tiny_model(max_position_embeddings=8)
+    logits = model(**batch(lengths=(30, 12), target_length=20)).logits
+    assert logits.shape == (2, 20, 40)
+    assert logits.isfinite().all()
+
+
+def test_source_beyond_max_position_embeddings_is_a_clear_error_with_learned_positions():
+    model = tiny_model(position_type="learned", max_position_embeddings=8)
+    with pytest.raises(ValueError, match=r"9 tokens.*max_position_embeddings=8"):
+        model(**batch(lengths=(9,)))
+
+
+# The layers against formulas written independently.
+
+
+def reference_layer_norm(x, norm):
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + norm.eps) * to_numpy(norm.weight) + to_numpy(norm.bias)
+
+
+def to_numpy(tensor):
+    return tensor.detach().double().numpy()
+
+
+def linear(x, module):
+    return x @ to_numpy(module.weight).T + (to_numpy(module.bias) if module.bias is not None else 0)
+
+
+def reference_attention(x, memory, module, allowed):
+    heads = []
+    q, k, v = linear(x, module.q_proj), linear(memory, module.k_proj), linear(memory, module.v_proj)
+    for start in range(0, q.shape[-1], module.head_dim):
+        part = slice(start, start + module.head_dim)
+        scores = q[:, part] @ k[:, part].T / math.sqrt(module.head_dim)
+        scores = np.where(allowed, scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        heads.append(weights / weights.sum(-1, keepdims=True) @ v[:, part])
+    return linear(np.concatenate(heads, -1), module.out_proj)
+
+
+def reference_logits(model, source, target):
+    """Equations 1 and 2 and figure 1 of the paper for one sentence, in float64."""
+    config, body = model.config, model.model
+    pre = config.norm_position == "pre"
+
+    def residual(x, norm, sublayer):
+        return x + sublayer(reference_layer_norm(x, norm)) if pre else reference_layer_norm(x + sublayer(x), norm)
+
+    def feed_forward(layer):
+        return lambda x: linear(np.maximum(linear(x, layer.fc1), 0), layer.fc2)
+
+    def embed(ids, stack):
+        x = to_numpy(stack.embed_tokens.weight)[ids] * math.sqrt(config.d_model)
+        for position in range(len(ids)):
+            for i in range(config.d_model // 2):
+                angle = position / 10000 ** (2 * i / config.d_model)
+                x[position, 2 * i] += math.sin(angle)
+                x[position, 2 * i + 1] += math.cos(angle)
+        return x
+
+    def end(x, stack):
+        return reference_layer_norm(x, stack.layer_norm) if pre else x
+
+    memory = embed(source, body.encoder)
+    for layer in body.encoder.layers:
+        memory = residual(
+            memory, layer.self_attn_layer_norm, lambda x, a=layer.self_attn: reference_attention(x, x, a, True)
+        )
+        memory = residual(memory, layer.final_layer_norm, feed_forward(layer))
+    memory = end(memory, body.encoder)
+    x, causal = embed(target, body.decoder), np.tril(np.ones((len(target), len(target)), dtype=bool))
+    for layer in body.decoder.layers:
+        x = residual(
+            x, layer.self_attn_layer_norm, lambda x, a=layer.self_attn: reference_attention(x, x, a, causal)
+        )
+        x = residual(
+            x, layer.encoder_attn_layer_norm, lambda x, a=layer.encoder_attn: reference_attention(x, memory, a, True)
+        )
+        x = residual(x, layer.final_layer_norm, feed_forward(layer))
+    return linear(end(x, body.decoder), model.lm_head)
+
+
+@pytest.mark.parametrize("norm_position", ["post", "pre"])
+def test_logits_equal_the_paper_in_float64(norm_position):
+    model = tiny_model(norm_position=norm_position)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name or "bias" in name:  # away from their initial ones and zeros
+                parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)) / 5)
+    inputs = batch(lengths=(7,))
+    expected = reference_logits(model, inputs["input_ids"][0].numpy(), inputs["decoder_input_ids"][0].numpy())
+    np.testing.assert_allclose(model(**inputs).logits[0].detach(), expected, atol=2e-5)
+
+
+# The loss.
+
+
+def test_loss_in_evaluation_is_the_plain_negative_log_likelihood():
+    model = tiny_model(label_smoothing=0.1)
+    inputs = batch()
+    labels = inputs.pop("decoder_input_ids")
+    output = model(**inputs, labels=labels)
+    expected = -output.logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).mean()
+    torch.testing.assert_close(output.loss, expected)
+
+
+def test_loss_in_training_is_smoothed():
+    model = tiny_model(label_smoothing=0.3, dropout=0.0).train()
+    inputs = batch()
+    labels = inputs.pop("decoder_input_ids")
+    output = model(**inputs, labels=labels)
+    log_probabilities = output.logits.double().log_softmax(-1)
+    nll = -log_probabilities.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    expected = (0.7 * nll - 0.3 * log_probabilities.mean(-1)).mean()
+    assert output.loss.item() == pytest.approx(expected.item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("padding", [-100, 0])
+def test_loss_leaves_padding_out(padding):
+    model = tiny_model()
+    inputs = batch(target_length=5)
+    labels = inputs.pop("decoder_input_ids")
+    padded = torch.cat([labels, torch.full((2, 4), padding)], dim=1)
+    torch.testing.assert_close(model(**inputs, labels=padded).loss, model(**inputs, labels=labels).loss)
+
+
+def test_loss_of_labels_that_are_all_padding_is_zero():
+    model = tiny_model()
+    inputs = batch()
+    inputs.pop("decoder_input_ids")
+    assert model(**inputs, labels=torch.full((2, 5), -100)).loss.item() == 0
+
+
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_loss_is_divided_by_num_items_in_batch(as_tensor):
+    model = tiny_model()
+    inputs = batch()
+    labels = inputs.pop("decoder_input_ids")
+    items = torch.tensor(40) if as_tensor else 40
+    mean = model(**inputs, labels=labels).loss
+    torch.testing.assert_close(model(**inputs, labels=labels, num_items_in_batch=items).loss, mean * 10 / 40)
+
+
+def test_labels_are_shifted_right_behind_the_start_token():
+    model = tiny_model(decoder_start_token_id=1)
+    shifted = model.prepare_decoder_input_ids_from_labels(torch.tensor([[5, 6, 2, -100], [7, 2, -100, -100]]))
+    assert shifted.tolist() == [[1, 5, 6, 2], [1, 7, 2, 0]]
+
+
+# The cache.
+
+
+@variants
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_incremental_decoding_gives_the_logits_of_the_full_forward_pass(attention, changes):
+    model = tiny_model(attention, **changes)
+    inputs = batch(target_length=8)
+    full = model(**inputs).logits
+    encoder_outputs = model.model.encoder(inputs["input_ids"], attention_mask=inputs["attention_mask"])
+    cache, steps = None, []
+    for step in range(8):
+        output = model(
+            encoder_outputs=encoder_outputs,
+            attention_mask=inputs["attention_mask"],
+            decoder_input_ids=inputs["decoder_input_ids"][:, step : step + 1],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        cache = output.past_key_values
+        steps.append(output.logits)
+    torch.testing.assert_close(torch.cat(steps, dim=1), full, atol=1e-5, rtol=1e-5)
+
+
+# What users of transformers expect of a model.
+
+
+def test_attentions_and_hidden_states_have_a_tensor_for_each_layer():
+    model = tiny_model("eager")
+    output = model(**batch(), output_attentions=True, output_hidden_states=True)
+    assert [a.shape for a in output.encoder_attentions] == [(2, 2, 7, 7)] * 2
+    assert [a.shape for a in output.decoder_attentions] == [(2, 4, 5, 5)] * 2
+    assert [a.shape for a in output.cross_attentions] == [(2, 4, 5, 7)] * 2
+    assert [h.shape for h in output.encoder_hidden_states] == [(2, 7, 16)] * 3
+    assert [h.shape for h in output.decoder_hidden_states] == [(2, 5, 16)] * 3
+    torch.testing.assert_close(output.cross_attentions[0].sum(-1), torch.ones(2, 4, 5))
+
+
+def test_embeddings_instead_of_ids_give_the_same_logits():
+    model = tiny_model()
+    inputs = batch()
+    embed = model.get_input_embeddings()
+    by_embeddings = model(
+        inputs_embeds=embed(inputs["input_ids"]),
+        decoder_inputs_embeds=embed(inputs["decoder_input_ids"]),
+        attention_mask=inputs["attention_mask"],
+    )
+    torch.testing.assert_close(by_embeddings.logits, model(**inputs).logits)
+
+
+def test_gradient_checkpointing_gives_the_same_gradients():
+    gradients = []
+    for checkpointing in (False, True):
+        model = tiny_model().train()
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+        inputs = batch()
+        torch.manual_seed(1)
+        model(**inputs, labels=inputs.pop("decoder_input_ids")).loss.backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for plain, checkpointed in zip(*gradients):
+        torch.testing.assert_close(checkpointed, plain)
+
+
+def test_logits_to_keep_gives_the_last_logits():
+    model = tiny_model()
+    torch.testing.assert_close(model(**batch(), logits_to_keep=2).logits, model(**batch()).logits[:, -2:])
+
+
+def test_token_ids_outside_the_vocabulary_are_a_clear_error():
+    inputs = batch()
+    inputs["input_ids"][0, 0] = 40
+    with pytest.raises(ValueError, match="to 40 were given, but the vocabulary goes from 0 to 39"):
+        tiny_model()(**inputs)
+
+
+def test_joint_vocabulary_can_be_resized():
+    model = tiny_model()
+    before = model(**batch()).logits
+    model.resize_token_embeddings(45)
+    assert (model.config.vocab_size, model.config.decoder_vocab_size) == (45, 45)
+    assert len({matrix.data_ptr() for matrix in embedding_matrices(model)}) == 1
+    torch.testing.assert_close(model(**batch()).logits[..., :40], before)
+
+
+def test_config_with_many_layers_has_that_many():
+    model = tiny_model(encoder_layers=3, decoder_layers=1)
+    assert (len(model.model.encoder.layers), len(model.model.decoder.layers)) == (3, 1)
+    assert tiny_config(encoder_layers=3).num_hidden_layers == 3

@@ -1,0 +1,68 @@
+import copy
+import pickle
+
+import pytest
+from transformers import AutoTokenizer
+
+from hf_vaswani import VaswaniTokenizer
+from hf_vaswani.data.tokenizer import SPECIAL_TOKENS
+
+from .conftest import tiny_config, word_tokenizer
+
+SOURCE_WORDS, TARGET_WORDS = ["ein", "Hund", "läuft"], ["runs", "dog", "a", "the"]
+
+
+@pytest.fixture
+def two_vocabularies():
+    return VaswaniTokenizer.from_backends(
+        word_tokenizer(SOURCE_WORDS), word_tokenizer(TARGET_WORDS), **SPECIAL_TOKENS
+    )
+
+
+def check(tokenizer):
+    encoded = tokenizer(["ein Hund läuft"], text_target=["a dog runs"])
+    assert encoded["input_ids"] == [[4, 5, 6, 2]]
+    assert encoded["labels"] == [[6, 5, 4, 2]]
+    assert "token_type_ids" not in encoded
+    assert tokenizer("a dog")["input_ids"] == [3, 3, 2]
+    assert tokenizer.decode([6, 5, 4, 2], skip_special_tokens=True) == "a dog runs"
+    assert tokenizer.batch_decode([[7, 5, 2, 0]], skip_special_tokens=True) == ["the dog"]
+    assert (len(tokenizer), tokenizer.target_vocab_size) == (7, 8)
+    assert tokenizer.get_target_vocab()["runs"] == 4
+
+
+def test_text_and_text_target_have_vocabularies_of_their_own(two_vocabularies):
+    check(two_vocabularies)
+
+
+def test_both_vocabularies_survive_saving_and_loading_again(two_vocabularies, tmp_path):
+    two_vocabularies.save_pretrained(tmp_path / "once")
+    VaswaniTokenizer.from_pretrained(tmp_path / "once").save_pretrained(tmp_path / "twice")
+    check(VaswaniTokenizer.from_pretrained(tmp_path / "twice"))
+
+
+def test_auto_tokenizer_finds_both_vocabularies(two_vocabularies, tmp_path):
+    tiny_config().save_pretrained(tmp_path)
+    two_vocabularies.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert type(loaded) is VaswaniTokenizer
+    check(loaded)
+
+
+def test_copies_and_pickles_keep_both_vocabularies(two_vocabularies):
+    check(copy.deepcopy(two_vocabularies))
+    check(pickle.loads(pickle.dumps(two_vocabularies)))
+
+
+def test_special_tokens_with_other_ids_in_the_target_are_refused():
+    target = word_tokenizer(TARGET_WORDS)
+    source = word_tokenizer(SOURCE_WORDS)
+    shifted = {"pad_token": "runs", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    with pytest.raises(ValueError, match="same id in source and target vocabulary: runs"):
+        VaswaniTokenizer.from_backends(source, target, **shifted)
+
+
+def test_without_a_target_tokenizer_the_source_serves_both_sides(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    loaded = VaswaniTokenizer.from_pretrained(tmp_path)
+    assert loaded(["w1"], text_target=["w1"])["labels"] == [[5, 2]]
