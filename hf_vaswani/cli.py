@@ -104,11 +104,11 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 def _corpus(options: argparse.Namespace) -> None:
-    from .data.corpus import generate_corpus
-
     folder = Path(options.folder)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty. Choose another folder.")
+    from .data.corpus import generate_corpus
+
     folder.mkdir(parents=True, exist_ok=True)
     for split, pairs in generate_corpus().items():
         for language, side in zip(("de", "en"), zip(*pairs)):

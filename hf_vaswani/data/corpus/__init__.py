@@ -1,3 +1,5 @@
 """x"""
+
 from random import Random
+
 from .grammar import sentence_pair

@@ -14,6 +14,7 @@ from .frames import (
     INTRANSITIVE,
     MOVEMENT,
     PLACEMENT,
+    PLEASANT_VERBS,
     POSITION,
     PREPOSITIONAL,
     SOCIAL_VERBS,
@@ -31,9 +32,9 @@ from .lexicon import (
     Adverbial,
     Preposition,
 )
-from .nominals import is_negative_subject, is_person, object_pronoun, person, place, subject, thing
+from .nominals import is_person, is_quantified, object_pronoun, person, place, subject, thing
 from .numbers import MINUTES, english_clock, english_number, german_clock, german_number
-from .phrases import BARE, Clause, Nominal, NounPhrase, Phrase, Pronoun
+from .phrases import BARE, Clause, Nominal, NounPhrase, Phrase
 from .verbs import MODALS, VERBS, Modal
 
 FRAMES = [
@@ -52,7 +53,8 @@ TENSES = ("present", "habitual", "past", "future", "modal")
 TENSE_WEIGHTS = {
     "dynamic": {"present": 30, "habitual": 14, "past": 34, "future": 10, "modal": 26},
     "punctual": {"present": 0, "habitual": 15, "past": 50, "future": 15, "modal": 20},
-    "accidental": {"present": 0, "habitual": 25, "past": 65, "future": 10, "modal": 0},
+    "accidental": {"present": 0, "habitual": 25, "past": 75, "future": 0, "modal": 0},
+    "emotional": {"present": 40, "habitual": 10, "past": 40, "future": 10, "modal": 0},
     "stative": {"present": 75, "habitual": 0, "past": 25, "future": 0, "modal": 0},
 }
 MODAL_WEIGHTS = [
@@ -64,6 +66,11 @@ MODAL_WEIGHTS = [
     (3, MODALS["möchten"]),
     (3, MODALS["gern"]),
 ]
+
+
+# The fields of a clause that may stand before the German verb instead of the subject.
+FRONTS = ("time", "adverbial", "complement", "direct", "indirect")
+ADVERBIALS = ("time", "adverbial")
 
 
 def event(
@@ -79,7 +86,7 @@ def event(
     who = who or subject(rng, frame.subjects)
     tense, modal = choose_tense(rng, frame, tenses if is_person(who) else ("present", "past"), modals)
     clause = Clause(who, frame.verb, tense, modal)
-    negative = chance(rng, negation) and tense != "habitual" and not is_negative_subject(who)
+    negative = chance(rng, negation) and tense != "habitual" and not is_quantified(who)
     clause = with_complements(rng, clause, frame, negative)
     clause = replace(clause, time=choose_time(rng, frame, clause))
     if not negative and chance(rng, 0.25):
@@ -109,7 +116,7 @@ def choose_tense(
     if tense != "modal":
         return tense, None
     modal = pick_weighted(rng, modals)
-    if modal is MODALS["gern"] and frame.verb.aspect != "dynamic":
+    if modal is MODALS["gern"] and frame.verb not in PLEASANT_VERBS:
         modal = MODALS["müssen"]
     return ("past" if modal.past and chance(rng, 0.25) else "present"), modal
 
@@ -153,7 +160,7 @@ def choose_complement(rng: Random, frame: Frame, who: Nominal) -> Phrase:
     preposition, kind = pick(rng, frame.prepositions), pick(rng, frame.goals)
     if preposition in (*PLACE_PREPOSITIONS.values(), *DIRECTION_PREPOSITIONS.values()):
         return prepositional_phrase(preposition, place(rng, (kind,), who))
-    return prepositional_phrase(preposition, choose_object(rng, kind, who, "any", preposition.case))
+    return prepositional_phrase(preposition, choose_object(rng, kind, who, "definite" if kind == "person" else "any", preposition.case))
 
 
 def prepositional_phrase(preposition: Preposition, nominal: Nominal) -> Phrase:
@@ -184,8 +191,9 @@ def choose_time(rng: Random, frame: Frame, clause: Clause) -> Adverbial | None:
     """An adverbial of time for a clause, or None; habitual clauses always have one."""
     if clause.tense == "habitual":
         return adverb_of_time(rng, "habitual", frame.span)
-    timeless = frame.verb.aspect == "stative" or clause.modal is MODALS["gern"] or not is_person(clause.subject)
-    if timeless or not chance(rng, 0.5):
+    if frame.verb.aspect == "stative" or clause.modal is MODALS["gern"]:
+        return None
+    if not is_person(clause.subject) or not chance(rng, 0.5):
         return None
     use = "future" if clause.modal and clause.tense == "present" else clause.tense
     if use == "present":
@@ -220,7 +228,7 @@ def clock_phrase(rng: Random) -> Phrase:
 
 def time_distance(rng: Random, use: str, span: str) -> Adverbial:
     """ "vor drei Tagen", "in zwei Wochen"."""
-    length = length_of_time(rng, ("Tag", "Woche", "Jahr") if span == "week" else ("Stunde", "Minute", "Tag"))
+    length = length_of_time(rng, ("Tag", "Woche") if span == "week" else ("Stunde", "Minute", "Tag"))
     if use == "past":
         return Adverbial("vor " + length.german, length.english + " ago", use)
     return Adverbial("in " + length.german, "in " + length.english, use)
@@ -239,12 +247,13 @@ def circumstance(rng: Random, use: str, span: str) -> Adverbial:
     return Adverbial(*pick(rng, CIRCUMSTANCES), use)
 
 
-def main_clause(rng: Random, clause: Clause, fronting: bool = True) -> Phrase:
-    """A statement; with some probability an adverbial or an object stands first in German.
+def main_clause(rng: Random, clause: Clause, fields: Sequence[str] = FRONTS) -> Phrase:
+    """A statement; with some probability one of these fields of the clause stands first in German.
 
     English follows with adverbials only: its objects stay behind the verb.
     """
-    front = pick_weighted(rng, [(1, "subject"), *fronts(clause)]) if fronting else "subject"
+    weights = [(weight, field) for weight, field in fronts(clause) if field in fields]
+    front = pick_weighted(rng, [(1, "subject"), *weights])
     german_text = german.verb_second(clause, front)
     if front == "adverbial" or (front == "time" and clause.time.position == "final"):
         opener = getattr(clause, front).english
@@ -254,13 +263,15 @@ def main_clause(rng: Random, clause: Clause, fronting: bool = True) -> Phrase:
 
 def fronts(clause: Clause) -> list[tuple[float, str]]:
     """The fields of a clause that may open it instead of the subject, with their weights."""
-    subject_is_clear = german.nominal(clause.subject, "nominative") != german.nominal(clause.subject, "accusative")
+    subject_is_clear = german.nominal(clause.subject, "nominative") != german.nominal(
+        clause.subject, "accusative"
+    )
     weights = []
     if clause.time and clause.time.frontable == "yes":
         weights.append((0.8, "time"))
     if clause.adverbial:
         weights.append((0.3, "adverbial"))
-    if clause.complement and clause.verb is not VERBS["sein"]:
+    if clause.complement and clause.verb not in (VERBS["sein"], VERBS["haben"], VERBS["kosten"]):
         weights.append((0.1, "complement"))
     for field, case in (("direct", "accusative"), ("indirect", "dative")):
         nominal = getattr(clause, field)

@@ -11,35 +11,31 @@ from random import Random
 
 from . import english, german
 from .choices import Weighted, chance, pick, pick_weighted
-from .clauses import event, main_clause, subordinate_clause
+from .clauses import ADVERBIALS, event, main_clause, subordinate_clause
 from .frames import DATIVE, DITRANSITIVE, INTRANSITIVE, MOVEMENT, PLACEMENT, TRANSITIVE, Frame
-from .lexicon import ADJECTIVES, ADJECTIVES_OF_KIND, EXCLUSIVE_ADJECTIVES, NOUNS, Adjective
+from .lexicon import ADJECTIVES, ADJECTIVES_OF_KIND, NOUNS, Adjective
 from .nominals import (
     NOUNS_OF_KIND,
-    PLURAL,
     SUBJECT_PRONOUNS,
     can_own,
-    is_negative_subject,
-    is_person,
+    is_quantified,
     person,
-    relative,
     subject,
 )
 from .phrases import (
     BARE,
     DEFINITE,
-    IT,
+    DU,
+    ES,
+    ICH,
+    IHR,
     NO_OBJECT,
-    WHO,
-    WE,
-    YOU,
-    YOU_ALL,
+    WER,
+    WIR,
     Clause,
-    I,
     Nominal,
     NounPhrase,
     Phrase,
-    Pronoun,
     possessive,
 )
 from .simple_sentences import (
@@ -49,7 +45,7 @@ from .simple_sentences import (
     described,
     describing_clause,
     liking_clause,
-    subject_of_feeling,
+    particular_person,
 )
 from .verbs import MODALS, VERBS
 
@@ -64,19 +60,41 @@ def frames_of(*verbs: str) -> list[tuple[float, list[Frame]]]:
 # What one does as a duty, in the evening, with time to spare, out of the house, on a trip, on purpose; and what makes
 # one tired or happy.
 DUTIES = frames_of(
-    "arbeiten", "ein|kaufen", "an|rufen", "ab|holen", "besuchen", "auf|räumen", "waschen", "helfen", "schreiben"
+    "arbeiten",
+    "ein|kaufen",
+    "an|rufen",
+    "ab|holen",
+    "besuchen",
+    "auf|räumen",
+    "waschen",
+    "helfen",
+    "schreiben",
 )
 EVENING = frames_of("ein|schlafen", "arbeiten", "ein|kaufen", "fern|sehen", "tanzen")
-ROUTINES = frames_of("lesen", "trinken", "essen", "an|rufen", "auf|räumen", "waschen", "vor|lesen", "schreiben")
+ROUTINES = frames_of(
+    "lesen", "trinken", "essen", "an|rufen", "auf|räumen", "waschen", "vor|lesen", "schreiben"
+)
 PASTIMES = frames_of(
-    *("lesen", "schreiben", "tanzen", "treffen", "besuchen", "ein|laden", "waschen", "auf|räumen", "ein|kaufen"),
+    *(
+        "lesen",
+        "schreiben",
+        "tanzen",
+        "treffen",
+        "besuchen",
+        "ein|laden",
+        "waschen",
+        "auf|räumen",
+        "ein|kaufen",
+    ),
     *("helfen", "an|rufen", "zu|hören", "ab|holen", "arbeiten", "fahren"),
 )
 OUTINGS = [(1, [frame for frame in MOVEMENT if frame.goals != ("room",)])]
 TRIPS = [(1, [frame for frame in MOVEMENT if set(frame.goals) & {"town", "city"}])]
-ERRANDS = frames_of("kaufen", "ein|kaufen", "besuchen", "treffen", "arbeiten", "helfen", "tanzen", "verkaufen")
+ERRANDS = frames_of(
+    "kaufen", "ein|kaufen", "besuchen", "treffen", "arbeiten", "helfen", "tanzen", "verkaufen"
+)
 ACTIONS = [
-    *(frames_of("ein|kaufen", "sich aus|ruhen", "sich beeilen", "helfen", "danken", "antworten", "tanzen")),
+    *(frames_of("ein|kaufen", "sich aus|ruhen", "helfen", "danken", "antworten", "tanzen")),
     (5, [frame for frame in TRANSITIVE if frame.verb.aspect == "dynamic"]),
     (2, DITRANSITIVE),
     (1, PLACEMENT),
@@ -98,12 +116,63 @@ PROPERTIES = {
 }
 
 
+# Qualities of which the second is not expected after the first.
+CONTRASTS = [
+    tuple(row.split())
+    for row in (
+        *(
+            "alt schön",
+            "alt gut",
+            "alt schnell",
+            "alt interessant",
+            "klein schön",
+            "klein teuer",
+            "klein klug",
+        ),
+        *(
+            "klein schwer",
+            "teuer gut",
+            "teuer schön",
+            "teuer schlecht",
+            "billig gut",
+            "billig schön",
+            "neu schlecht",
+        ),
+        *(
+            "müde glücklich",
+            "krank glücklich",
+            "krank freundlich",
+            "jung klug",
+            "hungrig freundlich",
+            "kurz gut",
+        ),
+        *(
+            "lang interessant",
+            "kurz interessant",
+            "lang gut",
+            "dunkel schön",
+            "kalt gut",
+            "groß leer",
+            "groß billig",
+        ),
+        *(
+            "müde freundlich",
+            "krank schnell",
+            "klein schnell",
+            "gut teuer",
+            "schön teuer",
+            "interessant lang",
+        ),
+    )
+]
+
+
 def protagonist(rng: Random) -> Nominal:
     """A subject that a pronoun in the second clause can stand for."""
     if chance(rng, 0.25):
         return pick_weighted(rng, SUBJECT_PRONOUNS)
     while True:
-        who = person(rng)
+        who = person(rng, reference="definite")
         if can_own(who):
             return who
 
@@ -125,14 +194,16 @@ def hindrance(rng: Random, who: Nominal, tense: str, activity: Clause) -> Clause
         return described_as(who, ADJECTIVES[pick(rng, ("müde", "krank"))], tense)
     if kind < 0.6:
         return Clause(who, VERBS["haben"], tense, direct=NounPhrase(NOUNS["Zeit"], NO_OBJECT))
-    duty = event(rng, who, ("modal",), 0, [group for group in DUTIES if group[1][0].verb is not activity.verb], MUST)
+    duty = event(
+        rng, who, ("modal",), 0, [group for group in DUTIES if group[1][0].verb is not activity.verb], MUST
+    )
     return replace(duty, tense=tense, time=None, adverbial=None)
 
 
 def bad_weather(rng: Random, tense: str) -> Clause:
     """A reason not to go out: "es regnet", "das Wetter ist schlecht"."""
     if chance(rng, 0.5):
-        return Clause(IT, VERBS["regnen"], tense)
+        return Clause(ES, VERBS["regnen"], tense)
     return weather(rng, tense, ("schlecht", "kalt"))
 
 
@@ -143,15 +214,17 @@ def joined(rng: Random, main: Clause, conjunction: Phrase, subordinate: Clause, 
         return Phrase(
             f"{clause.german}, {german.verb_first(main)}", f"{clause.english}, {english.statement(main)}"
         )
-    statement = main_clause(rng, main)
+    statement = main_clause(rng, main, ADVERBIALS)
     return Phrase(f"{statement.german}, {clause.german}", f"{statement.english} {clause.english}")
 
 
 def because(rng: Random, main: Clause, reason: Clause) -> Phrase:
     """A main clause and its reason, with "weil" (verb at the end) or "denn" (verb second)."""
+    if main.time and main.time.german.startswith(("wegen", "trotz")):
+        main = replace(main, time=None)
     if chance(rng, 0.7):
         return joined(rng, main, Phrase("weil", "because"), reason, first=False)
-    statement = main_clause(rng, main)
+    statement = main_clause(rng, main, ADVERBIALS)
     return Phrase(
         f"{statement.german}, denn {german.verb_second(reason)}",
         f"{statement.english} {english.statement(reason, 'because')}",
@@ -168,11 +241,17 @@ def excuse(rng: Random) -> Phrase:
     return because(rng, main, hindrance(rng, who.pronoun, main.tense, main))
 
 
+NEEDED_KINDS = ("tool", "text", "clothing", "container", "vehicle", "furniture", "bread", "drink", "fridge")
+
+
 def need(rng: Random) -> Phrase:
     """ "Peter sucht den Schlüssel, weil er ihn braucht." """
     who = protagonist(rng)
-    main = replace(event(rng, who, ("present", "past"), 0, frames_of("suchen", "kaufen")), adverbial=None)
-    wanted = replace(main.direct, genitive=None)
+    while True:
+        main = event(rng, who, ("present", "past"), 0, frames_of("suchen", "kaufen"))
+        if main.direct.noun.kind in NEEDED_KINDS:
+            break
+    main, wanted = replace(main, adverbial=None), replace(main.direct, genitive=None)
     reason = Clause(who.pronoun, VERBS["brauchen"], main.tense, direct=wanted.pronoun)
     return because(rng, replace(main, direct=wanted), reason)
 
@@ -257,7 +336,7 @@ def consequence(rng: Random) -> Phrase:
     who, tense = protagonist(rng), pick(rng, ("present", "past"))
     effect = event(rng, who.pronoun, ("modal",), 1, PASTIMES, CAN)
     effect = replace(effect, tense=tense, time=None, adverbial=None)
-    statement = main_clause(rng, hindrance(rng, who, tense, effect), fronting=False)
+    statement = main_clause(rng, hindrance(rng, who, tense, effect), fields=())
     return Phrase(
         f"{statement.german}, deshalb {german.verb_first(effect)}",
         f"{statement.english}, so {english.statement(effect)}",
@@ -275,22 +354,29 @@ def routine(rng: Random) -> Phrase:
 
 def report(rng: Random) -> Phrase:
     """ "Ich glaube, dass der Arzt morgen kommt." """
-    matrix = Clause(protagonist(rng), VERBS[pick(rng, ("sagen", "glauben", "hoffen", "wissen"))])
+    speaker = pick(rng, (ICH, WIR)) if chance(rng, 0.3) else protagonist(rng)
+    matrix = Clause(speaker, VERBS[pick(rng, ("sagen", "glauben", "hoffen", "wissen"))])
     if matrix.verb is VERBS["glauben"]:
         matrix = replace(matrix, negated=chance(rng, 0.25))
-    return joined(rng, matrix, Phrase("dass", "that"), content(rng, matrix.subject), first=False)
+    if chance(rng, 0.25):
+        reported = event(rng, speaker.pronoun, ("past", "future", "modal"))
+    else:
+        reported = content(rng)
+    return joined(rng, matrix, Phrase("dass", "that"), reported, first=False)
 
 
-def content(rng: Random, speaker: Nominal) -> Clause:
-    """What someone says or asks: anything, sometimes about the speaker."""
+def content(rng: Random, negation: float = 0.12) -> Clause:
+    """What someone says or asks."""
     kind = rng.random()
     if kind < 0.15:
         return describing_clause(rng, described(rng), "past" if chance(rng, 0.3) else "present")
     if kind < 0.25:
-        return liking_clause(rng, subject_of_feeling(rng))
-    if kind < 0.3:
-        return belonging_clause(rng)
-    return event(rng, speaker.pronoun if kind < 0.5 else None)
+        clause = liking_clause(rng, particular_person(rng))
+    elif kind < 0.3:
+        clause = belonging_clause(rng)
+    else:
+        return event(rng, negation=negation)
+    return replace(clause, negated=clause.negated and negation > 0)
 
 
 def indirect_question(rng: Random) -> Phrase:
@@ -300,13 +386,11 @@ def indirect_question(rng: Random) -> Phrase:
         rng, [(5, ("ob", "whether")), (2, ("warum", "why")), (1.5, ("wann", "when")), (1.5, ("wer", "who"))]
     )
     if words[0] == "wer":
-        asked, words = event(rng, WHO, negation=0), ("", "")
+        asked, words = event(rng, WER, negation=0), ("", "")
     elif words[0] == "wann":
         asked = replace(event(rng, tenses=("past", "future"), negation=0, frames=ACTIONS), time=None)
     else:
-        asked = content(rng, who)
-    if words[0] == "ob":
-        asked = replace(asked, negated=False)
+        asked = content(rng, negation=0.3 if words[0] == "warum" else 0)
     clause = subordinate_clause(asked, *words)
     kind = rng.random()
     if kind < 0.45:
@@ -314,8 +398,10 @@ def indirect_question(rng: Random) -> Phrase:
     elif kind < 0.75:
         matrix = Clause(who, know, modal=MODALS["möchten"])
     else:
-        you = Clause(pick(rng, (YOU, YOU, YOU_ALL)), know)
-        return Phrase(f"{german.verb_first(you)}, {clause.german}?", f"{english.question(you)} {clause.english}?")
+        you = Clause(pick(rng, (DU, DU, IHR)), know)
+        return Phrase(
+            f"{german.verb_first(you)}, {clause.german}?", f"{english.question(you)} {clause.english}?"
+        )
     return Phrase(
         f"{german.verb_second(matrix)}, {clause.german}", f"{english.statement(matrix)} {clause.english}"
     )
@@ -332,9 +418,11 @@ def attempt(rng: Random) -> Phrase:
     who, tense = subject(rng), pick(rng, ("present", "past"))
     verb = VERBS[pick(rng, ("versuchen", "vergessen", "hoffen", "haben"))]
     if verb is VERBS["haben"]:
-        determiner = BARE if is_negative_subject(who) or chance(rng, 0.4) else NO_OBJECT
-        return with_infinitive(rng, Clause(who, verb, tense, direct=NounPhrase(NOUNS["Zeit"], determiner)), ACTIONS)
-    if verb.aspect == "punctual":
+        determiner = BARE if is_quantified(who) or chance(rng, 0.4) else NO_OBJECT
+        return with_infinitive(
+            rng, Clause(who, verb, tense, direct=NounPhrase(NOUNS["Zeit"], determiner)), ACTIONS
+        )
+    if verb is VERBS["vergessen"]:
         tense = "past"
     return with_infinitive(rng, Clause(who, verb, tense), ACTIONS)
 
@@ -342,8 +430,8 @@ def attempt(rng: Random) -> Phrase:
 def with_infinitive(rng: Random, main: Clause, actions: Weighted[list[Frame]], opener: str = "") -> Phrase:
     """A clause with an infinitive clause of the same subject behind it."""
     action = event(rng, main.subject, ("past",), 0, actions)  # the tense goes unused
-    action = replace(action, time=None)
-    statement = main_clause(rng, main)
+    action = replace(action, time=None, adverbial=None)
+    statement = main_clause(rng, main, ADVERBIALS)
     return Phrase(
         f"{statement.german}, {german.infinitive(action, opener)}",
         f"{statement.english} {english.infinitive(action)}",
@@ -354,11 +442,11 @@ def contrast(rng: Random) -> Phrase:
     """ "Anna liest ein Buch, aber ihr Bruder schläft", "Peter kocht und Maria liest"."""
     tense = pick(rng, ("present", "past"))
     conjunction = pick(rng, (Phrase(", aber", ", but"), Phrase(" und", " and")))
-    first, second = event(rng, tenses=(tense,)), event(rng, tenses=(tense,))
+    first, second = event(rng, tenses=(tense,), negation=0), event(rng, tenses=(tense,), negation=0)
     while german.nominal(first.subject, "nominative") == german.nominal(second.subject, "nominative"):
-        second = event(rng, tenses=(tense,))
-    first = main_clause(rng, replace(first, adverbial=None))
-    second = main_clause(rng, replace(second, time=None, adverbial=None), fronting=False)
+        second = event(rng, tenses=(tense,), negation=0)
+    first = main_clause(rng, replace(first, adverbial=None), ADVERBIALS)
+    second = main_clause(rng, replace(second, time=None, adverbial=None), fields=())
     return Phrase(
         f"{first.german}{conjunction.german} {second.german}",
         f"{first.english}{conjunction.english} {second.english}",
@@ -369,22 +457,18 @@ def qualification(rng: Random) -> Phrase:
     """ "Der Tisch ist alt, aber er ist schön." """
     while True:
         what = described(rng)
-        known = isinstance(what, Pronoun) or can_own(what)
-        first, second = pick(rng, adjectives_for(what)), pick(rng, adjectives_for(what))
-        if known and first is not second and not are_exclusive(first, second):
+        known = [adjective.german for adjective in adjectives_for(what)]
+        pairs = [pair for pair in CONTRASTS if pair[0] in known and pair[1] in known]
+        if pairs and can_own(what):
             break
+    first, second = (ADJECTIVES[german] for german in pick(rng, pairs))
     tense = "past" if chance(rng, 0.25) else "present"
     return but(rng, described_as(what, first, tense), described_as(what.pronoun, second, tense))
 
 
-def are_exclusive(first: Adjective, second: Adjective) -> bool:
-    """Whether nothing can be both."""
-    return any(first.german in group and second.german in group for group in EXCLUSIVE_ADJECTIVES)
-
-
 def but(rng: Random, first: Clause, second: Clause) -> Phrase:
     """Two main clauses with "aber"."""
-    statement = main_clause(rng, first)
+    statement = main_clause(rng, first, ADVERBIALS)
     return Phrase(
         f"{statement.german}, aber {german.verb_second(second)}",
         f"{statement.english}, but {english.statement(second)}",
@@ -397,7 +481,11 @@ def disappointment(rng: Random) -> Phrase:
         who = protagonist(rng)
         main = replace(event(rng, who, ("past",), 0, frames_of("kaufen", "lesen")), adverbial=None)
         thing = replace(main.direct, genitive=None)
-        if thing.pronoun.german is not who.pronoun.german and thing.noun.kind not in ("food", "drink", "bread"):
+        if thing.pronoun.german is not who.pronoun.german and thing.noun.kind not in (
+            "food",
+            "drink",
+            "bread",
+        ):
             break
     opinion = Clause(thing.pronoun, VERBS["gefallen"], indirect=who.pronoun, negated=True)
     return but(rng, replace(main, direct=thing), opinion)
@@ -405,7 +493,7 @@ def disappointment(rng: Random) -> Phrase:
 
 def lost_and_found(rng: Random) -> Phrase:
     """ "Peter hat seinen Schlüssel verloren, aber Anna hat ihn gefunden." """
-    loss = event(rng, person(rng), ("past",), 0, frames_of("verlieren", "vergessen", "suchen"))
+    loss = event(rng, person(rng), ("past",), 0, frames_of("verlieren", "vergessen"))
     loss = replace(loss, adverbial=None, direct=replace(loss.direct, genitive=None))
     finder = person(rng, loss.subject, "definite")
     return but(rng, loss, Clause(finder, VERBS["finden"], "past", direct=loss.direct.pronoun))

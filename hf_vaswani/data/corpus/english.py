@@ -87,7 +87,7 @@ def verb_group(clause: Clause, support: bool = False) -> tuple[str, str]:
     base, third_person, past_form, ing_form = ENGLISH_VERBS[head]
     if clause.tense == "duration":
         return "has" if is_third_singular(subject) else "have", join(["been", ing_form])
-    if clause.tense == "present" and clause.verb.aspect == "dynamic" and not modal:
+    if clause.tense == "present" and clause.verb.aspect in ("dynamic", "emotional") and not modal:
         return be(subject, past=False), ing_form
     if support or is_negative(clause):
         operator = "did" if past else "does" if is_third_singular(subject) else "do"

@@ -35,6 +35,25 @@ SOCIAL_VERBS = tuple(
     VERBS[verb] for verb in ("arbeiten", "tanzen", "ein|kaufen", "fern|sehen", "gehen", "fahren", "fliegen")
 )
 
+# Verbs for what one may like to do: "gern".
+PLEASANT_VERBS = tuple(
+    VERBS[verb]
+    for verb in (
+        *(
+            "lesen",
+            "schreiben",
+            "essen",
+            "trinken",
+            "tanzen",
+            "schlafen",
+            "arbeiten",
+            "ein|kaufen",
+            "fern|sehen",
+        ),
+        *("besuchen", "treffen", "helfen", "zu|hören", "sprechen", "gehen", "fahren", "fliegen", "tragen"),
+    )
+)
+
 # Verb, span, subjects, places.
 INTRANSITIVE = [
     Frame(VERBS[verb], span, kinds(subjects), places=kinds(places))
@@ -62,7 +81,8 @@ TRANSITIVE = [
         verkaufen   week  food text clothing picture furniture vehicle animal house  town city
         essen       day   food bread meal                                            room outdoors
         trinken     day   drink                                                      room outdoors
-        suchen      day   tool animal text clothing container child                  room outdoors
+        suchen      day   tool animal text clothing container                        room outdoors
+        suchen      day   child                                                      room outdoors
         finden      day   tool animal text clothing container                        room outdoors
         verlieren   week  tool clothing container letter                             outdoors town
         vergessen   day   tool clothing container text                               -
@@ -71,7 +91,7 @@ TRANSITIVE = [
         haben       day   text clothing vehicle animal picture tool                  -
         kennen      day   person town house building story                           -
         mögen       day   person animal city drink food meal                         -
-        besuchen    week  person city                                                -
+        besuchen    week  person                                                     -
         treffen     week  person                                                     outdoors town stop
         tragen      day   clothing                                                   -
         waschen     week  clothing animal vehicle                                    -
@@ -102,7 +122,7 @@ DITRANSITIVE = [
     Frame(VERBS[verb], span, objects=kinds(objects), recipients=("person",))
     for verb, span, objects in read_table("""
         geben      week  food bread drink text tool thing
-        zeigen     week  text picture clothing vehicle room
+        zeigen     week  text picture clothing vehicle
         bringen    day   food drink meal text clothing tool
         schicken   week  text letter picture
         vor|lesen  day   letter story text
@@ -123,7 +143,7 @@ PREPOSITIONAL = [
         sprechen            week  mit   dative      to    person                room stop
         denken              day   an    accusative  of    person                -
         träumen             day   von   dative      of    animal vehicle house  -
-        lachen              day   über  accusative  at    letter story picture film  -
+        lachen              day   über  accusative  at    letter story picture  -
         sich freuen         day   auf   accusative  to    event                 -
         sich erinnern       day   an    accusative  -     person event house    -
         sich interessieren  day   für   accusative  in    event text picture    -
@@ -143,7 +163,8 @@ MOVEMENT = [
     )
     for verb, span, subjects, prepositions, goals in read_table("""
         gehen    day   person         in    room
-        gehen    day   person         in    outdoors town
+        gehen    day   person         in    outdoors
+        gehen    day   person         in    town
         gehen    day   person         zu    building stop
         laufen   day   person animal  in    room
         laufen   day   person animal  in    outdoors

@@ -21,7 +21,6 @@ from random import Random
 
 from . import complex_sentences, questions, relative_clauses, simple_sentences
 from .choices import pick_weighted
-from .phrases import Phrase
 
 SENTENCE_TYPES = [
     (24, simple_sentences.statement),

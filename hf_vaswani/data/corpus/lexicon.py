@@ -272,17 +272,6 @@ ADJECTIVES_OF_KIND = {
     """)
 }
 
-# Adjectives of which at most one is true of a thing.
-EXCLUSIVE_ADJECTIVES = (
-    ("groß", "klein"),
-    ("alt", "jung", "neu"),
-    ("teuer", "billig"),
-    ("rot", "blau", "schwarz", "weiß"),
-    ("warm", "kalt"),
-    ("gut", "schlecht"),
-    ("lang", "kurz"),
-)
-
 # German, English, use, span, position in English, frontable.
 TIME_ADVERBIALS = [
     Adverbial(*row)

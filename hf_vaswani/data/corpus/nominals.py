@@ -16,21 +16,21 @@ from .phrases import (
     ALL,
     BARE,
     DEFINITE,
+    DU,
+    ER,
     EVERY,
-    HE,
+    ICH,
+    IHR,
     INDEFINITE,
     MANY,
     NAME,
     NO_OBJECT,
     NO_SUBJECT,
-    SHE,
-    THEY,
+    SIE,
+    SIE_PLURAL,
     THIS,
-    WE,
-    YOU,
-    YOU_ALL,
+    WIR,
     Determiner,
-    I,
     Nominal,
     NounPhrase,
     Pronoun,
@@ -49,7 +49,7 @@ NOUNS_OF_KIND = {
 OWNED_KINDS = ("vehicle", "clothing", "container", "text", "house", "room", "picture", "animal", "tool")
 PUBLIC_KINDS = ("event", "transport", "building", "town", "outdoors", "stop")
 
-SUBJECT_PRONOUNS = [(5, I), (2, YOU), (3, HE), (3, SHE), (4, WE), (1, YOU_ALL), (3, THEY)]
+SUBJECT_PRONOUNS = [(5, ICH), (2, DU), (3, ER), (3, SIE), (4, WIR), (1, IHR), (3, SIE_PLURAL)]
 
 
 def subject(rng: Random, kinds: Sequence[str] = ("person",)) -> Nominal:
@@ -71,9 +71,9 @@ def is_person(nominal: Nominal) -> bool:
     return isinstance(nominal, Pronoun) or nominal.noun.kind in PEOPLE_KINDS
 
 
-def is_negative_subject(nominal: Nominal) -> bool:
-    """Whether a subject has "kein", so that no other negation can follow."""
-    return isinstance(nominal, NounPhrase) and nominal.determiner is NO_SUBJECT
+def is_quantified(nominal: Nominal) -> bool:
+    """Whether a subject has "kein", "jeder" or the like, which leaves no room for a negation."""
+    return isinstance(nominal, NounPhrase) and nominal.determiner in (NO_SUBJECT, EVERY, ALL, MANY)
 
 
 def object_pronoun(rng: Random, subject: Nominal, case: str) -> Pronoun | None:
@@ -82,8 +82,8 @@ def object_pronoun(rng: Random, subject: Nominal, case: str) -> Pronoun | None:
     Third-person objects only go with a first or second person as subject, and "sie" is left out as an
     accusative: nothing in the sentence would decide between "her" and "them".
     """
-    person_, first, second = subject.pronoun.german.person, (I, WE), (YOU, YOU_ALL)
-    third = (HE,) if case == "accusative" else (HE, SHE, THEY)
+    person_, first, second = subject.pronoun.german.person, (ICH, WIR), (DU, IHR)
+    third = (ER,) if case == "accusative" else (ER, SIE, SIE_PLURAL)
     choices = {1: second + third, 2: first + third, 3: first + second}[person_]
     return pick(rng, choices)
 
@@ -132,7 +132,7 @@ def relative(rng: Random, owner: Nominal | None = None) -> NounPhrase:
     """ "meine Schwester", "Annas Bruder", "die Mutter des Lehrers"."""
     noun = pick(rng, NOUNS_OF_KIND["kin"])
     if chance(rng, 0.2):
-        return NounPhrase(noun, DEFINITE, genitive=genitive(rng))
+        return NounPhrase(noun, DEFINITE, genitive=acquainted_owner(rng))
     if chance(rng, 0.15):
         return NounPhrase(noun, possessive(other_name(rng, owner)))
     number = PLURAL if noun.german in ("Bruder", "Schwester", "Freund") and chance(rng, 0.3) else SINGULAR
@@ -154,8 +154,13 @@ PERSON_PHRASES = [*DEFINITE_PERSONS, (12, indefinite_person)]
 def genitive(rng: Random) -> NounPhrase:
     """An owner in the genitive: "des Lehrers", "meiner Schwester"."""
     if chance(rng, 0.35):
-        owner = possessive(pick(rng, (I, YOU, WE)))
+        owner = possessive(pick(rng, (ICH, DU, WIR)))
         return NounPhrase(pick(rng, NOUNS_OF_KIND["kin"]), owner)
+    return acquainted_owner(rng)
+
+
+def acquainted_owner(rng: Random) -> NounPhrase:
+    """An owner in the genitive who is no relative: "des Lehrers", "der Kinder"."""
     return NounPhrase(common_noun(rng), DEFINITE, PLURAL if chance(rng, 0.25) else SINGULAR)
 
 
@@ -163,7 +168,7 @@ def choose_owner(rng: Random, owner: Nominal | None) -> Pronoun:
     """Whom a possessive refers to: mostly the owner, else the first or second person."""
     if owner and can_own(owner) and chance(rng, 0.75):
         return owner.pronoun
-    return pick_weighted(rng, [(4, I), (2, YOU), (2, WE), (0.7, YOU_ALL)])
+    return pick_weighted(rng, [(4, ICH), (2, DU), (2, WIR), (0.7, IHR)])
 
 
 def can_own(owner: Nominal) -> bool:
@@ -181,7 +186,7 @@ def other_name(rng: Random, owner: Nominal | None) -> NounPhrase:
 
 def small_count(rng: Random) -> Determiner:
     """A number word, mostly from two to twelve."""
-    return count(pick_number(rng, 2, 12) if chance(rng, 0.8) else pick_countable(rng, 13, 99))
+    return count(pick_number(rng, 2, 12) if chance(rng, 0.9) else pick_countable(rng, 13, 99))
 
 
 def pick_countable(rng: Random, low: int, high: int) -> int:
@@ -280,7 +285,12 @@ def with_adjective(rng: Random, phrase: NounPhrase, probability: float) -> NounP
         return phrase
     adjective = pick(rng, ADJECTIVES_OF_KIND[phrase.noun.kind])
     degree = "positive"
-    if adjective.comparative and phrase.determiner is INDEFINITE and not is_person(phrase) and chance(rng, 0.1):
+    if (
+        adjective.comparative
+        and phrase.determiner is INDEFINITE
+        and not is_person(phrase)
+        and chance(rng, 0.1)
+    ):
         degree = "comparative"
     if adjective.superlative and phrase.determiner is DEFINITE and chance(rng, 0.1):
         degree = "superlative"

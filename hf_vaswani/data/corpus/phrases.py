@@ -59,15 +59,15 @@ class Pronoun:
 GERMAN_PRONOUNS = {
     row[0]: GermanPronoun(*row[1:6], person=int(row[6]), number=row[7])
     for row in read_table("""
-        ich   ich  mich  mir    mich  mein   1  singular
-        du    du   dich  dir    dich  dein   2  singular
-        er    er   ihn   ihm    sich  sein   3  singular
-        sie   sie  sie   ihr    sich  ihr    3  singular
-        es    es   es    ihm    sich  sein   3  singular
-        wir   wir  uns   uns    uns   unser  1  plural
-        ihr   ihr  euch  euch   euch  euer   2  plural
-        they  sie  sie   ihnen  sich  ihr    3  plural
-        wer   wer  wen   wem    sich  sein   3  singular
+        ich         ich  mich  mir    mich  mein   1  singular
+        du          du   dich  dir    dich  dein   2  singular
+        er          er   ihn   ihm    sich  sein   3  singular
+        sie         sie  sie   ihr    sich  ihr    3  singular
+        es          es   es    ihm    sich  sein   3  singular
+        wir         wir  uns   uns    uns   unser  1  plural
+        ihr         ihr  euch  euch   euch  euer   2  plural
+        sie_plural  sie  sie   ihnen  sich  ihr    3  plural
+        wer         wer  wen   wem    sich  sein   3  singular
     """)
 }
 ENGLISH_PRONOUNS = {
@@ -90,12 +90,10 @@ def make_pronoun(german: str, english: str) -> Pronoun:
     return Pronoun(GERMAN_PRONOUNS[german], ENGLISH_PRONOUNS[english])
 
 
-I, YOU, HE, SHE, IT = (
-    make_pronoun(*pair) for pair in (("ich", "I"), ("du", "you"), ("er", "he"), ("sie", "she"), ("es", "it"))
-)
-WE, YOU_ALL, THEY, WHO = (
-    make_pronoun(*pair) for pair in (("wir", "we"), ("ihr", "you"), ("they", "they"), ("wer", "who"))
-)
+ICH, DU = make_pronoun("ich", "I"), make_pronoun("du", "you")
+ER, SIE, ES = make_pronoun("er", "he"), make_pronoun("sie", "she"), make_pronoun("es", "it")
+WIR, IHR = make_pronoun("wir", "we"), make_pronoun("ihr", "you")
+SIE_PLURAL, WER = make_pronoun("sie_plural", "they"), make_pronoun("wer", "who")
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ class NounPhrase:
     def pronoun(self) -> Pronoun:
         """The pronoun that stands for this phrase, by which verbs and possessives agree with it."""
         if self.number == "plural":
-            return THEY
+            return SIE_PLURAL
         german = {"m": "er", "f": "sie", "n": "es"}[self.noun.gender]
         return make_pronoun(german, self.noun.pronoun or "it")
 

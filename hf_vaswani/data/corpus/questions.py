@@ -7,17 +7,26 @@ from random import Random
 
 from . import english, german
 from .choices import chance, pick
-from .clauses import TENSES, event
-from .frames import DATIVE, DITRANSITIVE, INTRANSITIVE, MOVEMENT, PLACEMENT, POSITION, PREPOSITIONAL, TRANSITIVE
-from .nominals import NOUNS_OF_KIND, PLURAL, SINGULAR, person, subject, thing
-from .phrases import HOW_MANY, WHICH, WHO, YOU, YOU_ALL, Clause, Nominal, NounPhrase, Phrase
+from .clauses import event
+from .frames import (
+    DATIVE,
+    DITRANSITIVE,
+    INTRANSITIVE,
+    MOVEMENT,
+    PLACEMENT,
+    POSITION,
+    PREPOSITIONAL,
+    TRANSITIVE,
+)
+from .nominals import NOUNS_OF_KIND, PLURAL, SINGULAR, person, thing
+from .phrases import DU, HOW_MANY, IHR, WER, WHICH, Clause, Nominal, NounPhrase, Phrase
 from .simple_sentences import (
     SOLD_KINDS,
     belonging_clause,
     described,
     describing_clause,
     liking_clause,
-    subject_of_feeling,
+    particular_person,
 )
 from .verbs import VERBS
 
@@ -28,9 +37,13 @@ PLACE_FRAMES = [frame for frame in (*INTRANSITIVE, *TRANSITIVE) if frame.places]
     frame for frame in (*POSITION, *PREPOSITIONAL) if frame.verb is VERBS["wohnen"] or frame in POSITION
 ]
 DIRECTION_FRAMES = [*MOVEMENT, *PLACEMENT]
-THING_FRAMES = [frame for frame in TRANSITIVE if "person" not in frame.objects and "child" not in frame.objects]
+THING_FRAMES = [
+    frame for frame in TRANSITIVE if "person" not in frame.objects and "child" not in frame.objects
+]
 COUNT_FRAMES = [
-    frame for frame in THING_FRAMES if all(noun.plural for kind in frame.objects for noun in NOUNS_OF_KIND[kind])
+    frame
+    for frame in THING_FRAMES
+    if all(noun.plural for kind in frame.objects for noun in NOUNS_OF_KIND[kind])
 ]
 WO_FRAMES = [
     frame
@@ -40,10 +53,24 @@ WO_FRAMES = [
 PERSON_FRAMES = [frame for frame in PREPOSITIONAL if "person" in frame.goals]
 
 
+DATED_FRAMES = [
+    (
+        1,
+        [
+            frame
+            for frame in (*INTRANSITIVE, *DATIVE, *DITRANSITIVE, *MOVEMENT)
+            if frame.verb.aspect != "stative"
+        ],
+    ),
+    (2, [frame for frame in TRANSITIVE if frame.verb.aspect != "stative"]),
+]
+TENSES = ("present", "past", "future", "modal")
+
+
 def someone(rng: Random) -> Nominal:
     """The subject of a question, often the person spoken to."""
     if chance(rng, 0.4):
-        return YOU if chance(rng, 0.65) else YOU_ALL
+        return DU if chance(rng, 0.65) else IHR
     return person(rng, reference="definite")
 
 
@@ -58,7 +85,7 @@ def yes_no_question(rng: Random) -> Phrase:
     if kind < 0.12:
         clause = describing_clause(rng, described(rng), "past" if chance(rng, 0.3) else "present")
     elif kind < 0.22:
-        clause = replace(liking_clause(rng, subject_of_feeling(rng)), negated=False)
+        clause = replace(liking_clause(rng, particular_person(rng)), negated=False)
     elif kind < 0.28:
         clause = replace(belonging_clause(rng), negated=False)
     else:
@@ -68,7 +95,7 @@ def yes_no_question(rng: Random) -> Phrase:
 
 def who_question(rng: Random) -> Phrase:
     """ "Wer hat die Tür zugemacht?" """
-    clause = event(rng, WHO, negation=0)
+    clause = event(rng, WER, negation=0)
     return Phrase(german.verb_second(clause), english.statement(clause))
 
 
@@ -77,27 +104,29 @@ def whom_question(rng: Random) -> Phrase:
     case = pick(rng, ("accusative", "dative", "preposition"))
     if case == "accusative":
         frames = [frame for frame in TRANSITIVE if frame.objects == ("person",)]
-        clause = event(rng, someone(rng), negation=0, frames=[(1, frames)])
+        clause = event(rng, someone(rng), TENSES, 0, [(1, frames)])
         return asked(replace(clause, direct=None), "wen", "who")
     if case == "dative":
-        clause = event(rng, someone(rng), negation=0, frames=[(1, DATIVE), (1, DITRANSITIVE)])
+        clause = event(rng, someone(rng), TENSES, 0, [(1, DATIVE), (1, DITRANSITIVE)])
         recipient = Phrase("", "to") if clause.direct else None
         return asked(replace(clause, indirect=None, complement=recipient), "wem", "who")
     frame = pick(rng, PERSON_FRAMES)
     preposition = frame.prepositions[0]
-    clause = event(rng, someone(rng), negation=0, frames=[(1, [frame])])
+    clause = event(rng, someone(rng), TENSES, 0, [(1, [frame])])
     clause = replace(clause, complement=Phrase("", preposition.english))
-    return asked(clause, f"{preposition.german} {'wen' if preposition.case == 'accusative' else 'wem'}", "who")
+    return asked(
+        clause, f"{preposition.german} {'wen' if preposition.case == 'accusative' else 'wem'}", "who"
+    )
 
 
 def what_question(rng: Random) -> Phrase:
     """ "Was hast du gestern gekauft?" and "Worauf freut sich Anna?" """
     if chance(rng, 0.6):
-        clause = event(rng, someone(rng), negation=0, frames=[(1, THING_FRAMES)])
+        clause = event(rng, someone(rng), TENSES, 0, [(1, THING_FRAMES)])
         return asked(replace(clause, direct=None), "was", "what")
     frame = pick(rng, WO_FRAMES)
     preposition = frame.prepositions[0]
-    clause = event(rng, someone(rng), negation=0, frames=[(1, [frame])])
+    clause = event(rng, someone(rng), TENSES, 0, [(1, [frame])])
     clause = replace(clause, complement=Phrase("", preposition.english))
     return asked(clause, QUESTION_ADVERBS[preposition.german], "what")
 
@@ -107,10 +136,10 @@ def where_question(rng: Random) -> Phrase:
     who = someone(rng)
     kind = rng.random()
     if kind < 0.45:
-        clause = event(rng, who, negation=0, frames=[(1, PLACE_FRAMES)])
+        clause = event(rng, who, TENSES, 0, [(1, PLACE_FRAMES)])
         return asked(replace(clause, complement=None, adverbial=None), "wo", "where")
     if kind < 0.9:
-        clause = event(rng, who, negation=0, frames=[(1, DIRECTION_FRAMES)])
+        clause = event(rng, who, TENSES, 0, [(1, DIRECTION_FRAMES)])
         return asked(replace(clause, complement=None), "wohin", "where")
     return asked(Clause(who, VERBS["kommen"], complement=Phrase("", "from")), "woher", "where")
 
@@ -118,9 +147,8 @@ def where_question(rng: Random) -> Phrase:
 def when_or_why_question(rng: Random) -> Phrase:
     """ "Wann stehst du auf?" and "Warum hilft Peter seiner Mutter nicht?" """
     if chance(rng, 0.5):
-        clause = event(rng, someone(rng), tenses=("past", "future", "modal"), negation=0)
-        if clause.verb.aspect != "stative":
-            return asked(replace(clause, time=None), "wann", "when")
+        clause = event(rng, someone(rng), ("past", "future", "modal"), 0, DATED_FRAMES)
+        return asked(replace(clause, time=None), "wann", "when")
     clause = event(rng, someone(rng), negation=0.3)
     return asked(clause, "warum", "why")
 
@@ -128,7 +156,7 @@ def when_or_why_question(rng: Random) -> Phrase:
 def which_question(rng: Random) -> Phrase:
     """ "Welches Buch liest du?" and "Wie viele Äpfel hat Anna gegessen?" """
     frame = pick(rng, COUNT_FRAMES)
-    clause = event(rng, someone(rng), negation=0, frames=[(1, [frame])])
+    clause = event(rng, someone(rng), TENSES, 0, [(1, [frame])])
     noun = thing(rng, (pick(rng, frame.objects),)).noun
     if chance(rng, 0.5):
         wanted = NounPhrase(noun, HOW_MANY, PLURAL)

@@ -33,14 +33,19 @@ THING_FRAMES = [
 
 def subject_relative(rng: Random) -> Phrase:
     """ "Der Mann, der in Berlin wohnt, ist mein Lehrer." """
-    antecedent = known_person(rng)
-    clause = event(rng, relative_pronoun(antecedent), CLAUSE_TENSES, negation=0)
-    return about(rng, antecedent, subordinate_clause(clause, "", ""))
+    while True:
+        antecedent = known_person(rng)
+        clause = event(rng, relative_pronoun(antecedent), CLAUSE_TENSES, negation=0)
+        relative_clause = subordinate_clause(clause, "", "")
+        if antecedent.noun.german not in relative_clause.german:  # not "der Mann, der einen Mann sieht"
+            return about(rng, antecedent, relative_clause)
 
 
 def object_relative(rng: Random) -> Phrase:
     """ "Das Buch, das Anna liest, ist interessant", "Ich kenne die Frau, der du geholfen hast"."""
-    antecedent, relative_clause = pick(rng, (accusative_relative, dative_relative, prepositional_relative))(rng)
+    antecedent, relative_clause = pick(rng, (accusative_relative, dative_relative, prepositional_relative))(
+        rng
+    )
     return about(rng, antecedent, relative_clause)
 
 
@@ -96,12 +101,18 @@ def as_subject(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> 
     phrase = replace(antecedent, relative=relative_clause)
     if is_person(antecedent) and antecedent.number == SINGULAR and chance(rng, 0.3):
         known = relative(rng)
-        while known.number == PLURAL or known.noun.gender != antecedent.noun.gender:
+        while known.number == PLURAL or not can_be(antecedent, known):
             known = relative(rng)
         predicate = Phrase(german.nominal(known, "nominative"), english.nominal(known, "object"))
-        return main_clause(rng, Clause(phrase, BE, complement=predicate), fronting=False)
+        return main_clause(rng, Clause(phrase, BE, complement=predicate), fields=())
     tense = "past" if chance(rng, 0.3) else "present"
-    return main_clause(rng, describing_clause(rng, phrase, tense), fronting=False)
+    return main_clause(rng, describing_clause(rng, phrase, tense), fields=())
+
+
+def can_be(antecedent: NounPhrase, known: NounPhrase) -> bool:
+    """Whether a person can be this relative: a girl can be a sister, but no brother and no mother."""
+    grown_up = known.noun.german in ("Vater", "Mutter", "Großmutter")
+    return known.noun.pronoun == antecedent.noun.pronoun and not (grown_up and antecedent.noun.kind == "child")
 
 
 def pointed_at(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> Phrase:
@@ -123,5 +134,5 @@ def as_object(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> P
     clause = replace(clause, direct=antecedent, time=None, adverbial=None)
     if clause.tense == "present" and clause.verb.aspect == "punctual":
         clause = replace(clause, tense="past")
-    main = main_clause(rng, clause, fronting=False)
+    main = main_clause(rng, clause, fields=())
     return Phrase(f"{main.german}, {relative_clause.german}", f"{main.english} {relative_clause.english}")

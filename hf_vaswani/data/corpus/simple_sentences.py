@@ -6,8 +6,8 @@ from dataclasses import replace
 from random import Random
 
 from . import english, german
-from .choices import chance, pick, pick_number, pick_weighted
-from .clauses import clock_phrase, event, length_of_time, main_clause, place_adverbial, prepositional_phrase
+from .choices import chance, pick, pick_weighted
+from .clauses import clock_phrase, event, length_of_time, main_clause, prepositional_phrase
 from .frames import INTRANSITIVE, POSITION, PREPOSITIONAL, TRANSITIVE
 from .lexicon import ADJECTIVES_OF_KIND, NOUNS, UNITS, Adjective, Adverbial, Preposition
 from .nominals import (
@@ -16,13 +16,13 @@ from .nominals import (
     SINGULAR,
     SUBJECT_PRONOUNS,
     is_person,
+    is_quantified,
     name,
     person,
     pick_countable,
     place,
     relative,
     small_count,
-    subject,
     thing,
     with_adjective,
 )
@@ -72,7 +72,17 @@ CONTENTS = (
 # Frames that also say for how long something has been going on, with the units of time that suit them.
 LASTING_FRAMES = [
     (frame, ("Jahr", "Woche", "Tag") if verb in ("wohnen", "arbeiten") else ("Stunde", "Minute"))
-    for verb in ("wohnen", "arbeiten", "schlafen", "tanzen", "fern|sehen", "warten", "sprechen", "sitzen", "suchen")
+    for verb in (
+        "wohnen",
+        "arbeiten",
+        "schlafen",
+        "tanzen",
+        "fern|sehen",
+        "warten",
+        "sprechen",
+        "sitzen",
+        "suchen",
+    )
     for frame in (*INTRANSITIVE, *TRANSITIVE, *PREPOSITIONAL, *POSITION)
     if frame.verb is VERBS[verb] and "person" in frame.subjects
 ]
@@ -86,7 +96,7 @@ def statement(rng: Random) -> Phrase:
 def description(rng: Random) -> Phrase:
     """ "Die Suppe war nicht warm." """
     clause = describing_clause(rng, described(rng), "past" if chance(rng, 0.3) else "present")
-    return main_clause(rng, replace(clause, negated=chance(rng, 0.2)))
+    return main_clause(rng, replace(clause, negated=chance(rng, 0.2) and not is_quantified(clause.subject)))
 
 
 def describing_clause(rng: Random, who: Nominal, tense: str = "present") -> Clause:
@@ -127,32 +137,36 @@ def comparison(rng: Random) -> Phrase:
     adjective = pick(rng, [a for a in adjectives_for(first) if a.comparative])
     standard = Phrase(german.nominal(second, "nominative"), english.nominal(second, "object"))
     tense = "past" if chance(rng, 0.15) else "present"
+    negated = chance(rng, 0.4) and not is_quantified(first)
     if chance(rng, 0.6):
         predicate = Phrase(
             f"{adjective.comparative} als {standard.german}",
             f"{adjective.english_comparative} than {standard.english}",
         )
         return main_clause(rng, Clause(first, BE, tense, complement=predicate))
-    predicate = Phrase(f"so {adjective.german} wie {standard.german}", f"as {adjective.english} as {standard.english}")
-    return main_clause(rng, Clause(first, BE, tense, complement=predicate, negated=chance(rng, 0.4)))
+    predicate = Phrase(
+        f"so {adjective.german} wie {standard.german}", f"as {adjective.english} as {standard.english}"
+    )
+    return main_clause(rng, Clause(first, BE, tense, complement=predicate, negated=negated))
 
 
 def standard_of_comparison(rng: Random, first: Nominal) -> NounPhrase:
     """What a person or a thing is compared with: something of its kind, as "dein Koffer" for "mein Koffer"."""
     while True:
         second = person(rng) if is_person(first) else thing(rng, (first.noun.kind,), reference="definite")
-        same_noun = isinstance(first, NounPhrase) and second.noun is first.noun
-        if not same_noun or (not is_person(first) and second.determiner != first.determiner):
-            return replace(second, adjective=None, degree="positive")
+        second = replace(second, adjective=None, degree="positive")
+        if not isinstance(first, NounPhrase) or second.noun is not first.noun:
+            return second
+        if not is_person(first) and second.number == first.number and second.determiner != first.determiner:
+            return second
 
 
 def identification(rng: Random) -> Phrase:
     """ "Das ist mein neuer Lehrer", "Das waren Annas Schuhe"."""
-    if chance(rng, 0.3):
-        phrase = person(rng)
-    else:
-        phrase = thing(rng, (pick(rng, LIKED_KINDS),))
-    return Phrase(*that_is(rng, phrase))
+    while True:
+        phrase = person(rng) if chance(rng, 0.3) else thing(rng, (pick(rng, LIKED_KINDS),))
+        if phrase.determiner is not DEFINITE or phrase.adjective or phrase.genitive:
+            return that_is(rng, phrase)
 
 
 def that_is(rng: Random, phrase: NounPhrase) -> Phrase:
@@ -197,22 +211,29 @@ def liking_clause(rng: Random, experiencer: Nominal) -> Clause:
 
 def liking(rng: Random) -> Phrase:
     """ "Mir gefällt das Haus", "Der Film hat den Kindern nicht gefallen"."""
-    clause = liking_clause(rng, subject_of_feeling(rng))
+    clause = liking_clause(rng, particular_person(rng))
     front = "indirect" if chance(rng, 0.5) else "subject"
     return Phrase(german.verb_second(clause, front), english.statement(clause))
 
 
-def subject_of_feeling(rng: Random) -> Nominal:
-    """A person in the dative who likes or owns something."""
+def particular_person(rng: Random) -> Nominal:
+    """Somebody who likes or owns something, or has an age."""
     return pick_weighted(rng, SUBJECT_PRONOUNS) if chance(rng, 0.4) else person(rng, reference="definite")
 
 
 def belonging_clause(rng: Random) -> Clause:
     """A clause with "gehören": "Das rote Auto gehört meinem Bruder"."""
-    noun = pick(rng, [noun for kind in ("animal", "clothing", "container", "vehicle", "text") for noun in NOUNS_OF_KIND[kind]])
+    noun = pick(
+        rng,
+        [
+            noun
+            for kind in ("animal", "clothing", "container", "vehicle", "text")
+            for noun in NOUNS_OF_KIND[kind]
+        ],
+    )
     owned = NounPhrase(noun, pick(rng, (DEFINITE, THIS)), PLURAL if chance(rng, 0.3) else SINGULAR)
     owned = with_adjective(rng, owned, 0.4)
-    return Clause(owned, VERBS["gehören"], indirect=subject_of_feeling(rng), negated=chance(rng, 0.2))
+    return Clause(owned, VERBS["gehören"], indirect=particular_person(rng), negated=chance(rng, 0.2))
 
 
 def belonging(rng: Random) -> Phrase:
@@ -240,7 +261,8 @@ def content(rng: Random, kind: str) -> NounPhrase:
         return with_adjective(rng, NounPhrase(noun, pick(rng, (BARE, NO_SUBJECT))), 0.2)
     many = count(pick_countable(rng, 2, 999)) if kind in ("picture", "child") else small_count(rng)
     determiner, number = pick_weighted(
-        rng, [(4, (INDEFINITE, SINGULAR)), (1, (NO_SUBJECT, SINGULAR)), (1, (MANY, PLURAL)), (4, (many, PLURAL))]
+        rng,
+        [(4, (INDEFINITE, SINGULAR)), (1, (NO_SUBJECT, SINGULAR)), (1, (MANY, PLURAL)), (4, (many, PLURAL))],
     )
     return with_adjective(rng, NounPhrase(noun, determiner, number), 0.3)
 
@@ -264,7 +286,7 @@ def age(rng: Random) -> Phrase:
     if chance(rng, 0.3):
         who, limits = thing(rng, ("building", "house"), reference="definite"), (2, 999)
     else:
-        who = subject(rng)
+        who = particular_person(rng)
         is_child = isinstance(who, NounPhrase) and who.noun.kind == "child"
         limits = (2, 15) if is_child else (16, 99)
     years = amount(rng, "Jahr", *limits)
@@ -280,6 +302,8 @@ def length_in_pages(rng: Random) -> Phrase:
 def distance(rng: Random) -> Phrase:
     """ "Der Bahnhof ist zwei Kilometer von der Schule entfernt." """
     first, second = place(rng, ("building", "stop")), place(rng, ("building", "stop", "city"))
+    while second.noun is first.noun:
+        second = place(rng, ("building", "stop", "city"))
     away = amount(rng, "Kilometer", 2, 99)
     start = prepositional_phrase(Preposition("von", "dative", "from"), second)
     predicate = Phrase(f"{away.german} {start.german} entfernt", f"{away.english} {start.english}")
@@ -292,7 +316,9 @@ def timetable(rng: Random) -> Phrase:
     tense = pick(rng, ("habitual", "habitual", "past", "future"))
     time = Adverbial("um " + clock.german, "at " + clock.english, tense)
     if chance(rng, 0.3):
-        return main_clause(rng, Clause(thing(rng, ("event",), reference="definite"), VERBS["beginnen"], tense, time=time))
+        return main_clause(
+            rng, Clause(thing(rng, ("event",), reference="definite"), VERBS["beginnen"], tense, time=time)
+        )
     city = pick(rng, NOUNS_OF_KIND["city"])
     verb, where = pick(
         rng,

@@ -24,8 +24,9 @@ class Verb:
     english: str  # the base form of the English verb, a key of ENGLISH_VERBS
     particle: str  # the words after the English verb: "up", "for", "interested"
     particle_after_pronoun: bool  # "picks him up", but "looks for him"
-    # The English present is progressive if "dynamic" and simple if "stative"; "punctual" verbs are not used in
-    # the present but for habits, and "accidental" ones not even with modal verbs.
+    # The English present is progressive if "dynamic" or "emotional", and simple if "stative". Verbs that are
+    # "punctual" or "accidental" are not used in the present but for habits; "emotional" and "accidental" verbs
+    # are not used with modal verbs.
     aspect: str
 
     @property
@@ -114,9 +115,9 @@ VERBS = {
         warten               wartet        haben  gewartet       wait            dynamic
         sprechen             spricht       haben  gesprochen     talk            dynamic
         denken               denkt         haben  gedacht        think           dynamic
-        träumen              träumt        haben  geträumt       dream           dynamic
-        lachen               lacht         haben  gelacht        laugh           dynamic
-        sich freuen          freut         haben  gefreut        look forward    dynamic
+        träumen              träumt        haben  geträumt       dream           emotional
+        lachen               lacht         haben  gelacht        laugh           emotional
+        sich freuen          freut         haben  gefreut        look forward    emotional
         sich erinnern        erinnert      haben  erinnert       remember        stative
         sich interessieren   interessiert  haben  interessiert   be interested   stative
         kommen               kommt         sein   gekommen       come            stative

@@ -1,0 +1,51 @@
+import pytest
+
+from hf_vaswani.data.parallel_text import read_lines, read_parallel
+from hf_vaswani.errors import InputError
+
+
+def test_lines_are_paired_in_order(write_lines):
+    pairs = read_parallel(write_lines("de", ["eins", "", "drei"]), write_lines("en", ["one", "two", "three"]))
+    assert pairs == [("eins", "one"), ("", "two"), ("drei", "three")]
+
+
+def test_only_newlines_end_a_line(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes("a\u2028b\x85c\x0bd\r\nzweite".encode())
+    assert read_lines(path) == ["a\u2028b\x85c\x0bd", "zweite"]
+
+
+def test_byte_order_mark_is_no_text(tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"\xef\xbb\xbfHund\n")
+    assert read_lines(path) == ["Hund"]
+
+
+def test_sides_of_different_length_say_which_lines(write_lines):
+    source, target = write_lines("de", ["a", "b"]), write_lines("en", ["a", "b", "c", "d"])
+    with pytest.raises(InputError, match=rf"2 lines and .* 4: lines 3 to 4 of {target} have no counterpart"):
+        read_parallel(source, target)
+
+
+def test_text_that_is_not_utf8_says_file_and_line(tmp_path):
+    path = tmp_path / "latin1"
+    path.write_bytes("gut\nläuft\n".encode("latin-1"))
+    with pytest.raises(InputError, match=rf"{path}, line 2: byte 0xe4 at column 2 is not UTF-8"):
+        read_lines(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf"])
+def test_empty_file_is_an_error(tmp_path, content):
+    path = tmp_path / "empty"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is empty"):
+        read_lines(path)
+
+
+def test_faults_of_both_sides_are_reported_together(tmp_path, write_lines):
+    empty = tmp_path / "empty"
+    empty.touch()
+    with pytest.raises(InputError) as error:
+        read_parallel(tmp_path / "absent", empty)
+    assert "absent does not exist" in str(error.value)
+    assert "empty is empty" in str(error.value)

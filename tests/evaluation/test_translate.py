@@ -1,0 +1,60 @@
+import pytest
+import torch
+from sacrebleu.metrics import BLEU
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.evaluation.load import load
+from hf_vaswani.evaluation.score import bleu
+from hf_vaswani.evaluation.translate import translate
+
+from ..conftest import tiny_model
+
+TEXTS = ["w1 w2 w3 w4", "w5", "", "w6 w7", "w8 w9 w10"]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 10])
+def test_translations_come_in_the_order_of_the_texts(tokenizer, batch_size):
+    model = tiny_model()
+    expected = []
+    for text in TEXTS:
+        output = model.generate(**tokenizer(text, return_tensors="pt"), max_new_tokens=8)
+        expected.append(tokenizer.decode(output[0], skip_special_tokens=True))
+    assert translate(model, tokenizer, TEXTS, batch_size, max_new_tokens=8) == expected
+
+
+def test_no_text_gives_no_translation(tokenizer):
+    assert translate(tiny_model(), tokenizer, []) == []
+
+
+def test_model_in_training_goes_on_training_afterwards(tokenizer):
+    model = tiny_model().train()
+    translate(model, tokenizer, ["w1"], max_new_tokens=2)
+    assert model.training
+
+
+def test_bleu_is_that_of_sacrebleu_with_its_signature():
+    hypotheses = ["the cat sat on the mat .", "a dog runs fast"]
+    references = ["the cat is on the mat .", "a dog runs very fast"]
+    score = bleu(hypotheses, references)
+    assert score.value == BLEU().corpus_score(hypotheses, [references]).score
+    assert "tok:13a" in score.signature
+    assert str(score).startswith(f"BLEU {score.value:.2f} (nrefs:1|")
+    assert bleu(references, references).value == pytest.approx(100)
+
+
+def test_saved_model_loads_with_its_tokenizer(saved_model):
+    model, tokenizer = load(str(saved_model))
+    assert torch.equal(model.lm_head.weight.cpu(), tiny_model().lm_head.weight)
+    assert tokenizer("w1")["input_ids"] == [5, 2]
+
+
+@pytest.mark.parametrize(("missing", "message"), [("model.safetensors", "no weights"), ("config.json", "config.json")])
+def test_folder_with_a_file_missing_is_a_clear_error(saved_model, missing, message):
+    (saved_model / missing).unlink()
+    with pytest.raises(InputError, match=message):
+        load(str(saved_model))
+
+
+def test_unknown_model_is_a_clear_error():
+    with pytest.raises(InputError, match="no/such-model cannot be loaded"):
+        load("no/such-model")

@@ -1,0 +1,101 @@
+"""Commands, and what they say and leave with where the input cannot be used."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hf_vaswani.cli import main
+from hf_vaswani.evaluation.translate import translate
+
+from .conftest import tiny_model
+
+PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs a command that must be refused and returns its error lines."""
+
+    def run(*arguments) -> str:
+        capsys.readouterr()  # what was said before
+        assert main([str(argument) for argument in arguments]) == 2
+        error = capsys.readouterr().err
+        assert all(line.startswith("error: ") for line in error.splitlines())
+        return error
+
+    return run
+
+
+def test_translate_writes_a_line_for_each_line(saved_model, tokenizer, write_lines, tmp_path):
+    texts = ["w1 w2", "", "w3"]
+    output = tmp_path / "out.txt"
+    source = write_lines("in.txt", texts)
+    assert main(["translate", str(saved_model), "--input", source, "--output", str(output), "--num_beams", "2"]) == 0
+    assert output.read_text().splitlines() == translate(tiny_model(), tokenizer, texts, num_beams=2)
+
+
+def test_translate_reads_standard_input(saved_model, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("w1 w2\nw3\n"))
+    assert main(["translate", str(saved_model)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_evaluate_prints_bleu_with_its_signature(saved_model, write_lines, capsys):
+    source, reference = write_lines("s", ["w1 w2", "w3"]), write_lines("r", ["w1", "w2"])
+    assert main(["evaluate", str(saved_model), "--source", source, "--reference", reference]) == 0
+    assert "tok:13a" in capsys.readouterr().out
+
+
+def test_corpus_writes_both_sides_of_each_split(tmp_path):
+    assert main(["corpus", str(tmp_path / "corpus")]) == 0
+    files = {path.name: path.read_text().splitlines() for path in (tmp_path / "corpus").iterdir()}
+    assert sorted(files) == ["test.de", "test.en", "train.de", "train.en", "validation.de", "validation.en"]
+    assert len(files["train.de"]) == len(files["train.en"]) > 20_000
+
+
+def test_train_help_names_the_keys_of_the_recipe(capsys):
+    with pytest.raises(SystemExit) as leave:
+        main(["train", "--help"])
+    assert leave.value.code == 0
+    assert "warmup_updates" in capsys.readouterr().out
+
+
+def test_missing_file_leaves_with_status_2(refused, saved_model):
+    assert "absent.txt does not exist" in refused("translate", saved_model, "--input", "absent.txt")
+
+
+def test_sides_of_different_length_leave_with_status_2(refused, saved_model, write_lines):
+    source, reference = write_lines("s", ["w1", "w2"]), write_lines("r", ["w1"])
+    assert "lines 2 to 2" in refused("evaluate", saved_model, "--source", source, "--reference", reference)
+
+
+def test_folder_without_weights_leaves_with_status_2(refused, saved_model, write_lines):
+    (saved_model / "model.safetensors").unlink()
+    assert "has no weights" in refused("translate", saved_model, "--input", write_lines("in", ["w1"]))
+
+
+def test_unknown_recipe_key_leaves_with_status_2(refused, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("data: {dataset: embedded}\ntraining: {output_dir: out, warmup_update: 3}")
+    assert "did you mean 'warmup_updates'" in refused("train", recipe)
+
+
+def test_corpus_leaves_a_folder_in_use_alone(refused, tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    assert "is not empty" in refused("corpus", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_script_prints_one_line_and_leaves_with_status_2(tmp_path):
+    result = subprocess.run(
+        [sys.executable, str(PROJECT / "scripts" / "train.py"), str(tmp_path / "absent.yaml")],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(PROJECT), "PATH": ""},
+    )
+    assert result.returncode == 2
+    assert result.stderr.strip().count("\n") == 0
+    assert "absent.yaml does not exist" in result.stderr

@@ -1,0 +1,100 @@
+from pathlib import Path
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.recipe import describe_keys, load_recipe, recipe_keys
+
+RECIPE = """
+data: {dataset: embedded}
+model: {d_model: 64, layer_norm_eps: 1e-6}
+training: {output_dir: out, adam_eps: 1e-9, mixed_precision: no}
+"""
+RECIPES = sorted((Path(__file__).parents[2] / "scripts" / "recipes").glob("*.yaml"))
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    def write(content: str = RECIPE) -> Path:
+        path = tmp_path / "recipe.yaml"
+        path.write_text(content, encoding="utf-8")
+        return path
+
+    return write
+
+
+def faults(path, options=()) -> str:
+    with pytest.raises(InputError) as error:
+        load_recipe(path, list(options))
+    return str(error.value)
+
+
+def test_file_goes_before_defaults_and_options_before_the_file(recipe):
+    options = ["--max_updates", "7", "--training.seed=3", "--d-model", "128", "--overwrite", "--dropout", "0"]
+    loaded = load_recipe(recipe(), options)
+    assert (loaded.training.max_updates, loaded.training.seed, loaded.training.overwrite) == (7, 3, True)
+    assert loaded.model == {"d_model": 128, "layer_norm_eps": 1e-6, "dropout": 0.0}
+    assert loaded.training.adam_eps == 1e-9
+    assert loaded.training.mixed_precision == "no"
+    assert loaded.generation.num_beams == 4
+
+
+def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
+    path = recipe("data: {datset: embedded}\ntraining: {output_dir: o, warmup: 3}\nmodle: {}")
+    message = faults(path, ["--max_update", "3", "--learning.rate", "1"])
+    for expected in (
+        "unknown key 'data.datset'; did you mean 'dataset'?",
+        "unknown key 'training.warmup'; did you mean 'warmup_updates'?",
+        "unknown section 'modle'; did you mean 'model'?",
+        "--max_update: unknown key; did you mean 'max_updates'?",
+        "--learning.rate: unknown key; did you mean",
+    ):
+        assert expected in message
+
+
+def test_values_of_the_wrong_kind_are_all_named(recipe):
+    message = faults(recipe(), ["--max_updates", "many", "--schedule", "noam", "--adam_betas", "0.9", "--d_model", "x"])
+    assert "training.max_updates must be a whole number, got 'many'" in message
+    assert "training.schedule must be one of 'paper'" in message
+    assert "training.adam_betas must be a list of a number" in message
+    assert "model.d_model must be a whole number, got 'x'" in message
+
+
+def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
+    assert "encoder_attention_heads=8 does not divide d_model=100" in faults(recipe(), ["--d_model", "100"])
+
+
+def test_contradictions_are_all_named(recipe):
+    message = faults(recipe("training: {average_last: 9, learning_rate: 0}"), ["--train_source", "a"])
+    for expected in (
+        "training.output_dir is missing",
+        "data.train_target is missing",
+        "data.validation_source is missing",
+        "training.learning_rate must be above 0",
+        "training.average_last=9 needs as many checkpoints",
+    ):
+        assert expected in message
+    both = faults(recipe(), ["--train_source", "a"])
+    assert "data.dataset='embedded' and data.train_source are both given" in both
+
+
+def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
+    assert "does not exist" in faults(tmp_path / "absent.yaml")
+    assert "is not a YAML file" in faults(recipe("a: [1"))
+    assert "must hold the sections" in faults(recipe("- 1"))
+
+
+def test_separate_vocabularies_have_separate_embeddings(recipe):
+    assert load_recipe(recipe(), ["--joint", "false"]).model["share_encoder_decoder_embeddings"] is False
+
+
+def test_help_describes_every_key():
+    text = describe_keys()
+    assert all(f"  {name} " in text for keys in recipe_keys().values() for name in keys)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_recipes_that_come_with_the_project_are_valid(path):
+    files = [f"--{split}_{side}=x" for split in ("train", "validation") for side in ("source", "target")]
+    recipe_text = path.read_text(encoding="utf-8")
+    load_recipe(path, [] if "dataset:" in recipe_text else files)

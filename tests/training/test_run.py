@@ -1,0 +1,222 @@
+"""Trainings of seconds, through the same function as every command."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.loop import share_of
+from hf_vaswani.training.recipe import load_recipe
+from hf_vaswani.training.run import train
+
+PROJECT = Path(__file__).parents[2]
+RECIPE = """
+tokenizer: {vocab_size: 60}
+model:
+  {d_model: 32, encoder_layers: 1, decoder_layers: 1, encoder_attention_heads: 2, decoder_attention_heads: 2,
+   encoder_ffn_dim: 64, decoder_ffn_dim: 64, dropout: 0.1}
+training:
+  {max_updates: 12, max_tokens: 120, schedule: inverse_sqrt, learning_rate: 0.003, warmup_updates: 5, log_every: 1,
+   validate_every: 6, save_every: 4, average_last: 2}
+generation: {num_beams: 2}
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path, write_lines):
+    """A recipe file for a small corpus of word reversal, and the options that name its files."""
+    generator = random.Random(0)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE, encoding="utf-8")
+    options = []
+    for split, size in (("train", 60), ("validation", 8), ("test", 8)):
+        lines = [" ".join(generator.choices("abcdefgh", k=generator.randint(2, 6))) for _ in range(size)]
+        reversed_lines = [line[::-1] for line in lines]
+        options += [f"--{split}_source={write_lines(f'{split}.x', lines)}"]
+        options += [f"--{split}_target={write_lines(f'{split}.y', reversed_lines)}"]
+
+    def load(*more, output="out"):
+        return load_recipe(path, [*options, f"--output_dir={tmp_path / output}", *more])
+
+    load.command = [str(path), *options]
+    return load
+
+
+def records(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def losses(folder: Path) -> list[float]:
+    return [record["loss"] for record in records(folder) if "loss" in record]
+
+
+def test_training_writes_a_folder_that_loads_and_translates(recipe):
+    results = train(recipe())
+    assert results.update == 12
+    assert results.test.signature.startswith("nrefs:1|case:mixed")
+    folder = results.folder
+    translator = pipeline("translation", model=str(folder))
+    translations = translator((folder.parent / "test.x").read_text().splitlines())
+    written = (folder / "test_translations.txt").read_text().splitlines()
+    assert [t["translation_text"] for t in translations] == written
+    assert json.loads((folder / "results.json").read_text())["test_bleu"] == results.test.value
+    assert json.loads((folder / "generation_config.json").read_text())["num_beams"] == 2
+    assert "pipeline_tag: translation" in (folder / "README.md").read_text()
+    assert not list(folder.glob("*.bin"))
+
+
+def test_log_holds_loss_rate_and_speed_of_updates_and_the_validations(recipe):
+    folder = train(recipe()).folder
+    updates = [record for record in records(folder) if "loss" in record]
+    assert [record["update"] for record in updates] == list(range(1, 13))
+    assert updates[4]["learning_rate"] == 0.003
+    assert all(record["target_tokens_per_second"] > 0 for record in updates)
+    validations = [record for record in records(folder) if "validation_loss" in record]
+    assert [record["update"] for record in validations] == [6, 12]
+    assert set(validations[0]) >= {"validation_loss", "validation_perplexity", "validation_bleu"}
+
+
+def test_final_weights_are_the_mean_of_the_last_checkpoints(recipe):
+    folder = train(recipe()).folder
+    parts = [load_file(folder / "checkpoints" / f"update-{u:08d}" / "model.safetensors") for u in (8, 12)]
+    final = dict(AutoModelForSeq2SeqLM.from_pretrained(folder).named_parameters())
+    assert final.keys() == parts[0].keys()
+    for name, value in final.items():
+        expected = sum(part[name].double() for part in parts) / 2
+        torch.testing.assert_close(value.detach().double(), expected, atol=1e-7, rtol=0)
+
+
+def test_interrupted_and_resumed_training_equals_an_uninterrupted_one(recipe):
+    whole = train(recipe(output="whole")).folder
+    train(recipe("--max_updates=5", output="parts"))
+    parts = train(recipe(output="parts")).folder
+    assert losses(parts) == losses(whole)
+    for name, value in load_file(whole / "model.safetensors").items():
+        assert torch.equal(load_file(parts / "model.safetensors")[name], value)
+
+
+def test_killed_training_goes_on_from_its_last_checkpoint(recipe):
+    whole = train(recipe(output="whole")).folder
+    killed = whole.parent / "killed"
+    command = [sys.executable, str(PROJECT / "scripts" / "train.py"), *recipe.command, f"--output_dir={killed}"]
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not list(killed.glob("checkpoints/update-*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = train(recipe(output="killed")).folder
+    assert losses(resumed) == losses(whole)
+    for name, value in load_file(whole / "model.safetensors").items():
+        assert torch.equal(load_file(resumed / "model.safetensors")[name], value)
+
+
+def test_accumulation_of_four_equals_one_batch_four_times_as_large(recipe):
+    one = train(recipe("--max_tokens=100000", "--dropout=0", output="one")).folder
+    # 60 pairs in batches of 15 sentences: four forward passes make the whole corpus.
+    four = train(
+        recipe("--max_tokens=100000", "--max_sentences=15", "--accumulation=4", "--dropout=0", output="four")
+    ).folder
+    np.testing.assert_allclose(losses(four), losses(one), atol=1e-5)
+
+
+def test_two_processes_equal_one(recipe, tmp_path):
+    one = train(recipe("--accumulation=2", "--dropout=0", output="one")).folder
+    two = tmp_path / "two"
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+        + [str(PROJECT / "scripts" / "train.py"), *recipe.command, "--dropout=0", f"--output_dir={two}"],
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "ACCELERATE_USE_CPU": "true"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    np.testing.assert_allclose(losses(two), losses(one), atol=1e-5)
+
+
+def test_processes_share_batches_evenly_and_count_each_once():
+    group = [np.array([i]) for i in range(5)]
+    shares = [share_of(group, rank, 2) for rank in range(2)]
+    assert [[int(b[0]) for b in share] for share, _ in shares] == [[0, 2, 4], [1, 3, 4]]
+    assert [is_filled_up for _, is_filled_up in shares] == [False, True]
+
+
+def test_wall_clock_limit_ends_the_training_as_usual(recipe):
+    results = train(recipe("--max_updates=100000", "--max_minutes=0.02"))
+    assert 1 <= results.update < 100_000
+    assert (results.folder / "model.safetensors").exists()
+    assert results.minutes >= 0.02
+
+
+def test_separate_vocabularies_train_and_load(recipe):
+    folder = train(recipe("--joint=false", "--vocab_size=30")).folder
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert type(tokenizer).__name__ == "VaswaniTokenizer"
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    assert model.config.decoder_vocab_size == tokenizer.target_vocab_size
+    assert pipeline("translation", model=str(folder))("a b")[0]["translation_text"] is not None
+
+
+def test_folder_of_another_recipe_is_refused_and_untouched(recipe):
+    folder = train(recipe()).folder
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(InputError) as error:
+        train(recipe("--d_model=64", "--seed=9"))
+    assert "model.d_model was 32 and is now 64" in str(error.value)
+    assert "training.seed was 1 and is now 9" in str(error.value)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
+    precious = tmp_path / "out" / "thesis.txt"
+    precious.parent.mkdir()
+    precious.write_text("mine")
+    for options in ([], ["--overwrite=true"]):
+        with pytest.raises(InputError, match="not empty and holds no training"):
+            train(recipe(*options))
+    assert precious.read_text() == "mine"
+
+
+def test_overwrite_starts_anew(recipe):
+    train(recipe())
+    results = train(recipe("--d_model=64", "--overwrite=true"))
+    assert results.update == 12
+    assert AutoModelForSeq2SeqLM.from_pretrained(results.folder).config.d_model == 64
+
+
+def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp_path):
+    (tmp_path / "test.x").write_bytes(b"\xe4\n")
+    with pytest.raises(InputError) as error:
+        train(recipe("--train_source=absent.de"))
+    assert "absent.de does not exist" in str(error.value)
+    assert "test.x, line 1: byte 0xe4" in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_reversal_is_learnt(recipe, tmp_path, write_lines):
+    generator = random.Random()
+    lines = [" ".join(generator.choices("abcdefghij", k=generator.randint(2, 8))) for _ in range(6200)]
+    options = []
+    for split, part in (("train", lines[:6000]), ("validation", lines[6000:6100]), ("test", lines[6100:])):
+        options += [f"--{split}_source={write_lines('r.' + split, part)}"]
+        options += [f"--{split}_target={write_lines('s.' + split, [line[::-1] for line in part])}"]
+    results = train(
+        recipe(*options, "--max_updates=1500", "--max_tokens=1024", "--d_model=64", "--warmup_updates=200",
+               "--validate_every=500", "--save_every=100", "--dropout=0", "--log_every=100")
+    )  # fmt: skip
+    assert results.test.value >= 98
