@@ -127,6 +127,7 @@ class VaswaniConfig(PreTrainedConfig):
         kwargs.pop("custom_pipelines", None)
         kwargs["auto_map"] = {**(kwargs.get("auto_map") or {}), **REMOTE_CLASSES}
         super().__post_init__(**kwargs)
+        self.validate_architecture()
         if IS_REMOTE_CODE:
             self.custom_pipelines = copy.deepcopy(REMOTE_PIPELINES)  # `pipeline` writes into it
 
@@ -134,7 +135,7 @@ class VaswaniConfig(PreTrainedConfig):
         return {**super().to_dict(), "custom_pipelines": copy.deepcopy(REMOTE_PIPELINES)}
 
     def validate_architecture(self):
-        """Refuse values that contradict each other, naming all of them at once (called on creation and saving)."""
+        """Refuse values that contradict each other, naming all of them at once. Saving checks them again."""
         faults = _architecture_faults(self)
         if faults:
             raise ValueError("VaswaniConfig: " + "; ".join(faults))

@@ -393,7 +393,10 @@ class VaswaniStack(VaswaniPreTrainedModel):
     ) -> torch.Tensor:
         """Token ids `(batch, length)` or embeddings `(batch, length, d_model)` → `(batch, length, d_model)`."""
         if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("Give either token ids or embeddings to encoder and decoder: one of the two, not both.")
+            raise ValueError(
+                "Exactly one of token ids and embeddings is needed: input_ids or inputs_embeds for the encoder; "
+                "decoder_input_ids, decoder_inputs_embeds or labels for the decoder."
+            )
         if inputs_embeds is None:
             check_token_ids(input_ids, self.embed_tokens.num_embeddings)
             inputs_embeds = self.embed_tokens(input_ids)
@@ -410,7 +413,7 @@ def check_token_ids(token_ids: torch.Tensor, vocab_size: int) -> None:
     if token_ids.min() < 0 or token_ids.max() >= vocab_size:
         raise ValueError(
             f"Token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes from 0 to "
-            f"{vocab_size - 1}. Do tokenizer and model belong together?"
+            f"{vocab_size - 1}. Load tokenizer and model from the same place."
         )
 
 
@@ -661,6 +664,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             `logits` of shape `(batch, target_length, decoder_vocab_size)`; `loss`, a scalar.
         """
         if labels is not None:
+            labels = ignore_padding(labels, self.config)
+            check_token_ids(labels.clamp(min=0), self.config.decoder_vocab_size)
             use_cache = False
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
@@ -681,7 +686,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         if labels is not None:
             loss = sequence_loss(
                 logits,
-                ignore_padding(labels, self.config),
+                labels,
                 self.config.label_smoothing if self.training else 0.0,
                 num_items_in_batch,
             )

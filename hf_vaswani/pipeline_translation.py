@@ -140,8 +140,8 @@ class TranslationPipeline(Pipeline):
                 generate_kwargs["max_new_tokens"] = DEFAULT_MAX_NEW_TOKENS
         elif source_length > 0.9 * limit:
             logger.warning(
-                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a longer "
-                "one, call translator('...', max_new_tokens=400)."
+                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
+                "longer one, call translator('...', max_new_tokens=400)."
             )
 
     def postprocess(

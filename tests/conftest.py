@@ -12,6 +12,9 @@ from transformers import PreTrainedTokenizerFast
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.data.tokenizer import SPECIAL_TOKENS
 
+# Tiny tensors gain nothing from threads, and lose much where the cores are busy.
+torch.set_num_threads(1)
+
 TINY = {
     "vocab_size": 40,
     "d_model": 16,

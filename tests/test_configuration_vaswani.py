@@ -26,7 +26,7 @@ def test_decoder_vocabulary_and_start_token_follow_from_the_others():
 
 
 def test_all_contradictions_are_named_at_once():
-    with pytest.raises(Exception) as error:
+    with pytest.raises(ValueError) as error:
         tiny_config(d_model=15, decoder_vocab_size=30, dropout=1.5, activation_function="rleu", encoder_layers=0)
     message = str(error.value)
     for fault in (
@@ -50,9 +50,7 @@ def test_saved_config_equals_the_loaded_one(tmp_path):
     config = tiny_config(norm_position="pre", position_type="learned", dropout=0.3)
     config.save_pretrained(tmp_path)
     loaded = VaswaniConfig.from_pretrained(tmp_path)
-    assert loaded.to_dict() == {**config.to_dict(), "_name_or_path": loaded.to_dict().get("_name_or_path")} or (
-        loaded.to_dict() == config.to_dict()
-    )
+    assert loaded.to_dict() == config.to_dict()
     assert (loaded.norm_position, loaded.position_type, loaded.dropout) == ("pre", "learned", 0.3)
 
 

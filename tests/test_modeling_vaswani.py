@@ -320,9 +320,7 @@ def reference_logits(model, source, target):
     memory = end(memory, body.encoder)
     x, causal = embed(target, body.decoder), np.tril(np.ones((len(target), len(target)), dtype=bool))
     for layer in body.decoder.layers:
-        x = residual(
-            x, layer.self_attn_layer_norm, lambda x, a=layer.self_attn: reference_attention(x, x, a, causal)
-        )
+        x = residual(x, layer.self_attn_layer_norm, lambda x, a=layer.self_attn: reference_attention(x, x, a, causal))
         x = residual(
             x, layer.encoder_attn_layer_norm, lambda x, a=layer.encoder_attn: reference_attention(x, memory, a, True)
         )
@@ -470,6 +468,20 @@ def test_token_ids_outside_the_vocabulary_are_a_clear_error():
     inputs = batch()
     inputs["input_ids"][0, 0] = 40
     with pytest.raises(ValueError, match="to 40 were given, but the vocabulary goes from 0 to 39"):
+        tiny_model()(**inputs)
+
+
+def test_labels_outside_the_vocabulary_are_a_clear_error():
+    inputs = batch()
+    inputs.pop("decoder_input_ids")
+    with pytest.raises(ValueError, match="to 41 were given, but the vocabulary goes from 0 to 39"):
+        tiny_model()(**inputs, labels=torch.tensor([[5, 41], [5, 2]]))
+
+
+def test_missing_target_is_a_clear_error():
+    inputs = batch()
+    inputs.pop("decoder_input_ids")
+    with pytest.raises(ValueError, match="decoder_input_ids, decoder_inputs_embeds or labels"):
         tiny_model()(**inputs)
 
 

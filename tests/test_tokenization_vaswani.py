@@ -14,9 +14,7 @@ SOURCE_WORDS, TARGET_WORDS = ["ein", "Hund", "läuft"], ["runs", "dog", "a", "th
 
 @pytest.fixture
 def two_vocabularies():
-    return VaswaniTokenizer.from_backends(
-        word_tokenizer(SOURCE_WORDS), word_tokenizer(TARGET_WORDS), **SPECIAL_TOKENS
-    )
+    return VaswaniTokenizer.from_backends(word_tokenizer(SOURCE_WORDS), word_tokenizer(TARGET_WORDS), **SPECIAL_TOKENS)
 
 
 def check(tokenizer):

@@ -28,8 +28,8 @@ def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
 def _check_folder(folder: Path) -> None:
     faults = []
     if not (folder / "config.json").exists():
-        faults.append(f"{folder} has no config.json: it is no folder of a model.")
+        faults.append(f"{folder} has no config.json: it is no folder of a model. Name another one.")
     elif not any(folder.glob("*.safetensors")):
-        faults.append(f"{folder} has no weights (*.safetensors). Did the training that writes it finish?")
+        faults.append(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
     if faults:
         raise InputError.of(faults)

@@ -1,10 +1,13 @@
 """Translates many texts with one model, in batches of like length."""
 
+import logging
 import sys
 
 import torch
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+logger = logging.getLogger(__name__)
 
 
 @torch.inference_mode()
@@ -29,7 +32,7 @@ def translate(
     """
     was_training = model.training
     model.eval()
-    encoded = tokenizer(texts).input_ids if texts else []
+    encoded = _cut(tokenizer(texts).input_ids if texts else [], model, tokenizer.eos_token_id)
     longest_first = sorted(range(len(texts)), key=lambda i: -len(encoded[i]))
     translations = [""] * len(texts)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
@@ -42,3 +45,14 @@ def translate(
             bar.update(len(rows))
     model.train(was_training)
     return translations
+
+
+def _cut(encoded: list[list[int]], model: PreTrainedModel, eos_token_id: int) -> list[list[int]]:
+    """Shorten the texts that reach beyond a model's learned positions, with a warning: the others need no less."""
+    if getattr(model.config, "position_type", None) != "learned":
+        return encoded
+    limit = model.config.max_position_embeddings
+    too_long = sum(len(token_ids) > limit for token_ids in encoded)
+    if too_long:
+        logger.warning("%d texts are cut at %d tokens, where the model's learned positions end", too_long, limit)
+    return [ids if len(ids) <= limit else [*ids[: limit - 1], eos_token_id] for ids in encoded]

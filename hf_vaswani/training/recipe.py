@@ -113,6 +113,22 @@ SECTIONS = {
 TOKENIZER_FIELDS = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
 }  # fmt: skip
+AT_LEAST_ONE = {
+    "max_length": "data",
+    "vocab_size": "tokenizer",
+    "max_updates": "training",
+    "max_tokens": "training",
+    "max_sentences": "training",
+    "accumulation": "training",
+    "warmup_updates": "training",
+    "cpu_threads": "training",
+    "log_every": "training",
+    "validate_every": "training",
+    "save_every": "training",
+    "keep_last": "training",
+    "average_last": "training",
+    "num_beams": "generation",
+}
 
 
 def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
@@ -314,13 +330,16 @@ def _contradictions(typed: dict[str, dict[str, Any]]) -> list[str]:
                 faults += [
                     f"data.{name} is missing: the path of a text file (or data.dataset: embedded)" for name in missing
                 ]
-    at_least_one = ["max_updates", "max_tokens", "accumulation", "warmup_updates", "log_every", "validate_every"]
-    at_least_one += ["save_every", "keep_last", "average_last"]
-    for name in at_least_one:
-        if getattr(training, name) < 1:
-            faults.append(f"training.{name} must be at least 1, got {getattr(training, name)}")
-    if training.learning_rate <= 0:
-        faults.append(f"training.learning_rate must be above 0, got {training.learning_rate}")
+    tokenizer, generation = TokenizerArguments(**typed["tokenizer"]), GenerationArguments(**typed["generation"])
+    sections = {"data": data, "tokenizer": tokenizer, "training": training, "generation": generation}
+    for name, section in AT_LEAST_ONE.items():
+        value = getattr(sections[section], name)
+        if value is not None and value < 1:
+            faults.append(f"{section}.{name} must be at least 1, got {value}")
+    for name in ("learning_rate", "adam_eps", "max_minutes", "max_grad_norm"):
+        value = getattr(training, name)
+        if value is not None and value <= 0:
+            faults.append(f"training.{name} must be above 0, got {value}")
     if len(training.adam_betas) != 2 or not all(0 <= beta < 1 for beta in training.adam_betas):
         faults.append(f"training.adam_betas must be two numbers in [0, 1), got {training.adam_betas}")
     if training.average_last > training.keep_last:
@@ -331,7 +350,12 @@ def _contradictions(typed: dict[str, dict[str, Any]]) -> list[str]:
     if not typed["tokenizer"].get("joint", True):
         typed["model"]["share_encoder_decoder_embeddings"] = False
     try:
-        VaswaniConfig(**typed["model"])
+        config = VaswaniConfig(**typed["model"])
+        if config.position_type == "learned" and data.max_length > config.max_position_embeddings:
+            faults.append(
+                f"data.max_length={data.max_length} is beyond model.max_position_embeddings="
+                f"{config.max_position_embeddings}, where learned positions end; lower the one or raise the other"
+            )
     except Exception as error:  # whatever the strict dataclass raises is a fault of the recipe
         faults.append(f"model: {' '.join(str(error).split())}")
     return faults

@@ -10,6 +10,7 @@ import torch
 from accelerate import Accelerator
 from transformers import PreTrainedTokenizerFast, set_seed
 
+from ..configuration_vaswani import VaswaniConfig
 from ..data.encoding import encode_pairs
 from ..data.parallel_text import Pair
 from ..evaluation.score import Score, bleu
@@ -116,7 +117,7 @@ def train(recipe: Recipe) -> Results | None:
         seeded_model(recipe, tokenizer),
         tokenizer,
         encode_pairs(splits["train"], tokenizer, recipe.data.max_length),
-        encode_pairs(splits["validation"], tokenizer),
+        encode_pairs(splits["validation"], tokenizer, longest_sequence(recipe)),
         splits["validation"],
     )
     epoch = loop.batches.epoch(0)
@@ -127,6 +128,12 @@ def train(recipe: Recipe) -> Results | None:
     )
     loop.run()
     return finish(recipe, folder, loop, tokenizer, splits.get("test"))
+
+
+def longest_sequence(recipe: Recipe) -> int | None:
+    """The tokens that the recipe's model can take; `None` where there is no limit."""
+    config = VaswaniConfig(**recipe.model)
+    return config.max_position_embeddings if config.position_type == "learned" else None
 
 
 def fair_share_of_cores(processes: int) -> int:

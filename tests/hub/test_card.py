@@ -34,7 +34,9 @@ def test_card_holds_the_measured_figures_and_the_recipe(tmp_path):
 
 
 def test_card_names_files_and_no_paths_of_this_machine(tmp_path):
-    files = {f"{split}_{side}": f"/data/{split}.{side}" for split in ("train", "test") for side in ("source", "target")}
+    files = {
+        f"{split}_{side}": f"/data/{split}.{side}" for split in ("train", "test") for side in ("source", "target")
+    }
     text = write_card(tmp_path, recipe_dict(**files), RESULTS).read_text()
     assert "train.source" in text
     assert "/data/" not in text

@@ -53,7 +53,9 @@ def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
 
 
 def test_values_of_the_wrong_kind_are_all_named(recipe):
-    message = faults(recipe(), ["--max_updates", "many", "--schedule", "noam", "--adam_betas", "0.9", "--d_model", "x"])
+    message = faults(
+        recipe(), ["--max_updates", "many", "--schedule", "noam", "--adam_betas", "0.9", "--d_model", "x"]
+    )
     assert "training.max_updates must be a whole number, got 'many'" in message
     assert "training.schedule must be one of 'paper'" in message
     assert "training.adam_betas must be a list of a number" in message
@@ -62,6 +64,11 @@ def test_values_of_the_wrong_kind_are_all_named(recipe):
 
 def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
     assert "encoder_attention_heads=8 does not divide d_model=100" in faults(recipe(), ["--d_model", "100"])
+
+
+def test_training_pairs_beyond_learned_positions_are_an_error(recipe):
+    message = faults(recipe(), ["--position_type", "learned", "--max_position_embeddings", "80"])
+    assert "data.max_length=256 is beyond model.max_position_embeddings=80" in message
 
 
 def test_contradictions_are_all_named(recipe):

@@ -171,6 +171,15 @@ def test_separate_vocabularies_train_and_load(recipe):
     assert pipeline("translation", model=str(folder))("a b")[0]["translation_text"] is not None
 
 
+def test_learned_positions_train_and_translate_texts_beyond_their_end(recipe, tmp_path):
+    for name in ("validation.x", "validation.y", "test.x", "test.y"):
+        path = tmp_path / name
+        path.write_text("a b c d e f g h " * 5 + "\n" + path.read_text())
+    options = ("--position_type=learned", "--max_position_embeddings=16", "--max_length=16")
+    results = train(recipe(*options))
+    assert len((results.folder / "test_translations.txt").read_text().splitlines()) == 9
+
+
 def test_folder_of_another_recipe_is_refused_and_untouched(recipe):
     folder = train(recipe()).folder
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

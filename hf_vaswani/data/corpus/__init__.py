@@ -1,5 +1,99 @@
-"""x"""
+"""The embedded corpus: German sentences with their English translation, from a small grammar written for it.
 
+A first training run works with it and needs no download. Its words are simple, but the grammar is that of
+German: three genders, four cases, verbs at the end of the clause, separable verbs, number words that turn
+around. A translation word by word fails on most sentences. The conventions that leave one translation for
+each sentence stand in `grammar.py`.
+"""
+
+from __future__ import annotations
+
+import re
 from random import Random
 
+from .dictionary import word_dictionary
 from .grammar import sentence_pair
+
+__all__ = ["generate_corpus", "translate_word_by_word"]
+
+VALIDATION_SIZE = 500
+TEST_SIZE = 500
+SMALLEST_SIZE = VALIDATION_SIZE + TEST_SIZE + 1
+# The grammar gives more, but its smaller sentence types run out, and the longer ones take over.
+LARGEST_SIZE = 500_000
+
+
+def generate_corpus(seed: int = 1, size: int = 24_000) -> dict[str, list[tuple[str, str]]]:
+    """The embedded corpus, the same for the same seed and size on every machine.
+
+    No two pairs have the same German or the same English sentence, not even without case and punctuation. So
+    each German sentence has one translation, and nothing of validation and test is seen in training.
+
+    Args:
+        seed: Seed of the random choices.
+        size: Number of sentence pairs in all splits together, from 1,001 to 500,000.
+
+    Returns:
+        The splits "train", "validation" and "test", each a list of (German, English) pairs in random order.
+        500 pairs are for validation, 500 for test and the rest for training.
+
+    Raises:
+        ValueError: If `size` is too small for the splits, or larger than what the grammar gives.
+    """
+    if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
+        raise ValueError(
+            f"size is {size:,}, but the embedded corpus has from {SMALLEST_SIZE:,} pairs "
+            f"({VALIDATION_SIZE} for validation, {TEST_SIZE} for test, one for training) to {LARGEST_SIZE:,}."
+        )
+    pairs = distinct_pairs(Random(seed), size)
+    train_size = size - VALIDATION_SIZE - TEST_SIZE
+    return {
+        "train": pairs[:train_size],
+        "validation": pairs[train_size:-TEST_SIZE],
+        "test": pairs[-TEST_SIZE:],
+    }
+
+
+def distinct_pairs(rng: Random, size: int) -> list[tuple[str, str]]:
+    """Random sentence pairs of which no two are alike on either side."""
+    pairs: list[tuple[str, str]] = []
+    seen_german: set[str] = set()
+    seen_english: set[str] = set()
+    while len(pairs) < size:
+        german, english = sentence_pair(rng)
+        german_words, english_words = bare_words(german), bare_words(english)
+        if german_words not in seen_german and english_words not in seen_english:
+            seen_german.add(german_words)
+            seen_english.add(english_words)
+            pairs.append((german, english))
+    return pairs
+
+
+def bare_words(sentence: str) -> str:
+    """A sentence without case and punctuation."""
+    return re.sub(r"[^\w ]", "", sentence.lower())
+
+
+def translate_word_by_word(german: str) -> str:
+    """A baseline translation: each German word is replaced by its usual English word.
+
+    Order and punctuation stay as they are, and words of other texts are copied. A capital opens the
+    sentence, and "a" is "an" before a vowel.
+
+    Args:
+        german: A German sentence, as of `generate_corpus`.
+
+    Returns:
+        Its words in English.
+    """
+    english = re.sub(r"[\w-]+", lambda match: translate_word(match.group(), match.start() == 0), german)
+    english = re.sub(r"\ba(?= [aeiou])", "an", english)
+    english = re.sub(r" +(?=[ ,.?])", "", english).strip()
+    return english[:1].upper() + english[1:]
+
+
+def translate_word(word: str, is_first: bool) -> str:
+    """The English of a word; a capital marks a noun, except in the first word of a sentence."""
+    dictionary = word_dictionary()
+    forms = (word.lower(), word) if is_first else (word, word.lower())
+    return next((dictionary[form] for form in forms if form in dictionary), word)

@@ -9,6 +9,7 @@ from random import Random
 from . import english, german
 from .choices import Weighted, chance, pick, pick_number, pick_weighted
 from .frames import (
+    CONSUMING_VERBS,
     DATIVE,
     DITRANSITIVE,
     INTRANSITIVE,
@@ -34,7 +35,7 @@ from .lexicon import (
 )
 from .nominals import is_person, is_quantified, object_pronoun, person, place, subject, thing
 from .numbers import MINUTES, english_clock, english_number, german_clock, german_number
-from .phrases import BARE, Clause, Nominal, NounPhrase, Phrase
+from .phrases import BARE, NO_SUBJECT, Clause, Nominal, NounPhrase, Phrase, is_negative
 from .verbs import MODALS, VERBS, Modal
 
 FRAMES = [
@@ -54,7 +55,7 @@ TENSE_WEIGHTS = {
     "dynamic": {"present": 30, "habitual": 14, "past": 34, "future": 10, "modal": 26},
     "punctual": {"present": 0, "habitual": 15, "past": 50, "future": 15, "modal": 20},
     "accidental": {"present": 0, "habitual": 25, "past": 75, "future": 0, "modal": 0},
-    "emotional": {"present": 40, "habitual": 10, "past": 40, "future": 10, "modal": 0},
+    "durative": {"present": 40, "habitual": 10, "past": 40, "future": 10, "modal": 0},
     "stative": {"present": 75, "habitual": 0, "past": 25, "future": 0, "modal": 0},
 }
 MODAL_WEIGHTS = [
@@ -64,7 +65,7 @@ MODAL_WEIGHTS = [
     (3, MODALS["dürfen"]),
     (3, MODALS["sollen"]),
     (3, MODALS["möchten"]),
-    (3, MODALS["gern"]),
+    (7, MODALS["gern"]),
 ]
 
 
@@ -85,8 +86,11 @@ def event(
     frame = choose_frame(rng, frames, tenses, only_people=who is not None)
     who = who or subject(rng, frame.subjects)
     tense, modal = choose_tense(rng, frame, tenses if is_person(who) else ("present", "past"), modals)
+    if tense == "habitual" and isinstance(who, NounPhrase) and who.determiner is NO_SUBJECT:
+        tense = "past"  # "kein Kind schläft nie" is more than one negation
     clause = Clause(who, frame.verb, tense, modal)
-    negative = chance(rng, negation) and tense != "habitual" and not is_quantified(who)
+    can_be_negative = tense != "habitual" and not is_quantified(who) and frame.verb.aspect != "accidental"
+    negative = can_be_negative and chance(rng, negation)
     clause = with_complements(rng, clause, frame, negative)
     clause = replace(clause, time=choose_time(rng, frame, clause))
     if not negative and chance(rng, 0.25):
@@ -94,9 +98,7 @@ def event(
     return clause
 
 
-def choose_frame(
-    rng: Random, frames: Weighted[list[Frame]], tenses: Sequence[str], only_people: bool
-) -> Frame:
+def choose_frame(rng: Random, frames: Weighted[list[Frame]], tenses: Sequence[str], only_people: bool) -> Frame:
     """A frame that has one of the tenses, and takes people as its subject where this is asked."""
     while True:
         frame = pick(rng, pick_weighted(rng, frames))
@@ -128,15 +130,21 @@ def with_complements(rng: Random, clause: Clause, frame: Frame, negative: bool) 
     if clause.modal is MODALS["gern"] or frame.verb is VERBS["mögen"]:
         reference = "generic"
     elif frame.verb in (VERBS["tragen"], VERBS["an|ziehen"]):
-        reference = "one"
+        reference = "single"
+    elif clause.tense == "habitual" and frame.verb in CONSUMING_VERBS:
+        reference = "indefinite"
+    elif frame.verb is VERBS["kaufen"]:
+        reference = "new"
+    elif frame.verb is VERBS["kennen"]:
+        reference = "definite"
     if negative:
-        reference = "negative" if reference in ("any", "one") and chance(rng, 0.5) else "definite"
+        reference = "negative" if reference != "generic" and chance(rng, 0.5) else "definite"
     if frame.objects:
         direct = choose_object(rng, pick(rng, frame.objects), who, reference, "accusative")
     if frame.recipients:
         indirect = choose_object(rng, pick(rng, frame.recipients), who, "definite", "dative")
     if frame.prepositions:
-        complement = choose_complement(rng, frame, who)
+        complement = choose_complement(rng, frame, who if is_person(who) else None)
     clause = replace(clause, direct=direct, indirect=indirect, complement=complement)
     return replace(clause, negated=negative and not is_negative_object(direct))
 
@@ -155,12 +163,15 @@ def choose_object(rng: Random, kind: str, who: Nominal, reference: str, case: st
     return thing(rng, (kind,), who, reference)
 
 
-def choose_complement(rng: Random, frame: Frame, who: Nominal) -> Phrase:
+def choose_complement(rng: Random, frame: Frame, who: Nominal | None) -> Phrase:
     """A prepositional object, direction or place."""
     preposition, kind = pick(rng, frame.prepositions), pick(rng, frame.goals)
     if preposition in (*PLACE_PREPOSITIONS.values(), *DIRECTION_PREPOSITIONS.values()):
         return prepositional_phrase(preposition, place(rng, (kind,), who))
-    return prepositional_phrase(preposition, choose_object(rng, kind, who, "definite" if kind == "person" else "any", preposition.case))
+    return prepositional_phrase(
+        preposition,
+        choose_object(rng, kind, who, "definite" if kind == "person" else "any", preposition.case),
+    )
 
 
 def prepositional_phrase(preposition: Preposition, nominal: Nominal) -> Phrase:
@@ -195,24 +206,32 @@ def choose_time(rng: Random, frame: Frame, clause: Clause) -> Adverbial | None:
         return None
     if not is_person(clause.subject) or not chance(rng, 0.5):
         return None
+    if is_negative(clause) and clause.tense == "present" and not clause.modal:
+        return None
     use = "future" if clause.modal and clause.tense == "present" else clause.tense
     if use == "present":
         return adverb_of_time(rng, use, frame.span)
+    if frame.verb.aspect == "durative" or is_negative(clause):
+        return adverb_of_time(rng, use, frame.span)
     is_bare = isinstance(clause.direct, NounPhrase) and clause.direct.determiner is BARE
     clock_weight = 0 if is_bare else 20  # "um zehn vor drei Äpfel essen" would read as three apples
-    choose = pick_weighted(
-        rng, [(60, adverb_of_time), (clock_weight, clock_time), (12, time_distance), (8, circumstance)]
-    )
-    return choose(rng, use, frame.span)
+    circumstance_weight = 8 if frame.verb.aspect == "dynamic" else 0
+    kinds = [
+        (60, adverb_of_time),
+        (clock_weight, clock_time),
+        (12, time_distance),
+        (circumstance_weight, circumstance),
+    ]
+    return pick_weighted(rng, kinds)(rng, use, frame.span)
 
 
 def adverb_of_time(rng: Random, use: str, span: str) -> Adverbial:
-    """ "gestern", "jeden Tag"."""
+    """A phrase like "gestern", "jeden Tag"."""
     return pick(rng, [a for a in TIME_ADVERBIALS if a.use == use and span in ("week", a.span)])
 
 
 def clock_time(rng: Random, use: str, span: str) -> Adverbial:
-    """ "um halb drei", "morgen um zehn nach acht"."""
+    """A phrase like "um halb drei", "morgen um zehn nach acht"."""
     clock = clock_phrase(rng)
     if chance(rng, 0.5):
         return Adverbial("um " + clock.german, "at " + clock.english, use)
@@ -227,7 +246,7 @@ def clock_phrase(rng: Random) -> Phrase:
 
 
 def time_distance(rng: Random, use: str, span: str) -> Adverbial:
-    """ "vor drei Tagen", "in zwei Wochen"."""
+    """A phrase like "vor drei Tagen", "in zwei Wochen"."""
     length = length_of_time(rng, ("Tag", "Woche") if span == "week" else ("Stunde", "Minute", "Tag"))
     if use == "past":
         return Adverbial("vor " + length.german, length.english + " ago", use)
@@ -243,7 +262,7 @@ def length_of_time(rng: Random, units: Sequence[str]) -> Phrase:
 
 
 def circumstance(rng: Random, use: str, span: str) -> Adverbial:
-    """ "wegen des Regens", "nach dem Konzert"."""
+    """A phrase like "wegen des Regens", "nach dem Konzert"."""
     return Adverbial(*pick(rng, CIRCUMSTANCES), use)
 
 
@@ -263,13 +282,11 @@ def main_clause(rng: Random, clause: Clause, fields: Sequence[str] = FRONTS) -> 
 
 def fronts(clause: Clause) -> list[tuple[float, str]]:
     """The fields of a clause that may open it instead of the subject, with their weights."""
-    subject_is_clear = german.nominal(clause.subject, "nominative") != german.nominal(
-        clause.subject, "accusative"
-    )
+    subject_is_clear = german.nominal(clause.subject, "nominative") != german.nominal(clause.subject, "accusative")
     weights = []
-    if clause.time and clause.time.frontable == "yes":
+    if clause.time and clause.time.frontable:
         weights.append((0.8, "time"))
-    if clause.adverbial:
+    if clause.adverbial and not clause.adverbial.german.startswith(("mit ", "ohne ")):
         weights.append((0.3, "adverbial"))
     if clause.complement and clause.verb not in (VERBS["sein"], VERBS["haben"], VERBS["kosten"]):
         weights.append((0.1, "complement"))
@@ -285,3 +302,12 @@ def fronts(clause: Clause) -> list[tuple[float, str]]:
 def subordinate_clause(clause: Clause, german_opener: str, english_opener: str) -> Phrase:
     """A clause with its verb at the end in German."""
     return Phrase(german.verb_final(clause, german_opener), english.statement(clause, english_opener))
+
+
+def joined(rng: Random, main: Clause, conjunction: Phrase, subordinate: Clause, first: bool) -> Phrase:
+    """Main and subordinate clause, with the subordinate clause first if so asked."""
+    clause = subordinate_clause(subordinate, *conjunction)
+    if first:
+        return Phrase(f"{clause.german}, {german.verb_first(main)}", f"{clause.english}, {english.statement(main)}")
+    statement = main_clause(rng, main, ADVERBIALS)
+    return Phrase(f"{statement.german}, {clause.german}", f"{statement.english} {clause.english}")

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from .german import EXPERIENCE
 from .lexicon import Preposition
-from .phrases import Clause, Nominal, NounPhrase, Pronoun, is_negative
+from .phrases import Clause, Nominal, NounPhrase, Pronoun, is_negative, join
 from .verbs import ENGLISH_VERBS
 
 
 def noun_phrase(phrase: NounPhrase) -> str:
-    """A noun phrase: "an old man", "the teacher's book", "those which are red"."""
+    """A noun phrase: "an old man", "the teacher's book"."""
     noun, determiner = phrase.noun, phrase.determiner
     plural = phrase.number == "plural"
     article = determiner.english_plural if plural or not noun.plural else determiner.english
     if phrase.genitive:
         owner = noun_phrase(phrase.genitive)
         article = owner + ("'" if phrase.genitive.number == "plural" and owner.endswith("s") else "'s")
-    words = [degree(phrase), noun.english_plural if plural else noun.english]
-    text = " ".join(word for word in words if word)
+    text = join([degree(phrase), noun.english_plural if plural else noun.english])
     if article == "a" and text[0] in "aeiou":
         article = "an"
     return join([article, text, phrase.relative.english if phrase.relative else ""])
@@ -87,7 +86,7 @@ def verb_group(clause: Clause, support: bool = False) -> tuple[str, str]:
     base, third_person, past_form, ing_form = ENGLISH_VERBS[head]
     if clause.tense == "duration":
         return "has" if is_third_singular(subject) else "have", join(["been", ing_form])
-    if clause.tense == "present" and clause.verb.aspect in ("dynamic", "emotional") and not modal:
+    if clause.tense == "present" and clause.verb.aspect in ("dynamic", "durative") and not modal:
         return be(subject, past=False), ing_form
     if support or is_negative(clause):
         operator = "did" if past else "does" if is_third_singular(subject) else "do"
@@ -116,7 +115,7 @@ def after_verb(clause: Clause) -> list[str]:
 
 
 def predicate(clause: Clause, inverted_subject: str = "") -> list[str]:
-    """The operator, in a question the subject, "not", an adverb like "often", the verb and what follows it."""
+    """The operator, in a question the subject, "not", adverbs like "often", the verb and what follows."""
     operator, verb = verb_group(clause, support=bool(inverted_subject))
     middle = clause.time.english if clause.time and clause.time.position == "middle" else ""
     words = [operator, inverted_subject, "not" if is_negative(clause) else "", middle, verb]
@@ -137,8 +136,3 @@ def question(clause: Clause, opener: str = "") -> str:
 def infinitive(clause: Clause) -> str:
     """An infinitive clause with "to"."""
     return join(["to", clause.verb.english, *after_verb(clause)])
-
-
-def join(words: list[str]) -> str:
-    """The words with one space between them, empty ones left out."""
-    return " ".join(word for word in words if word)

@@ -30,28 +30,21 @@ def kinds(cell: str) -> tuple[str, ...]:
     return tuple(cell.split())
 
 
+def verbs_of(cell: str) -> list[Verb]:
+    """The verbs in a cell of a table, separated by commas."""
+    return [VERBS[verb] for verb in cell.split(", ")]
+
+
 # Verbs that one does together with somebody: "mit meiner Schwester".
-SOCIAL_VERBS = tuple(
-    VERBS[verb] for verb in ("arbeiten", "tanzen", "ein|kaufen", "fern|sehen", "gehen", "fahren", "fliegen")
-)
+SOCIAL_VERBS = verbs_of("arbeiten, tanzen, ein|kaufen, fern|sehen, gehen, fahren, fliegen")
+
+# Verbs that one does to a thing only once, so that a habit needs ever new things.
+CONSUMING_VERBS = verbs_of("kaufen, verkaufen, finden, verlieren, weg|werfen, essen, trinken, schreiben")
 
 # Verbs for what one may like to do: "gern".
-PLEASANT_VERBS = tuple(
-    VERBS[verb]
-    for verb in (
-        *(
-            "lesen",
-            "schreiben",
-            "essen",
-            "trinken",
-            "tanzen",
-            "schlafen",
-            "arbeiten",
-            "ein|kaufen",
-            "fern|sehen",
-        ),
-        *("besuchen", "treffen", "helfen", "zu|hören", "sprechen", "gehen", "fahren", "fliegen", "tragen"),
-    )
+PLEASANT_VERBS = verbs_of(
+    "lesen, schreiben, essen, trinken, tanzen, schlafen, arbeiten, ein|kaufen, fern|sehen, besuchen, "
+    "treffen, helfen, zu|hören, sprechen, gehen, fahren, fliegen, tragen"
 )
 
 # Verb, span, subjects, places.
@@ -77,18 +70,18 @@ TRANSITIVE = [
         lesen       week  text letter story                                          room outdoors
         schreiben   week  letter story                                               room
         kaufen      week  food bread drink text clothing thing container             town city
-        kaufen      week  picture furniture vehicle animal fridge                    town city
-        verkaufen   week  food text clothing picture furniture vehicle animal house  town city
+        kaufen      week  picture furniture table vehicle animal fridge              town city
+        verkaufen   week  food text clothing picture furniture table vehicle animal  town city
         essen       day   food bread meal                                            room outdoors
         trinken     day   drink                                                      room outdoors
-        suchen      day   tool animal text clothing container                        room outdoors
+        suchen      day   tool thing animal text clothing container                  room outdoors
         suchen      day   child                                                      room outdoors
-        finden      day   tool animal text clothing container                        room outdoors
+        finden      day   tool thing animal text clothing container                  room outdoors
         verlieren   week  tool clothing container letter                             outdoors town
         vergessen   day   tool clothing container text                               -
         sehen       week  person animal vehicle                                      outdoors town stop
-        brauchen    day   tool clothing container vehicle text furniture bread       -
-        haben       day   text clothing vehicle animal picture tool                  -
+        brauchen    day   tool clothing container vehicle text furniture table       -
+        haben       day   text clothing vehicle animal picture tool thing            -
         kennen      day   person town house building story                           -
         mögen       day   person animal city drink food meal                         -
         besuchen    week  person                                                     -
@@ -99,8 +92,10 @@ TRANSITIVE = [
         ab|holen    day   person                                                     -
         ein|laden   week  person                                                     -
         auf|räumen  week  room house cupboard                                        -
-        auf|machen  day   door container cupboard fridge                             -
-        zu|machen   day   door container cupboard fridge                             -
+        auf|machen  day   door                                                       -
+        auf|machen  day   container cupboard fridge                                  -
+        zu|machen   day   door                                                       -
+        zu|machen   day   container cupboard fridge                                  -
         an|ziehen   day   clothing                                                   -
         weg|werfen  week  food clothing text                                         -
     """)
@@ -122,7 +117,7 @@ DITRANSITIVE = [
     Frame(VERBS[verb], span, objects=kinds(objects), recipients=("person",))
     for verb, span, objects in read_table("""
         geben      week  food bread drink text tool thing
-        zeigen     week  text picture clothing vehicle
+        zeigen     week  text picture clothing thing vehicle
         bringen    day   food drink meal text clothing tool
         schicken   week  text letter picture
         vor|lesen  day   letter story text
@@ -166,7 +161,7 @@ MOVEMENT = [
         gehen    day   person         in    outdoors
         gehen    day   person         in    town
         gehen    day   person         zu    building stop
-        laufen   day   person animal  in    room
+        laufen   day   person         in    room
         laufen   day   person animal  in    outdoors
         laufen   day   person         zu    building stop
         fahren   week  person         zu    building stop
@@ -186,15 +181,15 @@ POSITION = [
         goals=kinds(goals),
     )
     for verb, span, subjects, prepositions, goals in read_table("""
-        liegen  day  text letter clothing tool   auf unter neben   furniture
+        liegen  day  text letter clothing tool   auf unter neben   furniture table
         liegen  day  text clothing tool          in                container cupboard
         liegen  day  food                        in                fridge
-        liegen  day  animal                      unter neben       furniture
-        stehen  day  container                   neben hinter vor  furniture door cupboard
+        liegen  day  animal                      unter neben       furniture table
+        stehen  day  container                   neben hinter vor  furniture table door cupboard
         stehen  day  person                      vor hinter neben  building house door
         sitzen  day  person animal               in                room outdoors
         sitzen  day  person                      neben hinter vor  person
-        sitzen  day  animal                      unter auf neben   furniture
+        sitzen  day  animal                      unter auf neben   furniture table
     """)
 ]
 
@@ -208,12 +203,50 @@ PLACEMENT = [
         goals=kinds(goals),
     )
     for verb, span, objects, prepositions, goals in read_table("""
-        legen    day  text letter clothing tool   auf unter neben         furniture
+        legen    day  text letter clothing tool   auf unter neben         furniture table
         legen    day  text clothing tool          in                      container cupboard
         legen    day  food                        in                      fridge
-        stellen  day  container                   auf unter neben hinter  furniture
-        stellen  day  drink meal                  auf                     furniture
+        stellen  day  container                   auf unter neben hinter  furniture table
+        stellen  day  drink meal                  auf                     table
         stellen  day  drink meal                  in                      fridge
-        stellen  day  furniture                   in                      room
+        stellen  day  furniture table             in                      room
     """)
 ]
+
+
+def frames_of(verbs: str) -> list[tuple[float, list[Frame]]]:
+    """The frames of some verbs, a list with the same weight for each verb."""
+    frames = (
+        *(*INTRANSITIVE, *TRANSITIVE, *DATIVE, *DITRANSITIVE),
+        *(*PREPOSITIONAL, *MOVEMENT, *POSITION, *PLACEMENT),
+    )
+    return [(1, [frame for frame in frames if frame.verb is verb]) for verb in verbs_of(verbs)]
+
+
+# What people do on the occasions that the sentences of two clauses are about.
+ACTIVITIES = {
+    occasion: frames_of(verbs)
+    for occasion, verbs in read_table("""
+        duty     arbeiten, ein|kaufen, an|rufen, ab|holen, besuchen, auf|räumen, waschen, helfen, schreiben
+        leisure  lesen, schreiben, tanzen, treffen, besuchen, ein|laden, zu|hören, arbeiten, fahren, helfen
+        errand   kaufen, ein|kaufen, besuchen, treffen, arbeiten, helfen, tanzen, verkaufen
+        effort   arbeiten, tanzen, auf|räumen, waschen, ein|kaufen, laufen, helfen
+        success  finden, kaufen, treffen, verkaufen, besuchen, ein|laden
+        evening  ein|schlafen, arbeiten, ein|kaufen, fern|sehen, tanzen
+        routine  lesen, trinken, essen, an|rufen, auf|räumen, waschen, vor|lesen, schreiben
+        search   suchen, kaufen
+        choice   kaufen, lesen
+        mishap   verlieren, vergessen
+    """)
+}
+ACTIVITIES["task"] = [
+    *frames_of("ein|kaufen, sich aus|ruhen, helfen, danken, antworten, tanzen"),
+    (
+        5,
+        [frame for frame in TRANSITIVE if frame.verb.aspect == "dynamic" and frame.verb is not VERBS["tragen"]],
+    ),
+    (2, DITRANSITIVE),
+    (1, PLACEMENT),
+]
+ACTIVITIES["outing"] = [(1, [frame for frame in MOVEMENT if frame.goals != ("room",)])]
+ACTIVITIES["trip"] = [(1, [frame for frame in MOVEMENT if set(frame.goals) & {"town", "city"}])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .lexicon import Preposition
-from .phrases import Clause, Nominal, NounPhrase, Pronoun
+from .phrases import Clause, Determiner, Nominal, NounPhrase, Pronoun, join
 from .verbs import IRREGULAR_PRESENT, MODALS, PRETERITE, VERBS, Verb
 
 GLADLY, EXPERIENCE = MODALS["gern"], VERBS["gefallen"]
@@ -88,27 +88,31 @@ def is_monosyllable(word: str) -> bool:
     return len(vowels.split()) == 1
 
 
+def determiner_form(determiner: Determiner, column: str, case: str) -> str:
+    """A determiner in a gender or the plural, and a case: "den", "meiner", "eurem"."""
+    ending = DETERMINER_ENDINGS[determiner.endings][column][CASES.index(case)]
+    stem = "eur" if determiner.german == "euer" and ending else determiner.german
+    return stem + ending
+
+
+def adjective_form(phrase: NounPhrase, case: str) -> str:
+    """The adjective of a phrase with its ending, or "": "alten", "schönere"."""
+    adjective = phrase.adjective
+    if not adjective:
+        return ""
+    stem = {
+        "positive": adjective.stem,
+        "comparative": adjective.comparative,
+        "superlative": adjective.superlative,
+    }[phrase.degree]
+    return stem + ADJECTIVE_ENDINGS[phrase.determiner.adjective_endings][gender(phrase)][CASES.index(case)]
+
+
 def noun_phrase(phrase: NounPhrase, case: str) -> str:
-    """A noun phrase in a case: "den alten Mann", "meiner Schwestern"."""
-    column, index = gender(phrase), CASES.index(case)
-    determiner = phrase.determiner
-    stem, ending = determiner.german, DETERMINER_ENDINGS[determiner.endings][column][index]
-    if stem == "euer" and ending:
-        stem = "eur"
-    words = [stem + ending]
-    if phrase.adjective:
-        adjective = phrase.adjective
-        stems = {
-            "positive": adjective.stem,
-            "comparative": adjective.comparative,
-            "superlative": adjective.superlative,
-        }
-        endings = ADJECTIVE_ENDINGS[determiner.adjective_endings]
-        words.append(stems[phrase.degree] + endings[column][index])
-    words.append(noun_form(phrase, case))
-    if phrase.genitive:
-        words.append(noun_phrase(phrase.genitive, "genitive"))
-    text = join(words)
+    """A noun phrase in a case: "den alten Mann", "meine Schwester"."""
+    genitive = noun_phrase(phrase.genitive, "genitive") if phrase.genitive else ""
+    determiner = determiner_form(phrase.determiner, gender(phrase), case)
+    text = join([determiner, adjective_form(phrase, case), noun_form(phrase, case), genitive])
     return f"{text}, {phrase.relative.german}," if phrase.relative else text
 
 
@@ -194,9 +198,7 @@ def middle_field(clause: Clause, subject: str = "") -> list[str]:
 def verb_first(clause: Clause, subject: bool = True) -> str:
     """A clause that opens with its finite verb, as yes/no questions do: "ruft Anna heute ihre Mutter an"."""
     finite, closing = verb_forms(clause)
-    return join(
-        [finite, *middle_field(clause, nominal(clause.subject, "nominative") if subject else ""), closing]
-    )
+    return join([finite, *middle_field(clause, nominal(clause.subject, "nominative") if subject else ""), closing])
 
 
 def verb_second(clause: Clause, front: str = "subject") -> str:
@@ -215,7 +217,7 @@ def constituent(clause: Clause, field: str) -> str:
 
 
 def verb_final(clause: Clause, opener: str = "") -> str:
-    """A subordinate clause, opened by a conjunction, a question word or (as its subject) a relative pronoun."""
+    """A subordinate clause; the opener is a conjunction or question word, or "" if the subject opens it."""
     finite, closing = verb_forms(clause)
     if closing and closing == clause.verb.prefix:
         finite, closing = closing + finite, ""
@@ -225,8 +227,3 @@ def verb_final(clause: Clause, opener: str = "") -> str:
 def infinitive(clause: Clause, opener: str = "") -> str:
     """An infinitive clause with "zu"; its unspoken subject governs a reflexive pronoun."""
     return join([opener, *middle_field(clause), clause.verb.zu_infinitive])
-
-
-def join(words: list[str]) -> str:
-    """The words with one space between them, empty ones left out."""
-    return " ".join(word for word in words if word)

@@ -1,16 +1,19 @@
 """The sentence types of the embedded corpus, and how one of them becomes a pair of sentences.
 
 A sentence type draws the meaning of a sentence (`phrases.py`) and builds its words in both languages at once
-with `german.py` and `english.py`. Conventions that make English a function of the German sentence:
+with `german.py` and `english.py`. These conventions make the English a function of the German sentence:
 
-- The German present tense is the English progressive ("is reading"); it is the simple present with adverbials of
-  habit ("jeden Tag", "oft"), with clock times of a timetable, after "wenn" and "bevor", and with verbs of state; with
-  "seit" it is "has been reading".
-- The perfect and the preterite of "sein", "haben" and the modal verbs are both the English past.
+- The German present tense is the English progressive ("is reading"). It is the simple present for verbs of
+  state, with adverbials of habit ("jeden Tag", "oft"), in timetables, and with a "wenn" or "bevor" clause;
+  with "seit" it is "has been reading".
+- The perfect is the English past, and so is the preterite, which only "sein", "haben", "kennen", "mögen" and
+  the modal verbs have.
 - "sie" with a singular verb is "she", with a plural verb "they"; there is no polite "Sie".
-- "sein" and "ihr" as possessives refer to the subject of their clause, or in a second clause to that of the first.
-- A third-person pronoun without antecedent in the sentence stands for a person.
-- "kein" is "not … a" or "not … any" with objects and "no" with subjects.
+- A pronoun without antecedent in the sentence stands for a person; with one it follows the antecedent: "er"
+  is "it" for a table, and "es" is "she" for a girl.
+- The possessives "sein" and "ihr" refer to the subject of their clause; where they are part of the subject of
+  a second clause, to that of the first.
+- "kein" is "no" with subjects, and "not … a" or "not … any" with objects.
 - A German object before the verb goes back behind the verb in English; an adverbial stays in front.
 """
 
@@ -19,7 +22,15 @@ from __future__ import annotations
 import re
 from random import Random
 
-from . import complex_sentences, questions, relative_clauses, simple_sentences
+from . import (
+    adverbial_clauses,
+    complement_clauses,
+    coordination,
+    measures,
+    questions,
+    relative_clauses,
+    simple_sentences,
+)
 from .choices import pick_weighted
 
 SENTENCE_TYPES = [
@@ -31,14 +42,14 @@ SENTENCE_TYPES = [
     (0.6, simple_sentences.profession),
     (3, simple_sentences.liking),
     (1.5, simple_sentences.belonging),
-    (2.5, simple_sentences.existence),
-    (1.2, simple_sentences.price),
-    (1.2, simple_sentences.age),
-    (0.8, simple_sentences.length_in_pages),
-    (0.8, simple_sentences.distance),
-    (2, simple_sentences.timetable),
-    (0.2, simple_sentences.clock),
-    (2.5, simple_sentences.duration),
+    (2.5, measures.existence),
+    (1.2, measures.price),
+    (1.2, measures.age),
+    (0.8, measures.length_in_pages),
+    (0.8, measures.distance),
+    (2, measures.timetable),
+    (0.2, measures.clock),
+    (2.5, measures.duration),
     (5, questions.yes_no_question),
     (1, questions.who_question),
     (1.5, questions.whom_question),
@@ -50,23 +61,23 @@ SENTENCE_TYPES = [
     (0.4, questions.ownership_question),
     (4, relative_clauses.subject_relative),
     (5, relative_clauses.object_relative),
-    (1.5, complex_sentences.excuse),
-    (1.5, complex_sentences.need),
-    (1.5, complex_sentences.property_reason),
-    (1.2, complex_sentences.errand),
-    (1.5, complex_sentences.feeling),
-    (2, complex_sentences.concession),
-    (3, complex_sentences.condition),
-    (1.2, complex_sentences.consequence),
-    (1.2, complex_sentences.routine),
-    (3.5, complex_sentences.report),
-    (3, complex_sentences.indirect_question),
-    (2, complex_sentences.purpose),
-    (2.5, complex_sentences.attempt),
-    (2, complex_sentences.contrast),
-    (1.5, complex_sentences.qualification),
-    (1, complex_sentences.disappointment),
-    (1, complex_sentences.lost_and_found),
+    (1.5, adverbial_clauses.excuse),
+    (1.5, adverbial_clauses.need),
+    (1.5, adverbial_clauses.property_reason),
+    (1.2, adverbial_clauses.errand),
+    (1.5, adverbial_clauses.feeling),
+    (2, adverbial_clauses.concession),
+    (3, adverbial_clauses.condition),
+    (1.2, adverbial_clauses.consequence),
+    (1.2, adverbial_clauses.routine),
+    (3.5, complement_clauses.report),
+    (3, complement_clauses.indirect_question),
+    (2, complement_clauses.purpose),
+    (2.5, complement_clauses.attempt),
+    (2, coordination.contrast),
+    (1.5, coordination.qualification),
+    (1, coordination.disappointment),
+    (1, coordination.lost_and_found),
 ]
 
 

@@ -1,8 +1,8 @@
 """The nouns, names, adjectives, adverbials and prepositions of the embedded corpus, with their English.
 
-Each word class is a table with one word a line, its cells two or more spaces apart. The column `kind` says what
-sort of thing a noun names, and verbs and adjectives choose their nouns by kind. The verbs stand in `verbs.py`,
-pronouns and determiners in `determiners.py`.
+Each word class is a table with one word a line, its cells two or more spaces apart. The column `kind` says
+what sort of thing a noun names, and verbs and adjectives choose their nouns by kind. The verbs stand in
+`verbs.py`, pronouns and determiners in `phrases.py`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Adverbial:
     use: str  # "past", "present", "future" or "habitual": the tense that it goes with
     span: str = "day"  # "day", or "week" for those that only go with events that may lie weeks apart
     position: str = "final"  # in English: "final", or "middle", between subject and verb
-    frontable: str = "yes"  # whether a German sentence may open with it
+    frontable: bool = True  # whether a German sentence may open with it
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ PEOPLE = """
 THINGS = """
     Hund              m  Hunde             dog              dogs              animal
     Katze             f  Katzen            cat              cats              animal
-    Pferd             n  Pferde            horse            horses            animal
+    Kaninchen         n  Kaninchen         rabbit           rabbits           animal
     Maus              f  Mäuse             mouse            mice              animal
     Apfel             m  Äpfel             apple            apples            food
     Ei                n  Eier              egg              eggs              food
@@ -143,8 +143,8 @@ THINGS = """
     Koffer            m  Koffer            suitcase         suitcases         container
     Schrank           m  Schränke          cupboard         cupboards         cupboard
     Kühlschrank       m  Kühlschränke      fridge           fridges           fridge
-    Tisch             m  Tische            table            tables            furniture
-    Küchentisch       m  Küchentische      kitchen table    kitchen tables    furniture
+    Tisch             m  Tische            table            tables            table
+    Küchentisch       m  Küchentische      kitchen table    kitchen tables    table
     Stuhl             m  Stühle            chair            chairs            furniture
     Bett              n  Betten            bed              beds              furniture
     Auto              n  Autos             car              cars              vehicle
@@ -198,41 +198,40 @@ UNITS = {
 }
 
 # German, stem, comparative, superlative stem, English, comparative, superlative.
-ADJECTIVES = {
-    row[0]: Adjective(*row)
-    for row in read_table("""
-        groß         groß         größer         größt           big          bigger            biggest
-        klein        klein        kleiner        kleinst         small        smaller           smallest
-        alt          alt          älter          ältest          old          older             oldest
-        jung         jung         jünger         jüngst          young        younger           youngest
-        neu          neu          neuer          neuest          new          newer             newest
-        schön        schön        schöner        schönst         beautiful    more beautiful    most beautiful
-        teuer        teur         teurer         teuerst         expensive    more expensive    most expensive
-        billig       billig       billiger       billigst        cheap        cheaper           cheapest
-        rot          rot          -              -               red          -                 -
-        blau         blau         -              -               blue         -                 -
-        schwarz      schwarz      -              -               black        -                 -
-        weiß         weiß         -              -               white        -                 -
-        warm         warm         wärmer         wärmst          warm         warmer            warmest
-        kalt         kalt         kälter         kältest         cold         colder            coldest
-        frisch       frisch       -              -               fresh        -                 -
-        gut          gut          besser         best            good         better            best
-        schlecht     schlecht     schlechter     schlechtest     bad          worse             worst
-        lang         lang         länger         längst          long         longer            longest
-        kurz         kurz         kürzer         kürzest         short        shorter           shortest
-        interessant  interessant  interessanter  interessantest  interesting  more interesting  most interesting
-        schnell      schnell      schneller      schnellst       fast         faster            fastest
-        schwer       schwer       schwerer       schwerst        heavy        heavier           heaviest
-        leer         leer         -              -               empty        -                 -
-        dunkel       dunkl        dunkler        dunkelst        dark         darker            darkest
-        klug         klug         klüger         klügst          clever       cleverer          cleverest
-        freundlich   freundlich   freundlicher   freundlichst    friendly     friendlier        friendliest
-        müde         müd          -              -               tired        -                 -
-        krank        krank        -              -               sick         -                 -
-        glücklich    glücklich    glücklicher    glücklichst     happy        happier           happiest
-        hungrig      hungrig      -              -               hungry       -                 -
-    """)
-}
+ADJECTIVE_ROWS = """
+    groß         groß         größer         größt           big          bigger            biggest
+    klein        klein        kleiner        kleinst         small        smaller           smallest
+    alt          alt          älter          ältest          old          older             oldest
+    jung         jung         jünger         jüngst          young        younger           youngest
+    neu          neu          neuer          neuest          new          newer             newest
+    schön        schön        schöner        schönst         beautiful    more beautiful    most beautiful
+    teuer        teur         teurer         teuerst         expensive    more expensive    most expensive
+    billig       billig       billiger       billigst        cheap        cheaper           cheapest
+    rot          rot          -              -               red          -                 -
+    blau         blau         -              -               blue         -                 -
+    schwarz      schwarz      -              -               black        -                 -
+    weiß         weiß         -              -               white        -                 -
+    warm         warm         wärmer         wärmst          warm         warmer            warmest
+    kalt         kalt         kälter         kältest         cold         colder            coldest
+    frisch       frisch       -              -               fresh        -                 -
+    gut          gut          besser         best            good         better            best
+    schlecht     schlecht     schlechter     schlechtest     bad          worse             worst
+    lang         lang         länger         längst          long         longer            longest
+    kurz         kurz         kürzer         kürzest         short        shorter           shortest
+    interessant  interessant  interessanter  interessantest  interesting  more interesting  most interesting
+    schnell      schnell      schneller      schnellst       fast         faster            fastest
+    schwer       schwer       schwerer       schwerst        heavy        heavier           heaviest
+    leer         leer         -              -               empty        -                 -
+    dunkel       dunkl        dunkler        dunkelst        dark         darker            darkest
+    klug         klug         klüger         klügst          clever       cleverer          cleverest
+    freundlich   freundlich   freundlicher   freundlichst    friendly     friendlier        friendliest
+    müde         müd          -              -               tired        -                 -
+    krank        krank        -              -               sick         -                 -
+    glücklich    glücklich    glücklicher    glücklichst     happy        happier           happiest
+    hungrig      hungrig      -              -               hungry       -                 -
+"""
+
+ADJECTIVES = {row[0]: Adjective(*row) for row in read_table(ADJECTIVE_ROWS)}
 
 # The adjectives that go with the nouns of each kind.
 ADJECTIVES_OF_KIND = {
@@ -249,7 +248,7 @@ ADJECTIVES_OF_KIND = {
         text       alt neu gut schlecht interessant teuer billig
         letter     alt neu lang kurz schön interessant
         story      alt neu gut schlecht lang kurz schön interessant
-        event      alt neu gut schlecht lang kurz schön interessant
+        event      gut schlecht lang kurz schön interessant
         clothing   alt neu schön warm teuer billig rot blau schwarz weiß
         tool       groß klein alt neu
         thing      groß klein schön teuer billig rot blau weiß
@@ -258,6 +257,7 @@ ADJECTIVES_OF_KIND = {
         cupboard   groß klein alt neu leer schwer weiß
         fridge     groß klein alt neu leer teuer
         furniture  groß klein alt neu schön schwer teuer billig weiß schwarz
+        table      groß klein alt neu schön schwer teuer billig weiß schwarz
         vehicle    alt neu schön schnell teuer billig rot blau schwarz weiß
         transport  alt neu schnell leer
         door       groß klein alt neu schwer weiß
@@ -268,13 +268,12 @@ ADJECTIVES_OF_KIND = {
         town       groß klein alt schön interessant
         stop       groß klein alt neu
         city       groß schön interessant teuer
-        weather    gut schlecht schön warm kalt
     """)
 }
 
 # German, English, use, span, position in English, frontable.
 TIME_ADVERBIALS = [
-    Adverbial(*row)
+    Adverbial(*row[:5], frontable=row[5] == "yes")
     for row in read_table("""
         gestern          yesterday          past      day   final   yes
         gestern Abend    yesterday evening  past      day   final   yes

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from .choices import chance, pick, pick_number, pick_weighted
+from .choices import Weighted, chance, pick, pick_number, pick_weighted
 from .lexicon import ADJECTIVES_OF_KIND, NOUNS, PEOPLE_KINDS, Noun
 from .phrases import (
     ALL,
@@ -50,6 +50,7 @@ OWNED_KINDS = ("vehicle", "clothing", "container", "text", "house", "room", "pic
 PUBLIC_KINDS = ("event", "transport", "building", "town", "outdoors", "stop")
 
 SUBJECT_PRONOUNS = [(5, ICH), (2, DU), (3, ER), (3, SIE), (4, WIR), (1, IHR), (3, SIE_PLURAL)]
+PROTAGONIST_PRONOUNS = [(5, ICH), (1, DU), (3, ER), (3, SIE), (4, WIR), (0.5, IHR), (3, SIE_PLURAL)]
 
 
 def subject(rng: Random, kinds: Sequence[str] = ("person",)) -> Nominal:
@@ -64,6 +65,16 @@ def subject(rng: Random, kinds: Sequence[str] = ("person",)) -> Nominal:
         phrase = NounPhrase(common_noun(rng), NO_SUBJECT)
         return with_adjective(rng, phrase, 0.15)
     return person(rng)
+
+
+def protagonist(rng: Random) -> Nominal:
+    """A subject that a pronoun in a second clause can stand for."""
+    if chance(rng, 0.25):
+        return pick_weighted(rng, PROTAGONIST_PRONOUNS)
+    while True:
+        who = person(rng, reference="definite")
+        if can_own(who):
+            return who
 
 
 def is_person(nominal: Nominal) -> bool:
@@ -107,14 +118,14 @@ def name(rng: Random, owner: Nominal | None = None) -> NounPhrase:
 
 
 def definite_person(rng: Random, owner: Nominal | None = None) -> NounPhrase:
-    """ "der alte Lehrer", "diese Kinder"."""
+    """A phrase like "der alte Lehrer", "diese Kinder"."""
     determiner = THIS if chance(rng, 0.15) else DEFINITE
     number = PLURAL if chance(rng, 0.35) else SINGULAR
     return with_adjective(rng, NounPhrase(common_noun(rng), determiner, number), 0.3)
 
 
 def indefinite_person(rng: Random, owner: Nominal | None = None) -> NounPhrase:
-    """ "ein Student", "drei Kinder", "jedes Mädchen"."""
+    """A phrase like "ein Student", "drei Kinder", "jedes Mädchen"."""
     determiner, number = pick_weighted(
         rng,
         [
@@ -129,10 +140,10 @@ def indefinite_person(rng: Random, owner: Nominal | None = None) -> NounPhrase:
 
 
 def relative(rng: Random, owner: Nominal | None = None) -> NounPhrase:
-    """ "meine Schwester", "Annas Bruder", "die Mutter des Lehrers"."""
+    """A phrase like "meine Schwester", "Annas Bruder", "die Mutter des Lehrers"."""
     noun = pick(rng, NOUNS_OF_KIND["kin"])
     if chance(rng, 0.2):
-        return NounPhrase(noun, DEFINITE, genitive=acquainted_owner(rng))
+        return NounPhrase(noun, DEFINITE, genitive=acquainted_owner(rng, owner))
     if chance(rng, 0.15):
         return NounPhrase(noun, possessive(other_name(rng, owner)))
     number = PLURAL if noun.german in ("Bruder", "Schwester", "Freund") and chance(rng, 0.3) else SINGULAR
@@ -141,7 +152,7 @@ def relative(rng: Random, owner: Nominal | None = None) -> NounPhrase:
 
 
 def acquaintance(rng: Random, owner: Nominal | None = None) -> NounPhrase:
-    """ "mein Nachbar", "unsere Lehrerinnen"."""
+    """A phrase like "mein Nachbar", "unsere Lehrerinnen"."""
     noun = NOUNS[pick(rng, ("Lehrer", "Lehrerin", "Arzt", "Nachbar", "Kind", "Student"))]
     number = PLURAL if chance(rng, 0.3) else SINGULAR
     return with_adjective(rng, NounPhrase(noun, possessive(choose_owner(rng, owner)), number), 0.15)
@@ -151,24 +162,28 @@ DEFINITE_PERSONS = [(25, name), (25, definite_person), (22, relative), (6, acqua
 PERSON_PHRASES = [*DEFINITE_PERSONS, (12, indefinite_person)]
 
 
-def genitive(rng: Random) -> NounPhrase:
-    """An owner in the genitive: "des Lehrers", "meiner Schwester"."""
+def genitive(rng: Random, owner: Nominal | None) -> NounPhrase:
+    """The owner of a thing, other than the subject of the clause: "des Lehrers", "meiner Schwester"."""
     if chance(rng, 0.35):
-        owner = possessive(pick(rng, (ICH, DU, WIR)))
-        return NounPhrase(pick(rng, NOUNS_OF_KIND["kin"]), owner)
-    return acquainted_owner(rng)
+        return NounPhrase(pick(rng, NOUNS_OF_KIND["kin"]), possessive(pick(rng, (ICH, DU, WIR))))
+    return acquainted_owner(rng, owner)
 
 
-def acquainted_owner(rng: Random) -> NounPhrase:
+def acquainted_owner(rng: Random, owner: Nominal | None) -> NounPhrase:
     """An owner in the genitive who is no relative: "des Lehrers", "der Kinder"."""
-    return NounPhrase(common_noun(rng), DEFINITE, PLURAL if chance(rng, 0.25) else SINGULAR)
+    while True:
+        noun = common_noun(rng)
+        if not (isinstance(owner, NounPhrase) and owner.noun is noun):
+            return NounPhrase(noun, DEFINITE, PLURAL if chance(rng, 0.25) else SINGULAR)
 
 
 def choose_owner(rng: Random, owner: Nominal | None) -> Pronoun:
     """Whom a possessive refers to: mostly the owner, else the first or second person."""
     if owner and can_own(owner) and chance(rng, 0.75):
         return owner.pronoun
-    return pick_weighted(rng, [(4, ICH), (2, DU), (2, WIR), (0.7, IHR)])
+    person = owner.pronoun.german.person if owner else 3
+    others = [(4, ICH), (2, DU), (2, WIR), (0.7, IHR)]  # but not "wir" and "mein"
+    return pick_weighted(rng, [(weight, other) for weight, other in others if other.german.person != person])
 
 
 def can_own(owner: Nominal) -> bool:
@@ -185,8 +200,8 @@ def other_name(rng: Random, owner: Nominal | None) -> NounPhrase:
 
 
 def small_count(rng: Random) -> Determiner:
-    """A number word, mostly from two to twelve."""
-    return count(pick_number(rng, 2, 12) if chance(rng, 0.9) else pick_countable(rng, 13, 99))
+    """A number word from two to twelve."""
+    return count(pick_number(rng, 2, 12))
 
 
 def pick_countable(rng: Random, low: int, high: int) -> int:
@@ -195,67 +210,56 @@ def pick_countable(rng: Random, low: int, high: int) -> int:
     return number + 1 if number % 100 == 1 else number
 
 
-def thing(
-    rng: Random, kinds: Sequence[str], owner: Nominal | None = None, reference: str = "any"
-) -> NounPhrase:
-    """A noun phrase for no person; `reference` is a key of Options.
-
-    "any", "definite", "one" (singular), "generic" ("Äpfel") or "negative" ("keinen Apfel").
-    """
-    noun = pick(rng, [noun for kind in kinds for noun in NOUNS_OF_KIND[kind]])
+def thing(rng: Random, kinds: Sequence[str], owner: Nominal | None = None, reference: str = "any") -> NounPhrase:
+    """A noun phrase for no person, with a determiner that suits the `reference` (see `determiners_for`)."""
+    nouns = [noun for kind in kinds for noun in NOUNS_OF_KIND[kind]]
+    noun = pick(rng, [noun for noun in nouns if not (isinstance(owner, NounPhrase) and owner.noun is noun)])
     if noun.kind == "city":
         return NounPhrase(noun, NAME)
-    options = (options_for_count if noun.plural else options_for_mass)(rng, owner, noun)
-    determiner, number = pick_weighted(rng, options[reference])
+    determiner, number = pick_weighted(rng, determiners_for(rng, noun, owner, reference))
     phrase = NounPhrase(noun, determiner, number)
     if determiner is DEFINITE and noun.kind in OWNED_KINDS and chance(rng, 0.12):
-        return with_adjective(rng, replace(phrase, genitive=genitive(rng)), 0.2)
+        return with_adjective(rng, replace(phrase, genitive=genitive(rng, owner)), 0.2)
     return with_adjective(rng, phrase, 0.33)
 
 
-Options = dict[str, list[tuple[float, tuple[Determiner, str]]]]
+def determiners_for(
+    rng: Random, noun: Noun, owner: Nominal | None, reference: str
+) -> Weighted[tuple[Determiner, str]]:
+    """Determiners and numbers that a noun can take, with their weights.
 
-
-def options_for_count(rng: Random, owner: Nominal | None, noun: Noun) -> Options:
-    """Weighted determiners and numbers for a count noun, by reference."""
-    own = DEFINITE if noun.kind in PUBLIC_KINDS else possessive(choose_owner(rng, owner))
-    bare = (BARE, SINGULAR if noun.kind == "meal" else PLURAL)  # "Suppe", but "Äpfel"
+    The reference is "any", "definite", "indefinite", "generic" ("Äpfel", "Milch"), "negative" ("keinen
+    Apfel"), "new" (what one buys, which is not one's own yet) or "single" (what one wears).
+    """
+    uncounted = not noun.plural or noun.kind == "meal"
+    bare = (BARE, SINGULAR if uncounted else PLURAL)
+    if reference == "generic":
+        return [(1, bare)]
+    if reference == "negative":
+        return [(2, (NO_OBJECT, SINGULAR)), (0 if uncounted else 1, (NO_OBJECT, PLURAL))]
+    plural = 0 if uncounted or reference == "single" else 1
+    own = 0 if noun.kind in PUBLIC_KINDS or reference == "new" else 1
+    named = own if noun.kind in OWNED_KINDS else 0
+    owned = possessive(choose_owner(rng, owner))
     definite = [
         (6, (DEFINITE, SINGULAR)),
-        (2, (DEFINITE, PLURAL)),
-        (3, (own, SINGULAR)),
-        (1, (own, PLURAL)),
-        (1, (THIS, SINGULAR)),
-        (0.5, (THIS, PLURAL)),
-        (0.5 if noun.kind in OWNED_KINDS else 0, (possessive(other_name(rng, owner)), SINGULAR)),
+        (2 * plural, (DEFINITE, PLURAL)),
+        (3 * own, (owned, SINGULAR)),
+        (plural * own, (owned, PLURAL)),
+        (1 if noun.plural else 0, (THIS, SINGULAR)),
+        (0.5 * plural, (THIS, PLURAL)),
+        (0.5 * named, (possessive(other_name(rng, owner)), SINGULAR)),
     ]
+    if reference == "definite":
+        return definite
     indefinite = [
-        (6, (INDEFINITE, SINGULAR)),
-        (2, bare),
-        (0 if noun.kind == "meal" else 1.5, (small_count(rng), PLURAL)),
-        (0 if noun.kind == "meal" else 0.7, (MANY, PLURAL)),
-        (0 if noun.kind == "meal" else 0.3, (ALL, PLURAL)),
+        (6 if noun.plural else 0, (INDEFINITE, SINGULAR)),
+        (10 if uncounted else 2 * plural, bare),
+        (1.5 * plural, (small_count(rng), PLURAL)),
+        (0.7 * plural, (MANY, PLURAL)),
+        (0.3 * plural, (ALL, PLURAL)),
     ]
-    negative = [(2, (NO_OBJECT, SINGULAR)), (1, (NO_OBJECT, PLURAL))]
-    return {
-        "definite": definite,
-        "any": definite + indefinite,
-        "generic": [(1, bare)],
-        "one": [option for option in definite + indefinite if option[1][1] == SINGULAR],
-        "negative": negative,
-    }
-
-
-def options_for_mass(rng: Random, owner: Nominal | None, noun: Noun) -> Options:
-    """Weighted determiners and numbers for a mass noun, by reference."""
-    definite = [(3, (DEFINITE, SINGULAR)), (1, (possessive(choose_owner(rng, owner)), SINGULAR))]
-    bare = [(6, (BARE, SINGULAR))]
-    return {
-        "definite": definite,
-        "any": definite + bare,
-        "generic": bare,
-        "negative": [(1, (NO_OBJECT, SINGULAR))],
-    }
+    return indefinite if reference == "indefinite" else definite + indefinite
 
 
 def place(rng: Random, kinds: Sequence[str], owner: Nominal | None = None) -> NounPhrase:
@@ -265,8 +269,8 @@ def place(rng: Random, kinds: Sequence[str], owner: Nominal | None = None) -> No
         return NounPhrase(noun, NAME)
     if noun.kind in PEOPLE_KINDS:
         return person(rng, owner, "definite")
-    private = noun.kind in ("room", "house", "furniture", "container", "cupboard", "fridge")
-    some = noun.kind in ("building", "outdoors", "town", "house")
+    private = noun.kind in ("room", "house", "furniture", "table", "container", "cupboard", "fridge")
+    some = noun.kind in ("building", "outdoors", "house")
     determiner = pick_weighted(
         rng,
         [
@@ -285,13 +289,9 @@ def with_adjective(rng: Random, phrase: NounPhrase, probability: float) -> NounP
         return phrase
     adjective = pick(rng, ADJECTIVES_OF_KIND[phrase.noun.kind])
     degree = "positive"
-    if (
-        adjective.comparative
-        and phrase.determiner is INDEFINITE
-        and not is_person(phrase)
-        and chance(rng, 0.1)
-    ):
-        degree = "comparative"
-    if adjective.superlative and phrase.determiner is DEFINITE and chance(rng, 0.1):
-        degree = "superlative"
+    if chance(rng, 0.1):
+        if adjective.superlative and phrase.determiner is DEFINITE:
+            degree = "superlative"
+        elif adjective.comparative and phrase.determiner is INDEFINITE and not is_person(phrase):
+            degree = "comparative"
     return replace(phrase, adjective=adjective, degree=degree)

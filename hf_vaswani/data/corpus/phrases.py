@@ -1,7 +1,7 @@
 """The meaning of a sentence as plain data, from which `german.py` and `english.py` make the words.
 
-Pronouns, determiners, noun phrases and clauses; everything that one language marks and the other does not
-(gender, case, the owner of "ihr", the tense form of an English present) is settled here, not in the rendering.
+Pronouns, determiners, noun phrases and clauses. Whatever one language marks and the other does not (the owner
+of "ihr", the form of an English present tense) is settled here and not when the words are made.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ class Phrase(NamedTuple):
 
     german: str
     english: str
+
+
+def join(words: list[str]) -> str:
+    """The words with one space between them, empty ones left out."""
+    return " ".join(word for word in words if word)
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,7 @@ ICH, DU = make_pronoun("ich", "I"), make_pronoun("du", "you")
 ER, SIE, ES = make_pronoun("er", "he"), make_pronoun("sie", "she"), make_pronoun("es", "it")
 WIR, IHR = make_pronoun("wir", "we"), make_pronoun("ihr", "you")
 SIE_PLURAL, WER = make_pronoun("sie_plural", "they"), make_pronoun("wer", "who")
+PERSONAL_PRONOUNS = (ICH, DU, ER, SIE, ES, WIR, IHR, SIE_PLURAL)
 
 
 @dataclass(frozen=True)
@@ -105,9 +111,7 @@ class Determiner:
     adjective_endings: str  # "weak", "mixed" or "strong"
     english: str
     english_plural: str  # with plurals and mass nouns
-    reference: (
-        str  # "definite", "indefinite" or "negative": negative objects make the English clause negative
-    )
+    reference: str  # "definite", "indefinite" or "negative": negative objects make the English clause negative
 
 
 NAME = Determiner("", "none", "strong", "", "", "definite")

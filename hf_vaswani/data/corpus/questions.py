@@ -18,10 +18,10 @@ from .frames import (
     PREPOSITIONAL,
     TRANSITIVE,
 )
+from .measures import SOLD_KINDS
 from .nominals import NOUNS_OF_KIND, PLURAL, SINGULAR, person, thing
 from .phrases import DU, HOW_MANY, IHR, WER, WHICH, Clause, Nominal, NounPhrase, Phrase
 from .simple_sentences import (
-    SOLD_KINDS,
     belonging_clause,
     described,
     describing_clause,
@@ -33,17 +33,20 @@ from .verbs import VERBS
 # "Worauf" asks for a thing that goes with "auf".
 QUESTION_ADVERBS = {"auf": "worauf", "an": "woran", "von": "wovon", "über": "worüber", "für": "wofür"}
 
-PLACE_FRAMES = [frame for frame in (*INTRANSITIVE, *TRANSITIVE) if frame.places] + [
-    frame for frame in (*POSITION, *PREPOSITIONAL) if frame.verb is VERBS["wohnen"] or frame in POSITION
+# The frames that the question words ask into.
+PLACE_FRAMES = [
+    *(frame for frame in (*INTRANSITIVE, *TRANSITIVE) if frame.places and frame.verb.aspect != "stative"),
+    *(frame for frame in PREPOSITIONAL if frame.verb is VERBS["wohnen"]),
+    *POSITION,
 ]
 DIRECTION_FRAMES = [*MOVEMENT, *PLACEMENT]
 THING_FRAMES = [
-    frame for frame in TRANSITIVE if "person" not in frame.objects and "child" not in frame.objects
+    frame
+    for frame in TRANSITIVE
+    if set(frame.objects).isdisjoint(("person", "child")) and frame.verb is not VERBS["haben"]
 ]
 COUNT_FRAMES = [
-    frame
-    for frame in THING_FRAMES
-    if all(noun.plural for kind in frame.objects for noun in NOUNS_OF_KIND[kind])
+    frame for frame in THING_FRAMES if all(noun.plural for kind in frame.objects for noun in NOUNS_OF_KIND[kind])
 ]
 WO_FRAMES = [
     frame
@@ -51,19 +54,12 @@ WO_FRAMES = [
     if frame.prepositions[0].german in QUESTION_ADVERBS and set(frame.goals) != {"person"}
 ]
 PERSON_FRAMES = [frame for frame in PREPOSITIONAL if "person" in frame.goals]
-
-
 DATED_FRAMES = [
-    (
-        1,
-        [
-            frame
-            for frame in (*INTRANSITIVE, *DATIVE, *DITRANSITIVE, *MOVEMENT)
-            if frame.verb.aspect != "stative"
-        ],
-    ),
+    (1, [*INTRANSITIVE, *DATIVE, *DITRANSITIVE, *MOVEMENT]),
     (2, [frame for frame in TRANSITIVE if frame.verb.aspect != "stative"]),
 ]
+
+# Adverbials of habit do not go well with most question words.
 TENSES = ("present", "past", "future", "modal")
 
 
@@ -80,7 +76,7 @@ def asked(clause: Clause, german_word: str, english_word: str) -> Phrase:
 
 
 def yes_no_question(rng: Random) -> Phrase:
-    """ "Ruft Anna heute ihre Mutter an?" """
+    """A sentence like "Ruft Anna heute ihre Mutter an?"."""
     kind = rng.random()
     if kind < 0.12:
         clause = describing_clause(rng, described(rng), "past" if chance(rng, 0.3) else "present")
@@ -94,13 +90,13 @@ def yes_no_question(rng: Random) -> Phrase:
 
 
 def who_question(rng: Random) -> Phrase:
-    """ "Wer hat die Tür zugemacht?" """
+    """A sentence like "Wer hat die Tür zugemacht?"."""
     clause = event(rng, WER, negation=0)
     return Phrase(german.verb_second(clause), english.statement(clause))
 
 
 def whom_question(rng: Random) -> Phrase:
-    """ "Wen hat Peter eingeladen?" and "Wem hilfst du?" """
+    """A sentence like "Wen hat Peter eingeladen?" and "Wem hilfst du?"."""
     case = pick(rng, ("accusative", "dative", "preposition"))
     if case == "accusative":
         frames = [frame for frame in TRANSITIVE if frame.objects == ("person",)]
@@ -114,13 +110,11 @@ def whom_question(rng: Random) -> Phrase:
     preposition = frame.prepositions[0]
     clause = event(rng, someone(rng), TENSES, 0, [(1, [frame])])
     clause = replace(clause, complement=Phrase("", preposition.english))
-    return asked(
-        clause, f"{preposition.german} {'wen' if preposition.case == 'accusative' else 'wem'}", "who"
-    )
+    return asked(clause, f"{preposition.german} {'wen' if preposition.case == 'accusative' else 'wem'}", "who")
 
 
 def what_question(rng: Random) -> Phrase:
-    """ "Was hast du gestern gekauft?" and "Worauf freut sich Anna?" """
+    """A sentence like "Was hast du gestern gekauft?" and "Worauf freut sich Anna?"."""
     if chance(rng, 0.6):
         clause = event(rng, someone(rng), TENSES, 0, [(1, THING_FRAMES)])
         return asked(replace(clause, direct=None), "was", "what")
@@ -132,7 +126,7 @@ def what_question(rng: Random) -> Phrase:
 
 
 def where_question(rng: Random) -> Phrase:
-    """ "Wo wohnt dein Bruder?", "Wohin fährst du morgen?", "Woher kommt Maria?" """
+    """A sentence like "Wo wohnt dein Bruder?", "Wohin fährst du morgen?", "Woher kommt Maria?"."""
     who = someone(rng)
     kind = rng.random()
     if kind < 0.45:
@@ -145,7 +139,7 @@ def where_question(rng: Random) -> Phrase:
 
 
 def when_or_why_question(rng: Random) -> Phrase:
-    """ "Wann stehst du auf?" and "Warum hilft Peter seiner Mutter nicht?" """
+    """A sentence like "Wann stehst du auf?" and "Warum hilft Peter seiner Mutter nicht?"."""
     if chance(rng, 0.5):
         clause = event(rng, someone(rng), ("past", "future", "modal"), 0, DATED_FRAMES)
         return asked(replace(clause, time=None), "wann", "when")
@@ -154,7 +148,7 @@ def when_or_why_question(rng: Random) -> Phrase:
 
 
 def which_question(rng: Random) -> Phrase:
-    """ "Welches Buch liest du?" and "Wie viele Äpfel hat Anna gegessen?" """
+    """A sentence like "Welches Buch liest du?" and "Wie viele Äpfel hat Anna gegessen?"."""
     frame = pick(rng, COUNT_FRAMES)
     clause = event(rng, someone(rng), TENSES, 0, [(1, [frame])])
     noun = thing(rng, (pick(rng, frame.objects),)).noun
@@ -167,13 +161,13 @@ def which_question(rng: Random) -> Phrase:
 
 
 def price_question(rng: Random) -> Phrase:
-    """ "Wie viel kosten die roten Schuhe?" """
+    """A sentence like "Wie viel kosten die roten Schuhe?"."""
     what = thing(rng, (pick(rng, SOLD_KINDS),), reference="definite")
     tense = "past" if chance(rng, 0.3) else "present"
     return asked(Clause(what, VERBS["kosten"], tense), "wie viel", "how much")
 
 
 def ownership_question(rng: Random) -> Phrase:
-    """ "Wem gehört der schwarze Hund?" """
+    """A sentence like "Wem gehört der schwarze Hund?"."""
     clause = replace(belonging_clause(rng), indirect=None, negated=False)
     return asked(clause, "wem", "who")

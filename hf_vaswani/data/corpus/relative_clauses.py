@@ -1,4 +1,4 @@
-"""Sentences with a relative clause, whose pronoun takes its gender from the noun and its case from the clause."""
+"""Sentences with a relative clause: its pronoun has the gender of the noun and the case of its own role."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THING_FRAMES = [
 
 
 def subject_relative(rng: Random) -> Phrase:
-    """ "Der Mann, der in Berlin wohnt, ist mein Lehrer." """
+    """A sentence like "Der Mann, der in Berlin wohnt, ist mein Lehrer"."""
     while True:
         antecedent = known_person(rng)
         clause = event(rng, relative_pronoun(antecedent), CLAUSE_TENSES, negation=0)
@@ -42,15 +42,13 @@ def subject_relative(rng: Random) -> Phrase:
 
 
 def object_relative(rng: Random) -> Phrase:
-    """ "Das Buch, das Anna liest, ist interessant", "Ich kenne die Frau, der du geholfen hast"."""
-    antecedent, relative_clause = pick(rng, (accusative_relative, dative_relative, prepositional_relative))(
-        rng
-    )
+    """A sentence like "Das Buch, das Anna liest, ist gut", "Ich kenne die Frau, der du geholfen hast"."""
+    antecedent, relative_clause = pick(rng, (accusative_relative, dative_relative, prepositional_relative))(rng)
     return about(rng, antecedent, relative_clause)
 
 
 def accusative_relative(rng: Random) -> tuple[NounPhrase, Phrase]:
-    """ "das Buch, das Anna liest"."""
+    """A phrase like "das Buch, das Anna liest"."""
     clause = event(rng, subject(rng), CLAUSE_TENSES, negation=0, frames=[(1, THING_FRAMES)])
     antecedent = NounPhrase(clause.direct.noun, DEFINITE, clause.direct.number)
     pronoun = relative_pronoun(antecedent)
@@ -59,7 +57,7 @@ def accusative_relative(rng: Random) -> tuple[NounPhrase, Phrase]:
 
 
 def dative_relative(rng: Random) -> tuple[NounPhrase, Phrase]:
-    """ "die Frau, der ich geholfen habe"."""
+    """A phrase like "die Frau, der ich geholfen habe"."""
     clause = event(rng, subject(rng), CLAUSE_TENSES, negation=0, frames=[(1, DATIVE)])
     antecedent = known_person(rng, clause)
     pronoun = relative_pronoun(antecedent)
@@ -68,7 +66,7 @@ def dative_relative(rng: Random) -> tuple[NounPhrase, Phrase]:
 
 
 def prepositional_relative(rng: Random) -> tuple[NounPhrase, Phrase]:
-    """ "die Stadt, in der Anna wohnt", "der Junge, mit dem Peter spricht"."""
+    """A phrase like "die Stadt, in der Anna wohnt", "der Junge, mit dem Peter spricht"."""
     frame = pick(rng, [frame for frame in PREPOSITIONAL if frame.goals != ("city",)])
     clause = event(rng, subject(rng), CLAUSE_TENSES, negation=0, frames=[(1, [frame])])
     kind = pick(rng, [kind for kind in frame.goals if kind != "city"])
@@ -97,7 +95,7 @@ def about(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> Phras
 
 
 def as_subject(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> Phrase:
-    """ "Der Mann, der dort wohnt, ist müde." """
+    """A sentence like "Der Mann, der dort wohnt, ist müde"."""
     phrase = replace(antecedent, relative=relative_clause)
     if is_person(antecedent) and antecedent.number == SINGULAR and chance(rng, 0.3):
         known = relative(rng)
@@ -116,19 +114,20 @@ def can_be(antecedent: NounPhrase, known: NounPhrase) -> bool:
 
 
 def pointed_at(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> Phrase:
-    """ "Das ist der Mann, der dort wohnt." """
+    """A sentence like "Das ist der Mann, der dort wohnt"."""
     return that_is(rng, replace(antecedent, relative=relative_clause))
 
 
 def as_object(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> Phrase:
-    """ "Anna hat den Mann gesehen, der dort wohnt": the relative clause stands after the German verb."""
+    """A sentence like "Anna hat den Mann gesehen, der dort wohnt", the relative clause behind the verb."""
     frames = MEETING_FRAMES
     if not is_person(antecedent):
         frames = [frame for frame in THING_FRAMES if antecedent.noun.kind in frame.objects]
     if not frames:
         return pointed_at(rng, antecedent, relative_clause)
     who = subject(rng)
-    while isinstance(who, NounPhrase) and who.noun is antecedent.noun:
+    nouns = (antecedent.noun.german, *relative_clause.german.split())
+    while isinstance(who, NounPhrase) and any(word.startswith(who.noun.german) for word in nouns):
         who = subject(rng)
     clause = event(rng, who, ("present", "past", "future"), frames=[(1, frames)])
     clause = replace(clause, direct=antecedent, time=None, adverbial=None)

@@ -1,4 +1,4 @@
-"""Statements of one clause: events, descriptions, comparisons, possession, numbers and clock times."""
+"""Statements of one clause: events, descriptions, comparisons, who somebody is, likes and possession."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from random import Random
 
 from . import english, german
 from .choices import chance, pick, pick_weighted
-from .clauses import clock_phrase, event, length_of_time, main_clause, prepositional_phrase
-from .frames import INTRANSITIVE, POSITION, PREPOSITIONAL, TRANSITIVE
-from .lexicon import ADJECTIVES_OF_KIND, NOUNS, UNITS, Adjective, Adverbial, Preposition
+from .clauses import event, main_clause
+from .frames import kinds
+from .lexicon import ADJECTIVES_OF_KIND, NOUNS, Adjective
 from .nominals import (
     NOUNS_OF_KIND,
     PLURAL,
@@ -19,26 +19,19 @@ from .nominals import (
     is_quantified,
     name,
     person,
-    pick_countable,
-    place,
     relative,
-    small_count,
     thing,
     with_adjective,
 )
-from .numbers import english_number, german_number
 from .phrases import (
-    BARE,
     DEFINITE,
-    INDEFINITE,
-    MANY,
-    NO_SUBJECT,
+    EVERY,
     THIS,
     Clause,
     Nominal,
     NounPhrase,
     Phrase,
-    count,
+    Pronoun,
 )
 from .verbs import VERBS
 
@@ -47,54 +40,22 @@ BE = VERBS["sein"]
 INTENSIFIERS = [Phrase("sehr", "very"), Phrase("zu", "too"), Phrase("ziemlich", "quite")]
 
 # Kinds of thing that one describes and compares, and kinds that one likes.
-DESCRIBED_KINDS = (
-    *("animal", "food", "meal", "drink", "text", "letter", "event", "clothing", "picture", "container"),
-    *("cupboard", "furniture", "vehicle", "transport", "room", "house", "building", "town", "stop", "city"),
+DESCRIBED_KINDS = kinds(
+    "animal food meal drink text letter event clothing thing picture container cupboard furniture table "
+    "vehicle transport door room house building town stop city"
 )
-LIKED_KINDS = (
-    *("text", "story", "event", "clothing", "picture", "furniture", "vehicle"),
-    *("room", "house", "building", "town", "city", "animal"),
+LIKED_KINDS = kinds(
+    "text story event clothing thing picture furniture table vehicle room house building town city animal"
 )
-SOLD_KINDS = ("clothing", "picture", "furniture", "container", "fridge", "thing")
-
-# Kinds of place, and what there is in them.
-CONTENTS = (
-    ("room", ("furniture", "cupboard", "picture")),
-    ("house", ("room", "door")),
-    ("town", ("building", "outdoors")),
-    ("city", ("building",)),
-    ("container", ("clothing", "text", "tool")),
-    ("cupboard", ("clothing", "text", "container")),
-    ("fridge", ("food", "drink")),
-    ("building", ("picture", "child")),
-)
-
-# Frames that also say for how long something has been going on, with the units of time that suit them.
-LASTING_FRAMES = [
-    (frame, ("Jahr", "Woche", "Tag") if verb in ("wohnen", "arbeiten") else ("Stunde", "Minute"))
-    for verb in (
-        "wohnen",
-        "arbeiten",
-        "schlafen",
-        "tanzen",
-        "fern|sehen",
-        "warten",
-        "sprechen",
-        "sitzen",
-        "suchen",
-    )
-    for frame in (*INTRANSITIVE, *TRANSITIVE, *PREPOSITIONAL, *POSITION)
-    if frame.verb is VERBS[verb] and "person" in frame.subjects
-]
 
 
 def statement(rng: Random) -> Phrase:
-    """ "Gestern hat Anna im Garten ein Buch gelesen." """
+    """A sentence like "Gestern hat Anna im Garten ein Buch gelesen"."""
     return main_clause(rng, event(rng))
 
 
 def description(rng: Random) -> Phrase:
-    """ "Die Suppe war nicht warm." """
+    """A sentence like "Die Suppe war nicht warm"."""
     clause = describing_clause(rng, described(rng), "past" if chance(rng, 0.3) else "present")
     return main_clause(rng, replace(clause, negated=chance(rng, 0.2) and not is_quantified(clause.subject)))
 
@@ -102,13 +63,19 @@ def description(rng: Random) -> Phrase:
 def describing_clause(rng: Random, who: Nominal, tense: str = "present") -> Clause:
     """A clause with "sein" and an adjective: "Der Tisch ist sehr alt"."""
     adjective = pick(rng, adjectives_for(who))
-    predicate = Phrase(adjective.german, adjective.english)
-    if adjective.comparative and chance(rng, 0.35):
-        intensifier = pick(rng, INTENSIFIERS)
-        predicate = Phrase(
-            f"{intensifier.german} {predicate.german}", f"{intensifier.english} {predicate.english}"
-        )
-    return Clause(who, BE, tense, complement=predicate)
+    clause = described_as(who, adjective, tense)
+    if not adjective.comparative or not chance(rng, 0.35):
+        return clause
+    intensifier = pick(rng, INTENSIFIERS)
+    predicate = Phrase(f"{intensifier.german} {adjective.german}", f"{intensifier.english} {adjective.english}")
+    return replace(clause, complement=predicate)
+
+
+def described_as(who: Nominal, adjective: Adjective, tense: str) -> Clause:
+    """A clause with "sein" and this adjective: "Der Tisch ist alt"."""
+    if isinstance(who, NounPhrase) and who.adjective is adjective:  # not "Der müde Junge ist müde"
+        who = replace(who, adjective=None, degree="positive")
+    return Clause(who, BE, tense, complement=Phrase(adjective.german, adjective.english))
 
 
 def adjectives_for(nominal: Nominal) -> list[Adjective]:
@@ -131,41 +98,43 @@ def described(rng: Random) -> Nominal:
 
 
 def comparison(rng: Random) -> Phrase:
-    """ "Mein Koffer ist schwerer als die Tasche", "Anna ist nicht so alt wie Peter"."""
-    first = described(rng)
-    second = standard_of_comparison(rng, first)
-    adjective = pick(rng, [a for a in adjectives_for(first) if a.comparative])
+    """A comparison: "Mein Koffer ist schwerer als die Tasche", "Anna ist nicht so alt wie Peter"."""
+    first, second = compared(rng)
+    adjective = pick(rng, [a for a in adjectives_for(first) if a.comparative and a in adjectives_for(second)])
     standard = Phrase(german.nominal(second, "nominative"), english.nominal(second, "object"))
     tense = "past" if chance(rng, 0.15) else "present"
-    negated = chance(rng, 0.4) and not is_quantified(first)
     if chance(rng, 0.6):
         predicate = Phrase(
             f"{adjective.comparative} als {standard.german}",
             f"{adjective.english_comparative} than {standard.english}",
         )
         return main_clause(rng, Clause(first, BE, tense, complement=predicate))
-    predicate = Phrase(
-        f"so {adjective.german} wie {standard.german}", f"as {adjective.english} as {standard.english}"
-    )
+    predicate = Phrase(f"so {adjective.german} wie {standard.german}", f"as {adjective.english} as {standard.english}")
+    negated = chance(rng, 0.4) and not is_quantified(first)
     return main_clause(rng, Clause(first, BE, tense, complement=predicate, negated=negated))
 
 
-def standard_of_comparison(rng: Random, first: Nominal) -> NounPhrase:
-    """What a person or a thing is compared with: something of its kind, as "dein Koffer" for "mein Koffer"."""
+def compared(rng: Random) -> tuple[Nominal, NounPhrase]:
+    """Two people or two things of a kind; where both have the same noun, it is "mein" and "dein"."""
     while True:
-        second = person(rng) if is_person(first) else thing(rng, (first.noun.kind,), reference="definite")
+        first = described(rng)
+        if is_person(first):
+            second = person(rng, reference="definite")
+        else:
+            second = thing(rng, (first.noun.kind,), reference="definite")
         second = replace(second, adjective=None, degree="positive")
-        if not isinstance(first, NounPhrase) or second.noun is not first.noun:
-            return second
-        if not is_person(first) and second.number == first.number and second.determiner != first.determiner:
-            return second
+        if isinstance(first, Pronoun) or first.noun is not second.noun:
+            return first, second
+        determiners = {first.determiner, second.determiner}
+        if len(determiners) == 2 and DEFINITE not in determiners and first.number == second.number:
+            return first, second
 
 
 def identification(rng: Random) -> Phrase:
-    """ "Das ist mein neuer Lehrer", "Das waren Annas Schuhe"."""
+    """A sentence like "Das ist mein neuer Lehrer", "Das waren Annas Schuhe"."""
     while True:
         phrase = person(rng) if chance(rng, 0.3) else thing(rng, (pick(rng, LIKED_KINDS),))
-        if phrase.determiner is not DEFINITE or phrase.adjective or phrase.genitive:
+        if phrase.determiner not in (DEFINITE, THIS, EVERY) or phrase.genitive:
             return that_is(rng, phrase)
 
 
@@ -181,7 +150,7 @@ def that_is(rng: Random, phrase: NounPhrase) -> Phrase:
 
 
 def superlative(rng: Random) -> Phrase:
-    """ "Das ist das älteste Haus der Stadt." """
+    """A sentence like "Das ist das älteste Haus der Stadt"."""
     noun = pick(rng, [*NOUNS_OF_KIND["building"], *NOUNS_OF_KIND["house"], NOUNS["Park"], NOUNS["Garten"]])
     adjective = pick(rng, [a for a in ADJECTIVES_OF_KIND[noun.kind] if a.superlative])
     phrase = NounPhrase(noun, DEFINITE, adjective=adjective, degree="superlative")
@@ -193,7 +162,7 @@ def superlative(rng: Random) -> Phrase:
 
 
 def profession(rng: Random) -> Phrase:
-    """ "Julia ist Ärztin", where German has no article."""
+    """A sentence like "Julia ist Lehrerin", where German has no article."""
     who = name(rng) if chance(rng, 0.4) else relative(rng)
     who = replace(who, number=SINGULAR, adjective=None)
     professions = ("Lehrerin",) if who.noun.gender == "f" else ("Lehrer", "Arzt", "Student")
@@ -210,7 +179,7 @@ def liking_clause(rng: Random, experiencer: Nominal) -> Clause:
 
 
 def liking(rng: Random) -> Phrase:
-    """ "Mir gefällt das Haus", "Der Film hat den Kindern nicht gefallen"."""
+    """A sentence like "Mir gefällt das Haus", "Der Film hat den Kindern nicht gefallen"."""
     clause = liking_clause(rng, particular_person(rng))
     front = "indirect" if chance(rng, 0.5) else "subject"
     return Phrase(german.verb_second(clause, front), english.statement(clause))
@@ -225,11 +194,7 @@ def belonging_clause(rng: Random) -> Clause:
     """A clause with "gehören": "Das rote Auto gehört meinem Bruder"."""
     noun = pick(
         rng,
-        [
-            noun
-            for kind in ("animal", "clothing", "container", "vehicle", "text")
-            for noun in NOUNS_OF_KIND[kind]
-        ],
+        [noun for kind in ("animal", "clothing", "container", "vehicle", "text") for noun in NOUNS_OF_KIND[kind]],
     )
     owned = NounPhrase(noun, pick(rng, (DEFINITE, THIS)), PLURAL if chance(rng, 0.3) else SINGULAR)
     owned = with_adjective(rng, owned, 0.4)
@@ -237,110 +202,5 @@ def belonging_clause(rng: Random) -> Clause:
 
 
 def belonging(rng: Random) -> Phrase:
-    """ "Das rote Auto gehört meinem Bruder." """
+    """A sentence like "Das rote Auto gehört meinem Bruder"."""
     return main_clause(rng, belonging_clause(rng))
-
-
-def existence(rng: Random) -> Phrase:
-    """ "In der Küche gibt es zwei Tische." """
-    place_kind, contents = pick(rng, CONTENTS)
-    where = prepositional_phrase(Preposition("in", "dative", "in"), place(rng, (place_kind,)))
-    what = content(rng, pick(rng, contents))
-    german_what = german.nominal(what, "accusative")
-    be = "are" if what.number == PLURAL else "is"
-    sentence = f"there {be} {english.nominal(what, 'object')} {where.english}"
-    if chance(rng, 0.5):
-        return Phrase(f"{where.german} gibt es {german_what}", sentence)
-    return Phrase(f"es gibt {where.german} {german_what}", sentence)
-
-
-def content(rng: Random, kind: str) -> NounPhrase:
-    """An indefinite noun phrase: "ein Tisch", "keine Tische", "zwei Tische", "Milch"."""
-    noun = pick(rng, NOUNS_OF_KIND[kind])
-    if not noun.plural:
-        return with_adjective(rng, NounPhrase(noun, pick(rng, (BARE, NO_SUBJECT))), 0.2)
-    many = count(pick_countable(rng, 2, 999)) if kind in ("picture", "child") else small_count(rng)
-    determiner, number = pick_weighted(
-        rng,
-        [(4, (INDEFINITE, SINGULAR)), (1, (NO_SUBJECT, SINGULAR)), (1, (MANY, PLURAL)), (4, (many, PLURAL))],
-    )
-    return with_adjective(rng, NounPhrase(noun, determiner, number), 0.3)
-
-
-def price(rng: Random) -> Phrase:
-    """ "Der blaue Mantel kostet zweihundertdreißig Euro." """
-    what = thing(rng, (pick(rng, SOLD_KINDS),), reference="definite")
-    tense = "past" if chance(rng, 0.3) else "present"
-    return main_clause(rng, Clause(what, VERBS["kosten"], tense, complement=amount(rng, "Euro", 2, 999)))
-
-
-def amount(rng: Random, unit: str, low: int, high: int) -> Phrase:
-    """A number of units: "zwölf Seiten"."""
-    number = pick_countable(rng, low, high)
-    _, plural, _, english_plural = UNITS[unit]
-    return Phrase(f"{german_number(number)} {plural}", f"{english_number(number)} {english_plural}")
-
-
-def age(rng: Random) -> Phrase:
-    """ "Anna ist einundzwanzig Jahre alt." """
-    if chance(rng, 0.3):
-        who, limits = thing(rng, ("building", "house"), reference="definite"), (2, 999)
-    else:
-        who = particular_person(rng)
-        is_child = isinstance(who, NounPhrase) and who.noun.kind == "child"
-        limits = (2, 15) if is_child else (16, 99)
-    years = amount(rng, "Jahr", *limits)
-    return main_clause(rng, Clause(who, BE, complement=Phrase(years.german + " alt", years.english + " old")))
-
-
-def length_in_pages(rng: Random) -> Phrase:
-    """ "Das Buch hat dreihundertfünfundvierzig Seiten." """
-    what = thing(rng, ("text",), reference="definite")
-    return main_clause(rng, Clause(what, VERBS["haben"], complement=amount(rng, "Seite", 2, 999)))
-
-
-def distance(rng: Random) -> Phrase:
-    """ "Der Bahnhof ist zwei Kilometer von der Schule entfernt." """
-    first, second = place(rng, ("building", "stop")), place(rng, ("building", "stop", "city"))
-    while second.noun is first.noun:
-        second = place(rng, ("building", "stop", "city"))
-    away = amount(rng, "Kilometer", 2, 99)
-    start = prepositional_phrase(Preposition("von", "dative", "from"), second)
-    predicate = Phrase(f"{away.german} {start.german} entfernt", f"{away.english} {start.english}")
-    return main_clause(rng, Clause(first, BE, complement=predicate))
-
-
-def timetable(rng: Random) -> Phrase:
-    """ "Der Zug kommt um halb drei in Berlin an", "Der Film beginnt um acht Uhr"."""
-    clock = clock_phrase(rng)
-    tense = pick(rng, ("habitual", "habitual", "past", "future"))
-    time = Adverbial("um " + clock.german, "at " + clock.english, tense)
-    if chance(rng, 0.3):
-        return main_clause(
-            rng, Clause(thing(rng, ("event",), reference="definite"), VERBS["beginnen"], tense, time=time)
-        )
-    city = pick(rng, NOUNS_OF_KIND["city"])
-    verb, where = pick(
-        rng,
-        [
-            (VERBS["an|kommen"], Phrase("in " + city.german, "in " + city.english)),
-            (VERBS["ab|fahren"], Phrase("nach " + city.german, "for " + city.english)),
-        ],
-    )
-    what = thing(rng, ("transport",), reference="definite")
-    return main_clause(rng, Clause(what, verb, tense, complement=where, time=time))
-
-
-def clock(rng: Random) -> Phrase:
-    """ "Es ist Viertel nach sieben." """
-    time = clock_phrase(rng)
-    return Phrase("es ist " + time.german, "it is " + time.english)
-
-
-def duration(rng: Random) -> Phrase:
-    """ "Anna wohnt seit drei Jahren in Berlin", where English looks back: "has been living"."""
-    frame, units = pick(rng, LASTING_FRAMES)
-    length = length_of_time(rng, units)
-    clause = event(rng, person(rng), tenses=("present",), negation=0, frames=[(1, [frame])])
-    time = Adverbial("seit " + length.german, "for " + length.english, "duration")
-    return main_clause(rng, replace(clause, tense="duration", time=time))

@@ -1,7 +1,7 @@
 """The verbs of the embedded corpus: their forms in German and in English.
 
-A bar in an infinitive ends the separable prefix ("an|rufen"), a star in the English shows where a pronoun goes
-("pick * up"). `frames.py` says which complements each verb takes.
+A bar in an infinitive ends the separable prefix ("an|rufen"), a star in the English shows where a pronoun
+goes ("pick * up"). `frames.py` says which complements each verb takes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Verb:
     english: str  # the base form of the English verb, a key of ENGLISH_VERBS
     particle: str  # the words after the English verb: "up", "for", "interested"
     particle_after_pronoun: bool  # "picks him up", but "looks for him"
-    # The English present is progressive if "dynamic" or "emotional", and simple if "stative". Verbs that are
-    # "punctual" or "accidental" are not used in the present but for habits; "emotional" and "accidental" verbs
-    # are not used with modal verbs.
+    # "dynamic" and "durative" verbs have the English progressive, "stative" ones have not; "punctual" and
+    # "accidental" verbs are used in the present only for habits. Of what is "durative" or "accidental" the
+    # corpus does not say that one can, must or will do it.
     aspect: str
 
     @property
@@ -40,9 +40,7 @@ class Verb:
         return f"{self.prefix}zu{self.infinitive}" if self.prefix else f"zu {self.infinitive}"
 
 
-def make_verb(
-    german: str, third_person: str, auxiliary: str, participle: str, english: str, aspect: str
-) -> Verb:
+def make_verb(german: str, third_person: str, auxiliary: str, participle: str, english: str, aspect: str) -> Verb:
     """A verb from a row of the table of verbs."""
     prefix, _, infinitive = german.removeprefix("sich ").rpartition("|")
     base, *particle = english.split()
@@ -70,7 +68,7 @@ VERBS = {
         arbeiten             arbeitet      haben  gearbeitet     work            dynamic
         tanzen               tanzt         haben  getanzt        dance           dynamic
         auf|stehen           steht         sein   aufgestanden   get up          punctual
-        ein|schlafen         schläft       sein   eingeschlafen  fall asleep     punctual
+        ein|schlafen         schläft       sein   eingeschlafen  fall asleep     accidental
         ein|kaufen           kauft         haben  eingekauft     go shopping     dynamic
         fern|sehen           sieht         haben  ferngesehen    watch TV        dynamic
         sich beeilen         beeilt        haben  beeilt         hurry           dynamic
@@ -114,10 +112,10 @@ VERBS = {
         vor|lesen            liest         haben  vorgelesen     read            dynamic
         warten               wartet        haben  gewartet       wait            dynamic
         sprechen             spricht       haben  gesprochen     talk            dynamic
-        denken               denkt         haben  gedacht        think           dynamic
-        träumen              träumt        haben  geträumt       dream           emotional
-        lachen               lacht         haben  gelacht        laugh           emotional
-        sich freuen          freut         haben  gefreut        look forward    emotional
+        denken               denkt         haben  gedacht        think           durative
+        träumen              träumt        haben  geträumt       dream           durative
+        lachen               lacht         haben  gelacht        laugh           durative
+        sich freuen          freut         haben  gefreut        look forward    durative
         sich erinnern        erinnert      haben  erinnert       remember        stative
         sich interessieren   interessiert  haben  interessiert   be interested   stative
         kommen               kommt         sein   gekommen       come            stative
@@ -126,9 +124,9 @@ VERBS = {
         fahren               fährt         sein   gefahren       go              dynamic
         fliegen              fliegt        sein   geflogen       fly             dynamic
         laufen               läuft         sein   gelaufen       run             dynamic
-        liegen               liegt         haben  gelegen        lie             dynamic
-        stehen               steht         haben  gestanden      stand           dynamic
-        sitzen               sitzt         haben  gesessen       sit             dynamic
+        liegen               liegt         haben  gelegen        lie             durative
+        stehen               steht         haben  gestanden      stand           durative
+        sitzen               sitzt         haben  gesessen       sit             durative
         legen                legt          haben  gelegt         put             dynamic
         stellen              stellt        haben  gestellt       put             dynamic
         an|kommen            kommt         sein   angekommen     arrive          punctual
@@ -249,12 +247,8 @@ MODALS = {
     "können": Modal(("kann", "kannst", "kann", "können", "könnt", "können"), "konnte", "can", "could", ""),
     "müssen": Modal(("muss", "musst", "muss", "müssen", "müsst", "müssen"), "musste", "have", "", "to"),
     "wollen": Modal(("will", "willst", "will", "wollen", "wollt", "wollen"), "wollte", "want", "", "to"),
-    "dürfen": Modal(
-        ("darf", "darfst", "darf", "dürfen", "dürft", "dürfen"), "durfte", "be", "", "allowed to"
-    ),
-    "sollen": Modal(
-        ("sollte", "solltest", "sollte", "sollten", "solltet", "sollten"), "", "should", "should", ""
-    ),
+    "dürfen": Modal(("darf", "darfst", "darf", "dürfen", "dürft", "dürfen"), "durfte", "be", "", "allowed to"),
+    "sollen": Modal(("sollte", "solltest", "sollte", "sollten", "solltet", "sollten"), "", "should", "should", ""),
     "möchten": Modal(
         ("möchte", "möchtest", "möchte", "möchten", "möchtet", "möchten"), "", "would", "would", "like to"
     ),
