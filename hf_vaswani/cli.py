@@ -5,6 +5,8 @@ import logging
 import sys
 from pathlib import Path
 
+from transformers.utils.logging import disable_progress_bar
+
 from .errors import InputError
 
 USER_ERROR = 2
@@ -13,6 +15,8 @@ USER_ERROR = 2
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit status: 2, after one clear line, where the input cannot be used."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    if not sys.stderr.isatty():
+        disable_progress_bar()
     options = _parser().parse_args(arguments)
     try:
         options.run(options)

@@ -11,9 +11,11 @@ from ..data.parallel_text import Pair, read_parallel
 from ..data.tokenizer import train_tokenizer
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .checkpoint import checkpoint_folders
+from .log import LOG_FILE
 from .recipe import DataArguments, GenerationArguments, Recipe
 
-RECIPE_FILE = "recipe.yaml"
+RECIPE_FILE = "training_recipe.yaml"
 CHECKPOINTS = "checkpoints"
 TOKENIZER = "tokenizer"
 # What may change between two runs of one training: where it stops and what it reports.
@@ -59,11 +61,12 @@ def open_output(recipe: Recipe) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"training.output_dir={folder} is a file. Choose another folder.")
     stored = folder / RECIPE_FILE
-    if stored.exists() and recipe.training.overwrite:
-        shutil.rmtree(folder)
-    elif stored.exists():
+    if stored.exists():
         differences = _differences(yaml.safe_load(stored.read_text(encoding="utf-8")), recipe)
-        if differences:
+        # Before its first checkpoint a training has nothing that could be lost.
+        if recipe.training.overwrite or (differences and not checkpoint_folders(folder / CHECKPOINTS)):
+            _remove_training(folder)
+        elif differences:
             raise InputError(
                 f"{folder} holds a training of another recipe ({'; '.join(differences)}). Choose another "
                 "--output_dir, or give --overwrite true to delete that training."
@@ -76,6 +79,14 @@ def open_output(recipe: Recipe) -> Path:
     except OSError as error:
         raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
     return folder
+
+
+def _remove_training(folder: Path) -> None:
+    """Delete what a training goes on from, and nothing else that a user may have put beside it."""
+    for name in (CHECKPOINTS, TOKENIZER):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (LOG_FILE, RECIPE_FILE):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _differences(stored: dict, recipe: Recipe) -> list[str]:

@@ -190,6 +190,12 @@ def test_folder_of_another_recipe_is_refused_and_untouched(recipe):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+def test_folder_of_a_training_without_a_checkpoint_takes_another_recipe(recipe, tmp_path):
+    with pytest.raises(InputError, match="None of 60 pairs can be used"):
+        train(recipe("--max_length=1"))
+    assert train(recipe()).update == 12
+
+
 def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
     precious = tmp_path / "out" / "thesis.txt"
     precious.parent.mkdir()
@@ -200,10 +206,13 @@ def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
     assert precious.read_text() == "mine"
 
 
-def test_overwrite_starts_anew(recipe):
-    train(recipe())
+def test_overwrite_starts_anew_and_leaves_other_files_alone(recipe):
+    precious = train(recipe()).folder / "thesis.txt"
+    precious.write_text("mine")
     results = train(recipe("--d_model=64", "--overwrite=true"))
     assert results.update == 12
+    assert len(losses(results.folder)) == 12
+    assert precious.read_text() == "mine"
     assert AutoModelForSeq2SeqLM.from_pretrained(results.folder).config.d_model == 64
 
 
