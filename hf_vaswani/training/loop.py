@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, gather_object
 from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerFast
 
@@ -187,11 +187,19 @@ class TrainingLoop:
         values = {"validation_loss": self.validation_loss()}
         values["validation_perplexity"] = math.exp(min(values["validation_loss"], 100))
         pairs = self.validation_pairs[: self.arguments.validate_sentences]
-        if pairs and self.accelerator.is_main_process:
-            hypotheses = translate(self.raw_model, self.tokenizer, [source for source, _ in pairs], num_beams=1)
+        if pairs:
+            hypotheses = self.translate([source for source, _ in pairs], num_beams=1)
             values["validation_bleu"] = bleu(hypotheses, [target for _, target in pairs]).value
         self.log.record(self.progress.update, **values)
-        self.accelerator.wait_for_everyone()
+
+    def translate(self, texts: list[str], **options) -> list[str]:
+        """Translate texts, each process its share; the arguments are those of `evaluation.translate`."""
+        processes, rank = self.accelerator.num_processes, self.accelerator.process_index
+        share = translate(self.raw_model, self.tokenizer, texts[rank::processes], **options)
+        translations = [""] * len(texts)
+        for number, part in enumerate(gather_object([share])):
+            translations[number::processes] = part
+        return translations
 
     @torch.no_grad()
     def validation_loss(self) -> float:

@@ -14,7 +14,6 @@ from ..configuration_vaswani import VaswaniConfig
 from ..data.encoding import encode_pairs
 from ..data.parallel_text import Pair
 from ..evaluation.score import Score, bleu
-from ..evaluation.translate import translate
 from ..hub.card import write_card
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import average_weights, checkpoint_folders, set_weights
@@ -104,6 +103,15 @@ def train(recipe: Recipe) -> Results | None:
     if accelerator.device.type == "cpu":
         # `accelerate launch` sets one thread a process unless told otherwise, whatever the machine has.
         torch.set_num_threads(recipe.training.cpu_threads or fair_share_of_cores(accelerator.num_processes))
+    results = train_and_finish(recipe, splits, accelerator)
+    # First the distributed model, then its process group: the other way round, their threads can wait for each other.
+    accelerator.free_memory()
+    accelerator.end_training()
+    return results
+
+
+def train_and_finish(recipe: Recipe, splits: dict[str, list[Pair]], accelerator: Accelerator) -> Results | None:
+    """All of the work of [`train`], between the check of the texts and the end of the processes."""
     folder = Path(recipe.training.output_dir)
     if accelerator.is_main_process:
         open_output(recipe)
@@ -161,15 +169,14 @@ def finish(
     with torch.no_grad():
         set_weights(model, average_weights(checkpoints))
     validation_loss = loop.validation_loss()
+    score, examples, hypotheses = None, [], []
+    if test_pairs:
+        sources, references = map(list, zip(*test_pairs))
+        hypotheses = loop.translate(sources, show_progress=loop.accelerator.is_main_process)
+        score = bleu(hypotheses, references)
+        examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
     if not loop.accelerator.is_main_process:
         return None
-    score, examples = None, []
-    if test_pairs:
-        sources, references = zip(*test_pairs)
-        hypotheses = translate(model, tokenizer, list(sources), show_progress=True)
-        score = bleu(hypotheses, list(references))
-        examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
-        (folder / TRANSLATIONS_FILE).write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
     results = Results(
         folder,
         loop.progress.update,
@@ -179,6 +186,8 @@ def finish(
         score,
         examples,
     )
+    if test_pairs:
+        (folder / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     (folder / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
