@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -63,8 +64,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_search_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--num_beams", type=int, help="default: the model's own generation_config")
-    parser.add_argument("--batch_size", type=int, default=32, help="sentences translated together")
+    parser.add_argument("--num_beams", type=_at_least_one, help="default: the model's own generation_config")
+    parser.add_argument("--batch_size", type=_at_least_one, default=32, help="sentences translated together")
+
+
+def _at_least_one(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
 
 
 def _recipe_keys() -> str:
@@ -74,6 +82,9 @@ def _recipe_keys() -> str:
 
 
 def _train(options: argparse.Namespace) -> None:
+    if {"-h", "--help"} & set(options.options):
+        print(_recipe_keys())
+        return
     from .training.recipe import load_recipe
     from .training.run import train
 
@@ -83,12 +94,12 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _translate(options: argparse.Namespace) -> None:
-    from .data.parallel_text import read_lines
+    from .data.parallel_text import read_lines, split_lines
     from .evaluation.load import load
     from .evaluation.translate import translate
 
-    texts = read_lines(options.input) if options.input else [line.rstrip("\n") for line in sys.stdin]
     _check_writable(options.output)
+    texts = read_lines(options.input) if options.input else split_lines(sys.stdin.buffer.read(), "standard input")
     model, tokenizer = load(options.model)
     translations = translate(model, tokenizer, texts, options.batch_size, show_progress=True, **_search(options))
     content = "".join(f"{text}\n" for text in translations)
@@ -109,6 +120,8 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _corpus(options: argparse.Namespace) -> None:
     folder = Path(options.folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file. Choose another folder.")
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty. Choose another folder.")
     from .data.corpus import generate_corpus
@@ -124,8 +137,13 @@ def _search(options: argparse.Namespace) -> dict[str, int]:
 
 
 def _check_writable(path: str | None) -> None:
-    if path and not Path(path).resolve().parent.is_dir():
-        raise InputError(f"{path} cannot be written: its folder does not exist.")
+    if path is None:
+        return
+    file = Path(path)
+    if not file.resolve().parent.is_dir():
+        raise InputError(f"{path} cannot be written: its folder does not exist. Make it first.")
+    if file.is_dir() or not os.access(file if file.exists() else file.resolve().parent, os.W_OK):
+        raise InputError(f"{path} cannot be written. Name another file.")
 
 
 if __name__ == "__main__":

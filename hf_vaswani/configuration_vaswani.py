@@ -168,6 +168,9 @@ def _architecture_faults(config: VaswaniConfig) -> list[str]:
         faults.append(f"sinusoidal positions need an even d_model, got {config.d_model}")
     if config.activation_function not in ACT2FN:
         faults.append(f"activation_function={config.activation_function!r} is not known to transformers")
+    smaller = min(config.vocab_size, config.decoder_vocab_size)
+    if config.pad_token_id is not None and not 0 <= config.pad_token_id < smaller:
+        faults.append(f"pad_token_id={config.pad_token_id} is outside a vocabulary of {smaller} tokens")
     if config.share_encoder_decoder_embeddings and config.decoder_vocab_size != config.vocab_size:
         faults.append(
             f"decoder_vocab_size={config.decoder_vocab_size} differs from vocab_size={config.vocab_size}: "

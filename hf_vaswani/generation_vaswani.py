@@ -4,7 +4,7 @@ Section 6.1 sets the maximum output length to the input length plus 50. Without 
 after 20 tokens unless told otherwise.
 """
 
-from contextlib import contextmanager
+import copy
 
 from transformers import GenerationMixin
 
@@ -40,22 +40,20 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
 
     def _beam_search(self, *args, **kwargs):
-        with self._target_vocabulary():
-            return super()._beam_search(*args, **kwargs)
+        return GenerationMixin._beam_search(self._with_target_vocabulary(), *args, **kwargs)
 
     def compute_transition_scores(self, *args, **kwargs):
-        with self._target_vocabulary():
-            return super().compute_transition_scores(*args, **kwargs)
+        return GenerationMixin.compute_transition_scores(self._with_target_vocabulary(), *args, **kwargs)
 
-    @contextmanager
-    def _target_vocabulary(self):
-        """Show transformers the target's `vocab_size`: 5.17's beam search and all scores read that one."""
-        vocab_size = self.config.vocab_size
-        self.config.vocab_size = self.config.decoder_vocab_size
-        try:
-            yield
-        finally:
-            self.config.vocab_size = vocab_size
+    def _with_target_vocabulary(self):
+        """This model as transformers must see it: 5.17's beam search, and the scores to this day, read `vocab_size`
+        where they mean the target's. A copy that shares all weights, lest threads meet a config in change."""
+        if self.config.vocab_size == self.config.decoder_vocab_size:
+            return self
+        model = copy.copy(self)
+        model.config = copy.copy(self.config)
+        model.config.vocab_size = self.config.decoder_vocab_size
+        return model
 
 
 __all__ = ["VaswaniGenerationMixin"]

@@ -340,6 +340,21 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         tied = self._tied_weights_keys or {}
         return {k: v for k, v in tied.items() if k != "lm_head.weight" or self.config.tie_word_embeddings}
 
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
+        """Resize the joint vocabulary: source, target and softmax together.
+
+        Raises:
+            ValueError: where source and target have embeddings of their own.
+        """
+        if not self.config.share_encoder_decoder_embeddings:
+            raise ValueError(
+                "Source and target have embeddings of their own (share_encoder_decoder_embeddings=False), and "
+                "resize_token_embeddings cannot tell which of them to resize."
+            )
+        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+        self.config.decoder_vocab_size = self.config.vocab_size
+        return embeddings
+
     def save_pretrained(self, save_directory, is_main_process: bool = True, **kwargs):
         """As in transformers, and with the code that loads the checkpoint where this package is not installed."""
         if is_main_process:
@@ -347,6 +362,11 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             for source in remote_code_files():
                 shutil.copyfile(source, Path(save_directory) / source.name)
         super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
+
+    def _get_files_timestamps(self, working_dir) -> dict[str, float]:
+        """Files that are there before the weights are saved, and thus not pushed; the code always is."""
+        code = {path.name for path in remote_code_files()}
+        return {k: v for k, v in super()._get_files_timestamps(working_dir).items() if k not in code}
 
     @property
     def dummy_inputs(self) -> dict[str, torch.Tensor]:
@@ -570,7 +590,10 @@ class VaswaniModel(VaswaniPreTrainedModel):
             encoder_outputs = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
             )
-        elif not isinstance(encoder_outputs, BaseModelOutput):
+        elif isinstance(encoder_outputs, dict):
+            names = ("last_hidden_state", "hidden_states", "attentions")
+            encoder_outputs = BaseModelOutput(**{name: encoder_outputs.get(name) for name in names})
+        else:
             encoder_outputs = BaseModelOutput(*encoder_outputs)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
@@ -625,13 +648,6 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         self.lm_head = nn.Linear(config.d_model, config.decoder_vocab_size, bias=config.output_bias)
         self.post_init()
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
-        """Resize the joint vocabulary, source, target and softmax together."""
-        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        if self.config.share_encoder_decoder_embeddings:
-            self.config.decoder_vocab_size = self.config.vocab_size
-        return embeddings
-
     @can_return_tuple
     def forward(
         self,
@@ -645,7 +661,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         decoder_inputs_embeds: torch.Tensor | None = None,
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | torch.Tensor = 0,
         num_items_in_batch: torch.Tensor | int | None = None,
         **kwargs,
     ) -> Seq2SeqLMOutput:
@@ -654,7 +670,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         Args:
             labels: `(batch, target_length)`, ending with `eos_token_id`; padding is `pad_token_id` or -100. The
                 decoder's input is made from them by shifting one to the right.
-            logits_to_keep: logits of only the last so many positions; 0 for all.
+            logits_to_keep: logits of only the last so many positions, 0 for all; or of the positions in a tensor.
             num_items_in_batch: what the summed loss is divided by, for gradient accumulation; without it, the
                 number of target tokens in `labels`.
 
@@ -665,7 +681,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         """
         if labels is not None:
             labels = ignore_padding(labels, self.config)
-            check_token_ids(labels.clamp(min=0), self.config.decoder_vocab_size)
+            check_token_ids(labels.masked_fill(labels == IGNORED_LABEL, 0), self.config.decoder_vocab_size)
             use_cache = False
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
@@ -681,7 +697,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             use_cache=use_cache,
             **kwargs,
         )
-        logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep:])
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(outputs.last_hidden_state[:, kept])
         loss = None
         if labels is not None:
             loss = sequence_loss(
@@ -704,6 +721,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels `(batch, target_length)` → decoder input of that shape: the start token, then all but the last."""
+        if self.config.pad_token_id is None:
+            raise ValueError("Labels become the decoder's input with padding, but config.pad_token_id is not set.")
         decoder_input_ids = labels.new_full(labels.shape, self.config.decoder_start_token_id)
         decoder_input_ids[:, 1:] = labels[:, :-1]
         return decoder_input_ids.masked_fill(decoder_input_ids == IGNORED_LABEL, self.config.pad_token_id)

@@ -41,13 +41,13 @@ class TranslationPipeline(Pipeline):
 
     def __init__(self, model, *args, task: str = "translation", **kwargs):
         # T5 keeps its prefix and search parameters under the name of the task, "translation_en_to_fr".
-        task_params = dict((getattr(model.config, "task_specific_params", None) or {}).get(task, {}))
-        self.prefix = task_params.pop("prefix", getattr(model.config, "prefix", None)) or ""
+        self.task_params = dict((getattr(model.config, "task_specific_params", None) or {}).get(task, {}))
+        self.prefix = self.task_params.pop("prefix", getattr(model.config, "prefix", None)) or ""
         languages = TRANSLATION_TASK.fullmatch(task)
         if languages:
             kwargs.setdefault("src_lang", languages["source"])
             kwargs.setdefault("tgt_lang", languages["target"])
-        super().__init__(model, *args, task=task, **{**task_params, **kwargs})
+        super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
             raise ValueError(
                 f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
@@ -87,7 +87,9 @@ class TranslationPipeline(Pipeline):
         **other_generate_kwargs,
     ):
         preprocess = {"src_lang": src_lang, "tgt_lang": tgt_lang, "truncation": truncation}
-        as_tensors = return_tensors if return_text is None else not return_text
+        as_tensors = return_tensors
+        if return_tensors is None and return_text is not None:
+            as_tensors = not return_text
         postprocess = {
             "as_tensors": as_tensors,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
@@ -125,6 +127,8 @@ class TranslationPipeline(Pipeline):
             generate_kwargs.setdefault(
                 "forced_bos_token_id", int(first_token if isinstance(first_token, int) else first_token[0])
             )
+        if "generation_config" not in generate_kwargs:
+            generate_kwargs = {**self.task_params, **generate_kwargs}
         self._limit_length(source_length, generate_kwargs)
         output = self.model.generate(**model_inputs, **generate_kwargs)
         output_ids = getattr(output, "sequences", output)
@@ -145,7 +149,7 @@ class TranslationPipeline(Pipeline):
             )
 
     def postprocess(
-        self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool | None = None
+        self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
     ) -> list[dict]:
         """Hypotheses of one text → a dict for each."""
         hypotheses = model_outputs["output_ids"][0]

@@ -53,6 +53,13 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         tokenizer._backends = {"source": tokenizer._tokenizer, "target": target}
         return tokenizer
 
+    @classmethod
+    def from_pretrained(cls, *args, **kwargs) -> "VaswaniTokenizer":
+        """As in transformers; both vocabularies are read at once, so that nothing hangs on the folder afterwards."""
+        tokenizer = super().from_pretrained(*args, **kwargs)
+        tokenizer._switch_to_input_mode()
+        return tokenizer
+
     @property
     def backends(self) -> dict[str, Tokenizer]:
         """The tokenizers of `"source"` and `"target"`."""

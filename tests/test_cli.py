@@ -38,7 +38,7 @@ def test_translate_writes_a_line_for_each_line(saved_model, tokenizer, write_lin
 
 
 def test_translate_reads_standard_input(saved_model, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("w1 w2\nw3\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w1 w2\nw3\n")))
     assert main(["translate", str(saved_model)]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 
@@ -65,6 +65,25 @@ def test_train_help_names_the_keys_of_the_recipe(capsys):
 
 def test_missing_file_leaves_with_status_2(refused, saved_model):
     assert "absent.txt does not exist" in refused("translate", saved_model, "--input", "absent.txt")
+
+
+def test_standard_input_that_is_not_utf8_leaves_with_status_2(refused, saved_model, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w1\nw\xe4\n")))
+    assert "standard input, line 2: byte 0xe4" in refused("translate", saved_model)
+
+
+def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved_model, write_lines, tmp_path):
+    source = write_lines("in", ["w1"])
+    assert "cannot be written" in refused("translate", saved_model, "--input", source, "--output", tmp_path)
+    absent = tmp_path / "absent" / "out"
+    assert "does not exist" in refused("translate", saved_model, "--input", source, "--output", absent)
+
+
+@pytest.mark.parametrize("option", [["--batch_size", "0"], ["--num_beams", "-2"], ["--batch_size", "many"]])
+def test_numbers_that_make_no_sense_leave_with_status_2(saved_model, option):
+    with pytest.raises(SystemExit) as leave:
+        main(["translate", str(saved_model), *option])
+    assert leave.value.code == 2
 
 
 def test_sides_of_different_length_leave_with_status_2(refused, saved_model, write_lines):

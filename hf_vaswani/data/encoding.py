@@ -32,8 +32,13 @@ class EncodedPairs:
         return len(self.dataset)
 
 
-def encode_pairs(pairs: list[Pair], tokenizer: PreTrainedTokenizerFast, max_length: int | None = None) -> EncodedPairs:
+def encode_pairs(
+    pairs: list[Pair], tokenizer: PreTrainedTokenizerFast, max_length: int | None = None, name: str = "given"
+) -> EncodedPairs:
     """Tokenise pairs, leaving out those with an empty side or with a side of more than `max_length` tokens.
+
+    Args:
+        name: of the pairs, for messages: "training".
 
     Raises:
         InputError: where no pair is left.
@@ -44,20 +49,11 @@ def encode_pairs(pairs: list[Pair], tokenizer: PreTrainedTokenizerFast, max_leng
     rows = zip(columns.get("input_ids", []), columns.get("labels", []))
     rows = [row for row in rows if max_length is None or max(map(len, row)) <= max_length]
     too_long = len(kept) - len(rows)
+    left_out = f"{empty} with an empty side" + (f", {too_long} over {max_length} tokens" if max_length else "")
     if empty or too_long:
-        logger.warning(
-            "%d of %d pairs left out: %d with an empty side, %d over %s tokens",
-            empty + too_long,
-            len(pairs),
-            empty,
-            too_long,
-            max_length,
-        )
+        logger.warning("%d of %d %s pairs left out: %s", empty + too_long, len(pairs), name, left_out)
     if not rows:
-        raise InputError(
-            f"None of {len(pairs)} pairs can be used: {empty} have an empty side, {too_long} are longer than "
-            f"data.max_length={max_length} tokens."
-        )
+        raise InputError(f"None of the {len(pairs)} {name} pairs can be used: {left_out}. Check the files.")
     dataset = Dataset.from_dict({"input_ids": [row[0] for row in rows], "labels": [row[1] for row in rows]})
     return EncodedPairs(dataset, *(np.array([len(row[side]) for row in rows]) for side in (0, 1)))
 

@@ -50,18 +50,25 @@ def read_lines(path: str | Path) -> list[str]:
     content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     if not content.strip():
         raise InputError(f"{path} is empty. It needs one sentence per line.")
-    return [
-        _decode(line, path, number).removesuffix("\r")
-        for number, line in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1)
-    ]
+    return split_lines(content, str(path))
 
 
-def _decode(line: bytes, path: Path, number: int) -> str:
+def split_lines(content: bytes, name: str) -> list[str]:
+    """UTF-8 text as lines, without their ends; `name` is what an error calls it.
+
+    Raises:
+        InputError: with the first line that is not UTF-8.
+    """
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    return [_decode(line, name, number).removesuffix("\r") for number, line in enumerate(lines, start=1)]
+
+
+def _decode(line: bytes, name: str, number: int) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = line[error.start]
         raise InputError(
-            f"{path}, line {number}: byte 0x{byte:02x} at column {error.start + 1} is not UTF-8. Convert the file, "
+            f"{name}, line {number}: byte 0x{byte:02x} at column {error.start + 1} is not UTF-8. Convert the file, "
             "for example with: iconv -f ISO-8859-1 -t UTF-8"
         ) from None

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..errors import InputError
@@ -19,10 +21,20 @@ def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(path)
         tokenizer = AutoTokenizer.from_pretrained(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         raise InputError(f"{path} cannot be loaded: {' '.join(str(error).split())}") from None
+    _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer
+
+
+def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    source, target = len(tokenizer), getattr(tokenizer, "target_vocab_size", 0)
+    if source > model.config.vocab_size or target > getattr(model.config, "decoder_vocab_size", target):
+        raise InputError(
+            f"{path}: the tokenizer has {max(source, target)} tokens, more than the model has embeddings. Put "
+            "tokenizer and model of one training into the folder."
+        )
 
 
 def _check_folder(folder: Path) -> None:

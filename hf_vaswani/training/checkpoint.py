@@ -5,10 +5,14 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
+
+from ..errors import InputError
 
 WEIGHTS_FILE = "model.safetensors"
 
@@ -43,8 +47,9 @@ def set_weights(model: nn.Module, values: dict[str, torch.Tensor]) -> None:
     parameters = weights(model)
     if parameters.keys() != values.keys():
         raise ValueError(f"Other parameters than the model's: {sorted(parameters.keys() ^ values.keys())}")
-    for name, parameter in parameters.items():
-        parameter.copy_(values[name])
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(values[name])
 
 
 def checkpoint_folders(folder: Path) -> list[Path]:
@@ -52,8 +57,14 @@ def checkpoint_folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("update-*") if path.suffix != ".part")
 
 
-def save_checkpoint(folder: Path, model: nn.Module, optimizer, scaler, progress: Progress, keep: int) -> Path:
-    """Write a checkpoint into `folder` and remove the oldest beyond `keep`."""
+def save_checkpoint(
+    folder: Path, model: nn.Module, optimizer, scaler, progress: Progress, keep: int, every: int = 1
+) -> Path:
+    """Write a checkpoint into `folder` and remove the oldest beyond `keep`.
+
+    One that is no multiple of `every` updates was the last of an earlier run. It goes, too, so that a training in
+    parts ends with the checkpoints, and thus their mean, of a training in one.
+    """
     path = folder / f"update-{progress.update:08d}"
     part = path.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
@@ -66,18 +77,29 @@ def save_checkpoint(folder: Path, model: nn.Module, optimizer, scaler, progress:
     # A checkpoint has its name only once it is complete.
     shutil.rmtree(path, ignore_errors=True)
     os.replace(part, path)
+    between = [old for old in checkpoint_folders(folder) if old != path and int(old.name[7:]) % every]
+    for old in between:
+        shutil.rmtree(old)
     for old in checkpoint_folders(folder)[:-keep]:
         shutil.rmtree(old)
     return path
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer, scaler) -> Progress:
-    """Set model, optimiser and loss scaler to a checkpoint's state and say how far it had come."""
-    set_weights(model, load_file(path / WEIGHTS_FILE))
-    optimizer.load_state_dict(torch.load(path / "optimizer.pt", weights_only=True))
-    if scaler is not None and (path / "scaler.pt").exists():
-        scaler.load_state_dict(torch.load(path / "scaler.pt", weights_only=True))
-    return Progress(**json.loads((path / "progress.json").read_text()))
+    """Set model, optimiser and loss scaler to a checkpoint's state and say how far it had come.
+
+    Raises:
+        InputError: where the checkpoint is damaged.
+    """
+    try:
+        set_weights(model, load_file(path / WEIGHTS_FILE))
+        optimizer.load_state_dict(torch.load(path / "optimizer.pt", weights_only=True, map_location="cpu"))
+        if scaler is not None and (path / "scaler.pt").exists():
+            scaler.load_state_dict(torch.load(path / "scaler.pt", weights_only=True))
+        return Progress(**json.loads((path / "progress.json").read_text()))
+    except (OSError, ValueError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path} is damaged ({reason}). Delete it to go on from the checkpoint before.") from None
 
 
 def average_weights(paths: list[Path]) -> dict[str, torch.Tensor]:

@@ -23,7 +23,7 @@ class TrainingLog:
         self.on_terminal = sys.stderr.isatty()
         if self.path and self.path.exists():
             lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if json.loads(line)["update"] <= update]
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["update"] <= update]
             self.path.write_text("".join(kept), encoding="utf-8")
         self.bar = tqdm(
             total=max_updates, initial=update, unit=" updates", disable=not (self.path and self.on_terminal)

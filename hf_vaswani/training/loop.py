@@ -56,6 +56,7 @@ class TrainingLoop:
         model: trained in place.
         tokenizer: of model and data.
         train, validation: encoded pairs.
+        batches: of the training pairs.
         validation_pairs: the text of the validation pairs, for BLEU.
     """
 
@@ -67,6 +68,7 @@ class TrainingLoop:
         model: VaswaniForConditionalGeneration,
         tokenizer: PreTrainedTokenizerFast,
         train: EncodedPairs,
+        batches: TokenBudgetBatches,
         validation: EncodedPairs,
         validation_pairs: list[Pair],
     ):
@@ -76,17 +78,12 @@ class TrainingLoop:
         self.tokenizer = tokenizer
         self.train, self.validation, self.validation_pairs = train, validation, validation_pairs
         self.collate = Collator(tokenizer.pad_token_id)
-        self.batches = TokenBudgetBatches(
-            train.source_lengths,
-            train.target_lengths,
-            arguments.max_tokens,
-            arguments.max_sentences,
-            arguments.seed,
-        )
+        self.batches = batches
         if arguments.gradient_checkpointing:
             model.gradient_checkpointing_enable()
-        self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments))
+        self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments, accelerator.device))
         self.progress = Progress()
+        self.has_trained = False
         checkpoints = checkpoint_folders(folder / CHECKPOINTS)
         if checkpoints:
             self.progress = load_checkpoint(checkpoints[-1], self.raw_model, self.optimizer, accelerator.scaler)
@@ -107,20 +104,23 @@ class TrainingLoop:
         window = Window()
         self.model.train()
         updates = self.updates()
-        while not self._is_finished():
+        is_finished = self._is_finished()
+        self.has_trained = not is_finished
+        while not is_finished:
             data = next(updates)
             loss = self.step(data)
             progress.update += 1
             progress.epoch, progress.batch = (progress.epoch, data.end) if data.end else (progress.epoch + 1, 0)
             progress.seconds = time.monotonic() - started
             window.add(loss, data.target_tokens)
+            is_finished = self._is_finished()
             self.log.advance()
             if progress.update % arguments.log_every == 0:
                 self._log_training(window)
                 window = Window()
             if progress.update % arguments.validate_every == 0:
                 self.validate()
-            if progress.update % arguments.save_every == 0 or self._is_finished():
+            if progress.update % arguments.save_every == 0 or is_finished:
                 self.save()
         self.log.close()
 
@@ -228,6 +228,7 @@ class TrainingLoop:
                 self.accelerator.scaler,
                 self.progress,
                 keep=self.arguments.keep_last,
+                every=self.arguments.save_every,
             )
         self.accelerator.wait_for_everyone()
 
@@ -278,7 +279,9 @@ class Window:
         self.updates += 1
 
 
-def make_optimizer(model: torch.nn.Module, arguments: TrainingArguments) -> torch.optim.Optimizer:
+def make_optimizer(
+    model: torch.nn.Module, arguments: TrainingArguments, device: torch.device
+) -> torch.optim.Optimizer:
     """Adam as in section 5.3; with weight decay, AdamW."""
     kind = torch.optim.AdamW if arguments.weight_decay else torch.optim.Adam
     return kind(
@@ -287,7 +290,7 @@ def make_optimizer(model: torch.nn.Module, arguments: TrainingArguments) -> torc
         betas=tuple(arguments.adam_betas),
         eps=arguments.adam_eps,
         weight_decay=arguments.weight_decay,
-        fused=next(model.parameters()).device.type in ("cpu", "cuda"),
+        fused=device.type in ("cpu", "cuda"),
     )
 
 

@@ -1,5 +1,7 @@
 """What comes before the first update: texts, tokenizer, token ids, model and output folder, each checked."""
 
+import contextlib
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from ..data.parallel_text import Pair, read_parallel
 from ..data.tokenizer import train_tokenizer
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
 from .checkpoint import checkpoint_folders
 from .log import LOG_FILE
 from .recipe import DataArguments, GenerationArguments, Recipe
@@ -51,65 +54,106 @@ def load_splits(data: DataArguments) -> dict[str, list[Pair]]:
     return splits
 
 
-def open_output(recipe: Recipe) -> Path:
-    """Make the output folder, or find there the same training, to go on with.
+def text_fingerprints(splits: dict[str, list[Pair]]) -> dict[str, str]:
+    """A digest of the texts that a training learns from and is judged by, wherever their files lie."""
+    digests = {}
+    for split in ("train", "validation"):
+        lines = "\n".join(f"{source}\t{target}" for source, target in splits[split])
+        digests[split] = hashlib.sha256(lines.encode()).hexdigest()
+    return digests
+
+
+def is_resumed(recipe: Recipe, texts: dict[str, str]) -> bool:
+    """Whether the output folder holds this very training, to go on with. Nothing is written.
+
+    Args:
+        texts: what [`text_fingerprints`] gives.
 
     Raises:
-        InputError: the folder holds something else, or another recipe's training; nothing of it is touched.
+        InputError: the folder holds something else, another recipe's training, or one on other texts.
     """
     folder = Path(recipe.training.output_dir)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"training.output_dir={folder} is a file. Choose another folder.")
     stored = folder / RECIPE_FILE
-    if stored.exists():
-        differences = _differences(yaml.safe_load(stored.read_text(encoding="utf-8")), recipe)
-        # Before its first checkpoint a training has nothing that could be lost.
-        if recipe.training.overwrite or (differences and not checkpoint_folders(folder / CHECKPOINTS)):
-            _remove_training(folder)
-        elif differences:
-            raise InputError(
-                f"{folder} holds a training of another recipe ({'; '.join(differences)}). Choose another "
-                "--output_dir, or give --overwrite true to delete that training."
-            )
-    elif folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty and holds no training. Choose another --output_dir.")
+    if not stored.exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(f"{folder} is not empty and holds no training. Choose another --output_dir.")
+        return False
+    # Before its first checkpoint a training has nothing that could be lost.
+    if recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS):
+        return False
+    differences = _differences(_read_stored(stored), recipe, texts)
+    if differences:
+        raise InputError(
+            f"{folder} holds a training of another recipe ({'; '.join(differences)}). Choose another --output_dir, "
+            "or give --overwrite true to delete that training."
+        )
+    return True
+
+
+def begin_output(recipe: Recipe, texts: dict[str, str], tokenizer: PreTrainedTokenizerFast, is_resumed: bool) -> None:
+    """Make the output folder ready: for a new training delete an earlier one; store recipe and tokenizer.
+
+    Raises:
+        InputError: where the folder cannot be written.
+    """
+    folder = Path(recipe.training.output_dir)
     try:
-        (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-        stored.write_text(yaml.safe_dump(recipe.to_dict(), sort_keys=False, allow_unicode=True), encoding="utf-8")
+        if not is_resumed:
+            _remove_training(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {**recipe.to_dict(), "texts": texts}
+        part = folder / f"{RECIPE_FILE}.part"
+        part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        part.replace(folder / RECIPE_FILE)
+        if not is_resumed:
+            tokenizer.save_pretrained(folder / TOKENIZER)
+        (folder / CHECKPOINTS).mkdir(exist_ok=True)
     except OSError as error:
         raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
-    return folder
 
 
 def _remove_training(folder: Path) -> None:
     """Delete what a training goes on from, and nothing else that a user may have put beside it."""
     for name in (CHECKPOINTS, TOKENIZER):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (LOG_FILE, RECIPE_FILE):
+        if (folder / name).exists():
+            shutil.rmtree(folder / name)
+    for name in (LOG_FILE, RECIPE_FILE, TARGET_TOKENIZER_FILE):
         (folder / name).unlink(missing_ok=True)
 
 
-def _differences(stored: dict, recipe: Recipe) -> list[str]:
+def _read_stored(path: Path) -> dict:
+    content = None
+    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is damaged. Choose another --output_dir, or give --overwrite true.")
+    return content
+
+
+def _differences(stored: dict, recipe: Recipe, texts: dict[str, str]) -> list[str]:
     new = recipe.to_dict()
     ends = {"max_updates"} if recipe.training.schedule in SCHEDULES_TO_THE_END else set()
-    changeable = {("training", name) for name in CHANGEABLE - ends} | {("generation", n) for n in new["generation"]}
-    return [
+    changeable = {("training", name) for name in CHANGEABLE - ends}
+    changeable |= {("generation", name) for name in new["generation"]}
+    # The texts themselves are compared, not where they lie.
+    changeable |= {("data", name) for name in new["data"] if name.endswith(("_source", "_target"))}
+    differences = [
         f"{section}.{name} was {stored.get(section, {}).get(name)!r} and is now {new[section].get(name)!r}"
         for section in new
         for name in {**stored.get(section, {}), **new[section]}
         if (section, name) not in changeable and stored.get(section, {}).get(name) != new[section].get(name)
     ]
+    other_texts = [split for split in texts if stored.get("texts", {}).get(split) != texts[split]]
+    return differences + [f"the {split} text has changed" for split in other_texts]
 
 
-def open_tokenizer(folder: Path, recipe: Recipe, pairs: list[Pair]) -> PreTrainedTokenizerFast:
-    """The tokenizer of this output folder, trained now if there is none."""
-    path = folder / TOKENIZER
-    if not path.exists():
-        part = path.with_suffix(".part")
-        tokenizer = train_tokenizer(pairs, recipe.tokenizer.vocab_size, recipe.tokenizer.joint)
-        tokenizer.save_pretrained(part)
-        part.rename(path)
-    return AutoTokenizer.from_pretrained(path)
+def open_tokenizer(recipe: Recipe, pairs: list[Pair], is_resumed: bool) -> PreTrainedTokenizerFast:
+    """The tokenizer of the training that is gone on with, or a new one."""
+    if is_resumed:
+        return AutoTokenizer.from_pretrained(Path(recipe.training.output_dir) / TOKENIZER)
+    return train_tokenizer(pairs, recipe.tokenizer.vocab_size, recipe.tokenizer.joint)
 
 
 def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> VaswaniForConditionalGeneration:

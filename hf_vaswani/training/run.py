@@ -8,17 +8,28 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import GradientAccumulationPlugin, broadcast_object_list
 from transformers import PreTrainedTokenizerFast, set_seed
 
 from ..configuration_vaswani import VaswaniConfig
+from ..data.batches import TokenBudgetBatches
 from ..data.encoding import encode_pairs
 from ..data.parallel_text import Pair
+from ..errors import InputError
 from ..evaluation.score import Score, bleu
 from ..hub.card import write_card
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import average_weights, checkpoint_folders, set_weights
 from .loop import TrainingLoop
-from .prepare import CHECKPOINTS, build_model, load_splits, open_output, open_tokenizer
+from .prepare import (
+    CHECKPOINTS,
+    begin_output,
+    build_model,
+    is_resumed,
+    load_splits,
+    open_tokenizer,
+    text_fingerprints,
+)
 from .recipe import Recipe
 
 RESULTS_FILE = "results.json"
@@ -70,7 +81,7 @@ class Results:
             "",
             "Go on in Python with:",
             "",
-            *USE.format(folder=self.folder, text=self._example_text()).splitlines(),
+            *USE.format(folder=quoted(str(self.folder)), text=quoted(self._example_text())).splitlines(),
         ]
         return "\n".join(lines)
 
@@ -82,8 +93,13 @@ USE = """\
     import hf_vaswani
     from transformers import pipeline
 
-    translator = pipeline("translation", model="{folder}")
-    print(translator("{text}")[0]["translation_text"])"""
+    translator = pipeline("translation", model={folder})
+    print(translator({text})[0]["translation_text"])"""
+
+
+def quoted(text: str) -> str:
+    """Text as it stands in Python code."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def train(recipe: Recipe) -> Results | None:
@@ -99,7 +115,13 @@ def train(recipe: Recipe) -> Results | None:
         InputError: what the user can put right, before any long work starts.
     """
     splits = load_splits(recipe.data)
-    accelerator = Accelerator(mixed_precision=recipe.training.mixed_precision)
+    # One step, whatever the launcher is told: the loop divides by the tokens of the whole update itself.
+    accelerator = Accelerator(
+        mixed_precision=recipe.training.mixed_precision,
+        gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
+    )
+    if accelerator.device.type == "cpu" and accelerator.mixed_precision == "fp16":
+        raise InputError("Mixed precision fp16 needs a GPU. On a CPU use bf16 or no.")
     if accelerator.device.type == "cpu":
         # `accelerate launch` sets one thread a process unless told otherwise, whatever the machine has.
         torch.set_num_threads(recipe.training.cpu_threads or fair_share_of_cores(accelerator.num_processes))
@@ -113,19 +135,34 @@ def train(recipe: Recipe) -> Results | None:
 def train_and_finish(recipe: Recipe, splits: dict[str, list[Pair]], accelerator: Accelerator) -> Results | None:
     """All of the work of [`train`], between the check of the texts and the end of the processes."""
     folder = Path(recipe.training.output_dir)
+    texts, tokenizer = text_fingerprints(splits), None
     if accelerator.is_main_process:
-        open_output(recipe)
-        open_tokenizer(folder, recipe, splits["train"])
+        resumed = is_resumed(recipe, texts)
+        tokenizer = open_tokenizer(recipe, splits["train"], resumed)
+    [tokenizer] = broadcast_object_list([tokenizer])
+    limit = longest_sequence(recipe)
+    train_pairs = encode_pairs(splits["train"], tokenizer, recipe.data.max_length, "training")
+    validation_pairs = encode_pairs(splits["validation"], tokenizer, limit, "validation")
+    batches = TokenBudgetBatches(
+        train_pairs.source_lengths,
+        train_pairs.target_lengths,
+        recipe.training.max_tokens,
+        recipe.training.max_sentences,
+        recipe.training.seed,
+    )
+    # All that could be wrong with the input has been seen: only now is anything written or deleted.
+    if accelerator.is_main_process:
+        begin_output(recipe, texts, tokenizer, resumed)
     accelerator.wait_for_everyone()
-    tokenizer = open_tokenizer(folder, recipe, splits["train"])
     loop = TrainingLoop(
         recipe.training,
         folder,
         accelerator,
         seeded_model(recipe, tokenizer),
         tokenizer,
-        encode_pairs(splits["train"], tokenizer, recipe.data.max_length),
-        encode_pairs(splits["validation"], tokenizer, longest_sequence(recipe)),
+        train_pairs,
+        batches,
+        validation_pairs,
         splits["validation"],
     )
     epoch = loop.batches.epoch(0)
@@ -166,8 +203,7 @@ def finish(
     """Average the last checkpoints, score the mean, and save all that is needed to use it."""
     model = loop.raw_model
     checkpoints = checkpoint_folders(folder / CHECKPOINTS)[-recipe.training.average_last :]
-    with torch.no_grad():
-        set_weights(model, average_weights(checkpoints))
+    set_weights(model, average_weights(checkpoints))
     validation_loss = loop.validation_loss()
     score, examples, hypotheses = None, [], []
     if test_pairs:
@@ -191,5 +227,6 @@ def finish(
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     (folder / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
-    write_card(folder, recipe.to_dict(), results.to_dict())
+    if loop.has_trained or not (folder / "README.md").exists():
+        write_card(folder, recipe.to_dict(), results.to_dict())
     return results

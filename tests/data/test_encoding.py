@@ -26,9 +26,11 @@ def test_empty_and_long_pairs_are_left_out_and_counted(tokenizer, caplog):
     pairs = [*PAIRS, (" ", "w1"), ("w1", ""), ("w1", " ".join(["w2"] * 9))]
     with caplog.at_level("WARNING", logger="hf_vaswani"):
         assert len(encode_pairs(pairs, tokenizer, max_length=5)) == 2
-    assert "3 of 5 pairs left out: 2 with an empty side, 1 over 5 tokens" in caplog.text
+    assert "3 of 5 given pairs left out: 2 with an empty side, 1 over 5 tokens" in caplog.text
 
 
 def test_no_usable_pair_is_a_clear_error(tokenizer):
-    with pytest.raises(InputError, match="None of 2 pairs can be used: 1 have an empty side, 1 are longer"):
-        encode_pairs([("", "w1"), ("w1 w2 w3", "w1")], tokenizer, max_length=3)
+    with pytest.raises(
+        InputError, match="None of the 2 test pairs can be used: 1 with an empty side, 1 over 3 tokens"
+    ):
+        encode_pairs([("", "w1"), ("w1 w2 w3", "w1")], tokenizer, 3, "test")

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
@@ -98,9 +100,9 @@ def test_final_weights_are_the_mean_of_the_last_checkpoints(recipe):
 
 
 def test_interrupted_and_resumed_training_equals_an_uninterrupted_one(recipe):
-    whole = train(recipe(output="whole")).folder
-    train(recipe("--max_updates=5", output="parts"))
-    parts = train(recipe(output="parts")).folder
+    whole = train(recipe("--average_last=3", output="whole")).folder
+    train(recipe("--average_last=3", "--max_updates=5", output="parts"))
+    parts = train(recipe("--average_last=3", output="parts")).folder
     assert losses(parts) == losses(whole)
     for name, value in load_file(whole / "model.safetensors").items():
         assert torch.equal(load_file(parts / "model.safetensors")[name], value)
@@ -191,9 +193,59 @@ def test_folder_of_another_recipe_is_refused_and_untouched(recipe):
 
 
 def test_folder_of_a_training_without_a_checkpoint_takes_another_recipe(recipe, tmp_path):
-    with pytest.raises(InputError, match="None of 60 pairs can be used"):
-        train(recipe("--max_length=1"))
-    assert train(recipe()).update == 12
+    train(recipe("--max_updates=3"))
+    for checkpoint in (tmp_path / "out" / "checkpoints").iterdir():
+        shutil.rmtree(checkpoint)
+    assert train(recipe("--seed=5")).update == 12
+
+
+@pytest.mark.parametrize("options", [["--max_length=1"], ["--max_tokens=3"]])
+def test_overwrite_deletes_nothing_where_the_new_training_cannot_begin(recipe, options):
+    folder = train(recipe()).folder
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(InputError):
+        train(recipe("--overwrite=true", *options))
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_changed_text_is_noticed_and_moved_text_is_not(recipe, tmp_path):
+    train(recipe("--max_updates=5"))
+    moved = tmp_path / "moved.x"
+    shutil.copy(tmp_path / "train.x", moved)
+    assert train(recipe(f"--train_source={moved}", "--max_updates=6")).update == 6
+    moved.write_text("z" + moved.read_text()[1:])
+    with pytest.raises(InputError, match="the train text has changed"):
+        train(recipe(f"--train_source={moved}"))
+
+
+def test_damaged_checkpoint_is_a_clear_error(recipe):
+    folder = train(recipe("--max_updates=5")).folder
+    (folder / "checkpoints" / "update-00000005" / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"update-00000005 is damaged .* Delete it"):
+        train(recipe())
+
+
+def test_half_written_log_line_is_no_obstacle(recipe):
+    folder = train(recipe("--max_updates=5")).folder
+    with (folder / "log.jsonl").open("a") as file:
+        file.write('{"update": 5, "lo')
+    assert len(losses(train(recipe()).folder)) == 12
+
+
+def test_fp16_without_a_gpu_is_a_clear_error(recipe):
+    if torch.accelerator.is_available():
+        pytest.skip("there is a GPU")
+    AcceleratorState._reset_state(reset_partial_state=True)
+    with pytest.raises(InputError, match="fp16 needs a GPU"):
+        train(recipe("--mixed_precision=fp16"))
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def test_card_that_was_edited_is_kept_by_a_run_that_trains_nothing(recipe):
+    card = train(recipe()).folder / "README.md"
+    card.write_text("my own words")
+    train(recipe())
+    assert card.read_text() == "my own words"
 
 
 def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
