@@ -11,7 +11,8 @@ fail() {
 }
 
 find_python() {
-    for name in ${PYTHON:-python3 python3.13 python3.12 python3.11 python3.10 python}; do
+    [ -n "${PYTHON:-}" ] && set -- "$PYTHON" || set -- python3 python3.13 python3.12 python3.11 python3.10 python
+    for name in "$@"; do
         if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
             echo "$name"
             return
@@ -21,6 +22,10 @@ find_python() {
 }
 
 install() {
+    # The GPU build has the same version number as the CPU build, so pip would see nothing to do.
+    if [ "$gpu" = yes ] && .venv/bin/python -m pip show torch 2>/dev/null | grep -q '^Version: .*+cpu'; then
+        .venv/bin/python -m pip uninstall --quiet --yes torch
+    fi
     # The CPU build of PyTorch is a tenth of the size of the GPU build that PyPI has for Linux.
     if [ "$gpu" != yes ] && [ "$(uname -s)" = Linux ]; then
         .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --retries 0 --timeout 15 \
@@ -33,16 +38,22 @@ install() {
 
 if [ ! -x .venv/bin/python ]; then
     python=$(find_python) || fail "Python 3.10 or newer is needed. Install it, or name it: PYTHON=/path/to/python3"
-    echo "Making .venv with $($python --version)"
+    echo "Making .venv with $("$python" --version)"
     "$python" -m venv .venv || {
         rm -rf .venv
         fail "$python cannot make a virtual environment. On Debian or Ubuntu: apt install python3-venv"
     }
 fi
 
+# An interrupted creation leaves an environment without pip, and some tools make one without it.
+.venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null 2>&1 ||
+    fail "The environment in .venv is broken. Delete it (rm -r .venv) and run this command again."
+
 stamp=.venv/installed${extra:+-$extra}${gpu:+-gpu}
 state="$PWD $(cat pyproject.toml constraints.txt | cksum)"
-if [ "$(cat "$stamp" 2>/dev/null)" != "$state" ]; then
+# The test extra holds all that is installed without one.
+installed=$(cat "$stamp" 2>/dev/null || { [ -z "$extra$gpu" ] && cat .venv/installed-test 2>/dev/null; } || true)
+if [ "$installed" != "$state" ]; then
     echo "Installing into .venv; this happens once and takes some minutes"
     install || fail "The installation failed; the lines above say why. Running this command again goes on with it."
     echo "$state" >"$stamp"

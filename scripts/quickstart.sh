@@ -11,7 +11,6 @@ if [ "${1:-}" = --gpu ]; then
 fi
 . scripts/environment.sh "" "$gpu"
 
-.venv/bin/accelerate launch --num_processes 1 --num_machines 1 --mixed_precision no --dynamo_backend no \
-    scripts/train.py scripts/recipes/quickstart.yaml "$@"
+.venv/bin/python scripts/train.py scripts/recipes/quickstart.yaml "$@"
 echo
 echo "Start Python with .venv/bin/python, or activate the environment with: source .venv/bin/activate"

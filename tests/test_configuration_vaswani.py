@@ -41,6 +41,11 @@ def test_all_contradictions_are_named_at_once():
         assert fault in message
 
 
+def test_padding_token_outside_the_vocabulary_is_refused():
+    with pytest.raises(ValueError, match="pad_token_id=99 is outside a vocabulary of 40"):
+        tiny_config(pad_token_id=99)
+
+
 def test_values_of_the_wrong_kind_are_refused():
     with pytest.raises(Exception, match="norm_position"):
         tiny_config(norm_position="middle")

@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -91,6 +93,14 @@ def test_separate_target_vocabulary_is_searched_whole(num_beams):
         output.sequences, output.scores, getattr(output, "beam_indices", None), normalize_logits=num_beams == 1
     )
     assert scores.isfinite().all()
+    assert model.config.vocab_size == 13
+
+
+def test_threads_that_search_leave_the_config_alone():
+    model = tiny_model(share_encoder_decoder_embeddings=False, vocab_size=13, decoder_vocab_size=30)
+    with ThreadPoolExecutor(4) as pool:
+        outputs = list(pool.map(lambda _: generate(model, max_new_tokens=8, num_beams=3).tolist(), range(12)))
+    assert all(output == outputs[0] for output in outputs)
     assert model.config.vocab_size == 13
 
 

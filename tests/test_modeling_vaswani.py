@@ -494,6 +494,37 @@ def test_joint_vocabulary_can_be_resized():
     torch.testing.assert_close(model(**batch()).logits[..., :40], before)
 
 
+def test_separate_vocabularies_refuse_to_be_resized_as_one():
+    with pytest.raises(ValueError, match="cannot tell which of them"):
+        tiny_model(share_encoder_decoder_embeddings=False, decoder_vocab_size=30).resize_token_embeddings(45)
+
+
+def test_resized_bare_model_can_be_saved(tmp_path):
+    model = tiny_model().model
+    model.resize_token_embeddings(45)
+    model.save_pretrained(tmp_path)
+    assert type(model).from_pretrained(tmp_path).get_input_embeddings().num_embeddings == 45
+
+
+@pytest.mark.parametrize("form", [tuple, dict])
+def test_given_encoder_outputs_replace_the_encoder(form):
+    model, inputs = tiny_model(), batch()
+    expected = model(**inputs).logits
+    outputs = model.model.encoder(inputs.pop("input_ids"), attention_mask=inputs["attention_mask"])
+    given = outputs.to_tuple() if form is tuple else dict(outputs)
+    torch.testing.assert_close(model(encoder_outputs=given, **inputs).logits, expected)
+
+
+def test_pushing_while_saving_pushes_the_code_too(tmp_path):
+    # What transformers then pushes are the files that this does not list, or that are newer.
+    model = tiny_model()
+    model.save_pretrained(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    known = model._get_files_timestamps(tmp_path)
+    assert "notes.txt" in known
+    assert not [name for name in known if name.endswith(".py")]
+
+
 def test_config_with_many_layers_has_that_many():
     model = tiny_model(encoder_layers=3, decoder_layers=1)
     assert (len(model.model.encoder.layers), len(model.model.decoder.layers)) == (3, 1)

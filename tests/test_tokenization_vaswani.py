@@ -1,5 +1,6 @@
 import copy
 import pickle
+import shutil
 
 import pytest
 from transformers import AutoTokenizer
@@ -44,6 +45,13 @@ def test_auto_tokenizer_finds_both_vocabularies(two_vocabularies, tmp_path):
     two_vocabularies.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     assert type(loaded) is VaswaniTokenizer
+    check(loaded)
+
+
+def test_loaded_tokenizer_needs_its_folder_no_more(two_vocabularies, tmp_path):
+    two_vocabularies.save_pretrained(tmp_path / "folder")
+    loaded = VaswaniTokenizer.from_pretrained(tmp_path / "folder")
+    shutil.rmtree(tmp_path / "folder")
     check(loaded)
 
 

@@ -64,9 +64,14 @@ def _eval_results(data: dict[str, Any], results: dict[str, Any]) -> list[EvalRes
 
 def _results_table(results: dict[str, Any]) -> str:
     rows = [("validation loss per target token", f"{results['validation_loss']:.4f}")]
+    signature = ""
     if "test_bleu" in results:
-        rows.append((f"test BLEU, `{results['test_bleu_signature']}`", f"{results['test_bleu']:.2f}"))
-    return "\n".join(["| figure | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+        rows.append(("test BLEU", f"{results['test_bleu']:.2f}"))
+        # Not in the table: it has the bars that part its columns.
+        signature = f"\n\nsacreBLEU's signature: `{results['test_bleu_signature']}`"
+    return (
+        "\n".join(["| figure | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]) + signature
+    )
 
 
 def _without_paths(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,7 @@ Every key is a field below, with its meaning in its metadata; the command's help
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from dataclasses import dataclass, field
@@ -142,10 +143,11 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
         InputError: all faults at once: unknown keys, with the nearest right one, and values of the wrong kind.
     """
     values, faults = _read_yaml(Path(path))
-    for name, value in _parse_options(options or [], faults):
+    for name, text in _parse_options(options or [], faults):
         section = _section_of(name, faults)
         if section:
-            values.setdefault(section, {})[name.rpartition(".")[2]] = value
+            key_name = name.rpartition(".")[2]
+            values.setdefault(section, {})[key_name] = _option_value(text, recipe_keys()[section][key_name])
     typed = _typed(values, faults)
     if not faults:
         faults += _contradictions(typed)
@@ -206,8 +208,8 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
     return values, faults
 
 
-def _parse_options(options: list[str], faults: list[str]) -> list[tuple[str, Any]]:
-    """`--a.b value`, `--b=value` and `--flag` → names and values."""
+def _parse_options(options: list[str], faults: list[str]) -> list[tuple[str, str]]:
+    """`--a.b value`, `--b=value` and `--flag` → names and texts."""
     parsed, rest = [], list(options)
     while rest:
         option = rest.pop(0)
@@ -217,11 +219,20 @@ def _parse_options(options: list[str], faults: list[str]) -> list[tuple[str, Any
         name, has_value, value = option[2:].partition("=")
         if not has_value:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
-        try:
-            parsed.append((name.replace("-", "_"), yaml.safe_load(value) if value else value))
-        except yaml.YAMLError:
-            parsed.append((name.replace("-", "_"), value))
+        parsed.append((name.replace("-", "_"), value))
     return parsed
+
+
+def _option_value(text: str, kind: Any) -> Any:
+    """An option's text as the value that YAML reads in it; where text is wanted, it stays as it was typed."""
+    if text == "null":
+        return None
+    if kind is str or str in typing.get_args(kind):
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
 
 
 def _section_of(name: str, faults: list[str]) -> str | None:
@@ -247,7 +258,7 @@ def _all_names(section: str | None = None) -> list[str]:
 
 
 def _nearest(name: str, names: typing.Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name), list(names), n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else "; see --help for all keys"
 
 
@@ -259,7 +270,10 @@ def _typed(values: dict[str, dict[str, Any]], faults: list[str]) -> dict[str, di
             try:
                 typed[section][name] = coerce(value, types_[name])
             except (TypeError, ValueError):
-                faults.append(f"{section}.{name} must be {_describe(types_[name])}, got {value!r}")
+                quote = (
+                    "; put it in quotes" if isinstance(value, bool) and str in typing.get_args(types_[name]) else ""
+                )
+                faults.append(f"{section}.{name} must be {_describe(types_[name])}, got {value!r}{quote}")
     return typed
 
 
@@ -338,8 +352,11 @@ def _contradictions(typed: dict[str, dict[str, Any]]) -> list[str]:
             faults.append(f"{section}.{name} must be at least 1, got {value}")
     for name in ("learning_rate", "adam_eps", "max_minutes", "max_grad_norm"):
         value = getattr(training, name)
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < math.inf:
             faults.append(f"training.{name} must be above 0, got {value}")
+    for name, limit in {"weight_decay": math.inf, "validate_sentences": math.inf, "seed": 2**32}.items():
+        if not 0 <= getattr(training, name) < limit:
+            faults.append(f"training.{name} must be in [0, {limit}), got {getattr(training, name)}")
     if len(training.adam_betas) != 2 or not all(0 <= beta < 1 for beta in training.adam_betas):
         faults.append(f"training.adam_betas must be two numbers in [0, 1), got {training.adam_betas}")
     if training.average_last > training.keep_last:
@@ -347,8 +364,9 @@ def _contradictions(typed: dict[str, dict[str, Any]]) -> list[str]:
             f"training.average_last={training.average_last} needs as many checkpoints, "
             f"but training.keep_last={training.keep_last}"
         )
-    if not typed["tokenizer"].get("joint", True):
-        typed["model"]["share_encoder_decoder_embeddings"] = False
+    if not tokenizer.joint and typed["model"].setdefault("share_encoder_decoder_embeddings", False):
+        faults.append("tokenizer.joint=False contradicts model.share_encoder_decoder_embeddings=True: choose one")
+        return faults
     try:
         config = VaswaniConfig(**typed["model"])
         if config.position_type == "learned" and data.max_length > config.max_position_embeddings:

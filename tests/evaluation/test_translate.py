@@ -55,6 +55,19 @@ def test_folder_with_a_file_missing_is_a_clear_error(saved_model, missing, messa
         load(str(saved_model))
 
 
+def test_damaged_weights_are_a_clear_error(saved_model):
+    weights = saved_model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load(str(saved_model))
+
+
+def test_tokenizer_of_another_model_is_a_clear_error(saved_model):
+    tiny_model(vocab_size=20).save_pretrained(saved_model)
+    with pytest.raises(InputError, match="the tokenizer has 40 tokens, more than the model has embeddings"):
+        load(str(saved_model))
+
+
 def test_unknown_model_is_a_clear_error():
     with pytest.raises(InputError, match="no/such-model cannot be loaded"):
         load("no/such-model")

@@ -85,6 +85,36 @@ def test_contradictions_are_all_named(recipe):
     assert "data.dataset='embedded' and data.train_source are both given" in both
 
 
+def test_text_options_stay_as_they_were_typed(recipe):
+    options = ["--output_dir", "runs #2", "--source_language", "no", "--target_language=on", "--train_source", "007"]
+    options += ["--dataset", "null", "--train_target", "b", "--validation_source", "1.10", "--validation_target", "d"]
+    loaded = load_recipe(recipe(), options)
+    assert loaded.training.output_dir == "runs #2"
+    assert (loaded.data.source_language, loaded.data.target_language) == ("no", "on")
+    assert (loaded.data.train_source, loaded.data.validation_source, loaded.data.dataset) == ("007", "1.10", None)
+
+
+def test_language_that_yaml_takes_for_a_truth_value_says_what_to_do(recipe):
+    path = recipe(RECIPE.replace("{dataset: embedded}", "{dataset: embedded, source_language: no}"))
+    assert "data.source_language must be text or null, got False; put it in quotes" in faults(path)
+
+
+def test_keys_that_are_no_text_are_unknown_keys(recipe):
+    assert "unknown key 'training.1'" in faults(recipe("training: {1: 2}"))
+
+
+@pytest.mark.parametrize(
+    "option", ["weight_decay=-0.1", "seed=-1", "seed=99999999999", "validate_sentences=-1", "max_minutes=.nan"]
+)
+def test_numbers_out_of_range_are_errors(recipe, option):
+    assert f"training.{option.partition('=')[0]} must be" in faults(recipe(), [f"--{option}"])
+
+
+def test_separate_vocabularies_with_shared_embeddings_are_an_error(recipe):
+    message = faults(recipe(), ["--joint=false", "--share_encoder_decoder_embeddings=true"])
+    assert "tokenizer.joint=False contradicts" in message
+
+
 def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
     assert "does not exist" in faults(tmp_path / "absent.yaml")
     assert "is not a YAML file" in faults(recipe("a: [1"))
