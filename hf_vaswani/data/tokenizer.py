@@ -51,8 +51,13 @@ def train_bpe(texts: Iterable[str], vocab_size: int) -> Tokenizer:
         ]
     )
     tokenizer.decoder = decoders.Metaspace()
+    special_tokens = list(SPECIAL_TOKENS.values())
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, special_tokens=list(SPECIAL_TOKENS.values()), show_progress=False
+        vocab_size=vocab_size,
+        special_tokens=special_tokens,
+        # Without it a text of many letters, Chinese say, would fill more than the vocabulary.
+        limit_alphabet=max(vocab_size - len(special_tokens), 0),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
     end = SPECIAL_TOKENS["eos_token"]

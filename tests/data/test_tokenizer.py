@@ -27,6 +27,13 @@ def test_vocabulary_has_the_size_asked_for():
     assert len(train_tokenizer(PAIRS, vocab_size=120)) == 120
 
 
+def test_more_letters_than_pieces_leave_the_rarest_unknown():
+    pairs = [(chr(0x4E00 + i) * (1 + i % 3), "a") for i in range(300)]
+    tokenizer = train_tokenizer(pairs, vocab_size=50)
+    assert len(tokenizer) <= 50
+    assert tokenizer(pairs[0][0])["input_ids"][-1] == tokenizer.eos_token_id
+
+
 def test_unknown_letters_are_unknown_tokens_and_no_error():
     tokenizer = train_tokenizer(PAIRS, vocab_size=120)
     assert tokenizer.unk_token_id in tokenizer("Ж")["input_ids"]
