@@ -178,9 +178,9 @@ def describe_keys() -> str:
         for item in dataclasses.fields(cls):
             default = item.default if item.default is not dataclasses.MISSING else item.default_factory()
             lines.append(f"  {item.name:22} {item.metadata['help']} (default: {default})")
-    fields = VaswaniConfig.default_config_fields()
+    defaults = {f.name: f.default for f in dataclasses.fields(VaswaniConfig)}
     lines.append("\nmodel: the architecture; see VaswaniConfig for the meaning of each key.")
-    lines += [f"  {name:33} (default: {fields[name]})" for name in model_keys()]
+    lines += [f"  {name:33} (default: {defaults[name]})" for name in model_keys()]
     return "\n".join(lines)
 
 
