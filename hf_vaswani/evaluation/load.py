@@ -22,7 +22,8 @@ def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
         model = AutoModelForSeq2SeqLM.from_pretrained(path)
         tokenizer = AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
-        raise InputError(f"{path} cannot be loaded: {' '.join(str(error).split())}") from None
+        where = "" if Path(path).exists() else " is no folder here, and"
+        raise InputError(f"{path}{where} cannot be loaded: {' '.join(str(error).split())}") from None
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer

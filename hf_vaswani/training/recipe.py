@@ -149,8 +149,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
             key_name = name.rpartition(".")[2]
             values.setdefault(section, {})[key_name] = _option_value(text, recipe_keys()[section][key_name])
     typed = _typed(values, faults)
-    if not faults:
-        faults += _contradictions(typed)
+    faults += _contradictions(typed)
     if faults:
         raise InputError.of(faults)
     return Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})

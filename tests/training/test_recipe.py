@@ -54,12 +54,25 @@ def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
 
 def test_values_of_the_wrong_kind_are_all_named(recipe):
     message = faults(
-        recipe(), ["--max_updates", "many", "--schedule", "noam", "--adam_betas", "0.9", "--d_model", "x"]
+        recipe(),
+        [
+            "--average_last",
+            "9",
+            "--max_updates",
+            "many",
+            "--schedule",
+            "noam",
+            "--adam_betas",
+            "0.9",
+            "--d_model",
+            "x",
+        ],
     )
     assert "training.max_updates must be a whole number, got 'many'" in message
     assert "training.schedule must be one of 'paper'" in message
     assert "training.adam_betas must be a list of a number" in message
     assert "model.d_model must be a whole number, got 'x'" in message
+    assert "training.average_last=9 needs as many checkpoints" in message
 
 
 def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
