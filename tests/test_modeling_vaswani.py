@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
-from hf_vaswani.modeling_vaswani import scaled_dot_product_attention, sequence_loss, sinusoidal_positions
+from hf_vaswani.layers_vaswani import scaled_dot_product_attention, sinusoidal_positions
+from hf_vaswani.modeling_vaswani import sequence_loss
 
 from .conftest import tiny_config, tiny_model
 

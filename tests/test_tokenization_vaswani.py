@@ -18,7 +18,7 @@ def two_vocabularies():
     return VaswaniTokenizer.from_backends(word_tokenizer(SOURCE_WORDS), word_tokenizer(TARGET_WORDS), **SPECIAL_TOKENS)
 
 
-def check(tokenizer):
+def assert_has_two_vocabularies(tokenizer):
     encoded = tokenizer(["ein Hund läuft"], text_target=["a dog runs"])
     assert encoded["input_ids"] == [[4, 5, 6, 2]]
     assert encoded["labels"] == [[6, 5, 4, 2]]
@@ -31,13 +31,13 @@ def check(tokenizer):
 
 
 def test_text_and_text_target_have_vocabularies_of_their_own(two_vocabularies):
-    check(two_vocabularies)
+    assert_has_two_vocabularies(two_vocabularies)
 
 
 def test_both_vocabularies_survive_saving_and_loading_again(two_vocabularies, tmp_path):
     two_vocabularies.save_pretrained(tmp_path / "once")
     VaswaniTokenizer.from_pretrained(tmp_path / "once").save_pretrained(tmp_path / "twice")
-    check(VaswaniTokenizer.from_pretrained(tmp_path / "twice"))
+    assert_has_two_vocabularies(VaswaniTokenizer.from_pretrained(tmp_path / "twice"))
 
 
 def test_auto_tokenizer_finds_both_vocabularies(two_vocabularies, tmp_path):
@@ -45,19 +45,19 @@ def test_auto_tokenizer_finds_both_vocabularies(two_vocabularies, tmp_path):
     two_vocabularies.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     assert type(loaded) is VaswaniTokenizer
-    check(loaded)
+    assert_has_two_vocabularies(loaded)
 
 
 def test_loaded_tokenizer_needs_its_folder_no_more(two_vocabularies, tmp_path):
     two_vocabularies.save_pretrained(tmp_path / "folder")
     loaded = VaswaniTokenizer.from_pretrained(tmp_path / "folder")
     shutil.rmtree(tmp_path / "folder")
-    check(loaded)
+    assert_has_two_vocabularies(loaded)
 
 
 def test_copies_and_pickles_keep_both_vocabularies(two_vocabularies):
-    check(copy.deepcopy(two_vocabularies))
-    check(pickle.loads(pickle.dumps(two_vocabularies)))
+    assert_has_two_vocabularies(copy.deepcopy(two_vocabularies))
+    assert_has_two_vocabularies(pickle.loads(pickle.dumps(two_vocabularies)))
 
 
 def test_special_tokens_with_other_ids_in_the_target_are_refused():

@@ -147,4 +147,5 @@ def test_help_describes_every_key():
 def test_recipes_that_come_with_the_project_are_valid(path):
     files = [f"--{split}_{side}=x" for split in ("train", "validation") for side in ("source", "target")]
     recipe_text = path.read_text(encoding="utf-8")
-    load_recipe(path, [] if "dataset:" in recipe_text else files)
+    loaded = load_recipe(path, [] if "dataset:" in recipe_text else files)
+    assert loaded.training.output_dir == f"outputs/{path.stem}"

@@ -1,0 +1,282 @@
+"""The parts of the Transformer: positions (section 3.5), attention (3.2), encoder and decoder layers (3.1, 3.3).
+
+To be read before `modeling_vaswani.py`, which builds the model from them. The file travels with each checkpoint as
+remote code and therefore imports nothing but torch, transformers and its siblings.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers.activations import ACT2FN
+from transformers.cache_utils import Cache, EncoderDecoderCache
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from .configuration_vaswani import VaswaniConfig
+
+
+def sinusoidal_positions(
+    position_ids: torch.Tensor, dim: int, layout: str = "interleaved", exponent: str = "paper"
+) -> torch.Tensor:
+    """Sinusoids of the given positions, exact at any length (section 3.5).
+
+    Args:
+        position_ids: integer positions of any shape `(…)`.
+        dim: even width of the encoding.
+        layout: `"interleaved"` (sin, cos, sin, cos, …) or `"halves"` (all sines, then all cosines).
+        exponent: frequency i is 10000^(-2i/dim) for `"paper"`, 10000^(-i/(dim/2 - 1)) for `"tensor2tensor"`.
+
+    Returns:
+        `(…, dim)`, float64 (float32 on devices without float64).
+    """
+    # float64, since at position 5000 a float32 angle is already wrong in the fourth decimal.
+    dtype = torch.float32 if position_ids.device.type == "mps" else torch.float64
+    half = dim // 2
+    index = torch.arange(half, dtype=dtype, device=position_ids.device)
+    steps = half if exponent == "paper" else max(half - 1, 1)
+    angles = position_ids.to(dtype).unsqueeze(-1) * torch.exp(index * (-math.log(10000.0) / steps))
+    if layout == "halves":
+        return torch.cat([angles.sin(), angles.cos()], dim=-1)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
+class SinusoidalPositions(nn.Module):
+    """Positions computed on the fly: no table to store, to grow or to fill after loading (section 3.5)."""
+
+    def __init__(self, config: VaswaniConfig):
+        super().__init__()
+        self.dim = config.d_model
+        self.layout = config.sinusoid_layout
+        self.exponent = config.sinusoid_exponent
+
+    def forward(self, past_length: int | torch.Tensor, length: int, embeddings: torch.Tensor) -> torch.Tensor:
+        """Positions `past_length … past_length + length - 1`, `(length, d_model)` in the type of `embeddings`."""
+        position_ids = torch.arange(length, device=embeddings.device) + past_length
+        return sinusoidal_positions(position_ids, self.dim, self.layout, self.exponent).to(embeddings.dtype)
+
+
+class LearnedPositions(nn.Embedding):
+    """A trained vector for each position (Table 3, row E); there is none beyond `max_position_embeddings`."""
+
+    def __init__(self, config: VaswaniConfig):
+        super().__init__(config.max_position_embeddings, config.d_model)
+
+    def forward(self, past_length: int | torch.Tensor, length: int, embeddings: torch.Tensor) -> torch.Tensor:
+        """Positions `past_length … past_length + length - 1`, `(length, d_model)`.
+
+        Raises:
+            ValueError: where the sequence is longer than `max_position_embeddings`.
+        """
+        if isinstance(past_length, int) and past_length + length > self.num_embeddings:
+            raise ValueError(
+                f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
+                f"max_position_embeddings={self.num_embeddings}. Shorten or truncate the text, or train with "
+                'position_type="sinusoidal", which has no limit.'
+            )
+        return super().forward(torch.arange(length, device=embeddings.device) + past_length)
+
+
+POSITIONS = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
+
+
+def scaled_dot_product_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **kwargs,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """softmax(Q K^T / sqrt(d_k)) V (equation 1): the "eager" attention, which also returns its weights.
+
+    Args:
+        query: `(batch, heads, target_length, d_k)`; key and value: `(batch, heads, source_length, d_k)`.
+        attention_mask: additive, broadcastable to `(batch, heads, target_length, source_length)`.
+
+    Returns:
+        The attended values `(batch, target_length, heads, d_k)` and the weights
+        `(batch, heads, target_length, source_length)`.
+    """
+    if scaling is None:
+        scaling = query.shape[-1] ** -0.5
+    scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
+    # float32: in fp16 the lowest finite mask value plus a negative score is -inf, and a row of these a NaN.
+    scores = scores.float()
+    if attention_mask is not None:
+        scores = scores + attention_mask.float()
+    weights = scores.softmax(dim=-1).to(value.dtype)
+    weights = F.dropout(weights, p=dropout, training=module.training)
+    return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
+
+
+class VaswaniAttention(nn.Module):
+    """Multi-head attention (section 3.2.2) through transformers' attention interface, with key–value caches."""
+
+    def __init__(self, config: VaswaniConfig, num_heads: int, layer_idx: int, is_causal: bool = False):
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        self.is_causal = is_causal
+        self.head_dim = config.d_model // num_heads
+        self.scaling = self.head_dim**-0.5
+        self.dropout = config.attention_dropout
+        self.q_proj = nn.Linear(config.d_model, config.d_model, bias=config.attention_bias)
+        self.k_proj = nn.Linear(config.d_model, config.d_model, bias=config.attention_bias)
+        self.v_proj = nn.Linear(config.d_model, config.d_model, bias=config.attention_bias)
+        self.out_proj = nn.Linear(config.d_model, config.d_model, bias=config.attention_bias)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        encoder_hidden_states: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Attend from `hidden_states` to themselves or, where given, to `encoder_hidden_states`.
+
+        Args:
+            hidden_states: `(batch, target_length, d_model)`.
+            attention_mask: in the form of the attention implementation in use.
+            encoder_hidden_states: `(batch, source_length, d_model)`; makes this a cross-attention.
+            past_key_values: keys and values of earlier steps, extended in place.
+
+        Returns:
+            `(batch, target_length, d_model)`, and the attention weights where the implementation gives them.
+        """
+        if encoder_hidden_states is None:
+            key, value = self._self_attention_states(hidden_states, past_key_values)
+        else:
+            key, value = self._cross_attention_states(encoder_hidden_states, past_key_values)
+        attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, scaled_dot_product_attention
+        )
+        attended, weights = attend(
+            self,
+            self._split_heads(self.q_proj(hidden_states)),
+            key,
+            value,
+            attention_mask,
+            dropout=self.dropout if self.training else 0.0,
+            scaling=self.scaling,
+            **kwargs,
+        )
+        return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
+
+    def _split_heads(self, states: torch.Tensor) -> torch.Tensor:
+        """`(batch, length, heads * head_dim)` → `(batch, heads, length, head_dim)`."""
+        return states.view(*states.shape[:-1], -1, self.head_dim).transpose(1, 2)
+
+    def _self_attention_states(
+        self, hidden_states: torch.Tensor, past_key_values: Cache | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of this step behind those of the steps before."""
+        key = self._split_heads(self.k_proj(hidden_states))
+        value = self._split_heads(self.v_proj(hidden_states))
+        if isinstance(past_key_values, EncoderDecoderCache):
+            past_key_values = past_key_values.self_attention_cache
+        if past_key_values is not None:
+            key, value = past_key_values.update(key, value, self.layer_idx)
+        return key, value
+
+    def _cross_attention_states(
+        self, encoder_hidden_states: torch.Tensor, past_key_values: Cache | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of the source, projected at the first step alone."""
+        cache = past_key_values.cross_attention_cache if isinstance(past_key_values, EncoderDecoderCache) else None
+        if cache is not None and past_key_values.is_updated.get(self.layer_idx):
+            return cache.layers[self.layer_idx].keys, cache.layers[self.layer_idx].values
+        key = self._split_heads(self.k_proj(encoder_hidden_states))
+        value = self._split_heads(self.v_proj(encoder_hidden_states))
+        if cache is not None:
+            key, value = cache.update(key, value, self.layer_idx)
+            past_key_values.is_updated[self.layer_idx] = True
+        return key, value
+
+
+class VaswaniLayer(GradientCheckpointingLayer):
+    """What encoder and decoder layers share: residual sub-layers (3.1) and the feed-forward network (3.3)."""
+
+    def __init__(self, config: VaswaniConfig, ffn_dim: int):
+        super().__init__()
+        self.norm_first = config.norm_position == "pre"
+        self.dropout = config.dropout
+        self.activation_dropout = config.activation_dropout
+        self.activation_fn = ACT2FN[config.activation_function]
+        self.fc1 = nn.Linear(config.d_model, ffn_dim)
+        self.fc2 = nn.Linear(ffn_dim, config.d_model)
+        self.final_layer_norm = layer_norm(config)
+
+    def residual(self, hidden_states: torch.Tensor, norm: nn.Module, sublayer: Callable) -> torch.Tensor:
+        """LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) where the norm comes first."""
+        output = sublayer(norm(hidden_states) if self.norm_first else hidden_states)
+        output = hidden_states + F.dropout(output, p=self.dropout, training=self.training)
+        return output if self.norm_first else norm(output)
+
+    def feed_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """max(0, x W1 + b1) W2 + b2 (equation 2), with the config's activation."""
+        hidden_states = self.activation_fn(self.fc1(hidden_states))
+        hidden_states = F.dropout(hidden_states, p=self.activation_dropout, training=self.training)
+        return self.fc2(hidden_states)
+
+
+class VaswaniEncoderLayer(VaswaniLayer):
+    """Self-attention over the source, then the feed-forward network."""
+
+    def __init__(self, config: VaswaniConfig, layer_idx: int):
+        super().__init__(config, config.encoder_ffn_dim)
+        self.self_attn = VaswaniAttention(config, config.encoder_attention_heads, layer_idx)
+        self.self_attn_layer_norm = layer_norm(config)
+
+    def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> torch.Tensor:
+        """`(batch, source_length, d_model)` → the same shape."""
+        hidden_states = self.residual(
+            hidden_states, self.self_attn_layer_norm, lambda x: self.self_attn(x, attention_mask, **kwargs)[0]
+        )
+        return self.residual(hidden_states, self.final_layer_norm, self.feed_forward)
+
+
+class VaswaniDecoderLayer(VaswaniLayer):
+    """Causal self-attention over the target, attention to the source, then the feed-forward network."""
+
+    def __init__(self, config: VaswaniConfig, layer_idx: int):
+        super().__init__(config, config.decoder_ffn_dim)
+        heads = config.decoder_attention_heads
+        self.self_attn = VaswaniAttention(config, heads, layer_idx, is_causal=True)
+        self.self_attn_layer_norm = layer_norm(config)
+        self.encoder_attn = VaswaniAttention(config, heads, layer_idx)
+        self.encoder_attn_layer_norm = layer_norm(config)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        encoder_hidden_states: torch.Tensor,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs,
+    ) -> torch.Tensor:
+        """`(batch, target_length, d_model)` → the same shape."""
+        hidden_states = self.residual(
+            hidden_states,
+            self.self_attn_layer_norm,
+            lambda x: self.self_attn(x, attention_mask, past_key_values=past_key_values, **kwargs)[0],
+        )
+        if encoder_hidden_states is not None:
+            hidden_states = self.residual(
+                hidden_states,
+                self.encoder_attn_layer_norm,
+                lambda x: self.encoder_attn(
+                    x, encoder_attention_mask, encoder_hidden_states, past_key_values, **kwargs
+                )[0],
+            )
+        return self.residual(hidden_states, self.final_layer_norm, self.feed_forward)
+
+
+def layer_norm(config: VaswaniConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
