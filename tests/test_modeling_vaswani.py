@@ -1,3 +1,4 @@
+import functools
 import math
 
 import numpy as np
@@ -12,7 +13,6 @@ from hf_vaswani.modeling_vaswani import sequence_loss
 from .conftest import tiny_config, tiny_model
 
 ATTENTIONS = ["eager", "sdpa", "flex_attention"]
-attentions = pytest.mark.parametrize("attention", ATTENTIONS)
 VARIANTS = {
     "paper": {},
     "pre-norm": {"norm_position": "pre"},
@@ -22,6 +22,23 @@ VARIANTS = {
     "biases": {"attention_bias": False, "output_bias": True},
 }
 variants = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
+
+
+@functools.cache
+def compiles() -> bool:
+    """Whether torch can compile here: FlexAttention needs it, and thus a C++ compiler and a path without spaces."""
+    try:
+        torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
+    except Exception:
+        return False
+    return True
+
+
+@pytest.fixture(params=ATTENTIONS)
+def attention(request) -> str:
+    if request.param == "flex_attention" and not compiles():
+        pytest.skip("torch cannot compile FlexAttention here")
+    return request.param
 
 
 def batch(lengths=(7, 4), target_length=5, vocab_size=30, seed=0):
@@ -187,7 +204,6 @@ def test_untied_softmax_is_initialised_as_an_embedding():
 
 
 @variants
-@attentions
 @torch.no_grad()  # FlexAttention has no backward pass on the CPU
 def test_sentence_gives_the_same_logits_alone_and_padded_in_a_batch(attention, changes):
     model = tiny_model(attention, **changes)
@@ -202,7 +218,6 @@ def test_sentence_gives_the_same_logits_alone_and_padded_in_a_batch(attention, c
 
 
 @variants
-@attentions
 @torch.no_grad()  # FlexAttention has no backward pass on the CPU
 def test_later_target_token_changes_no_earlier_logit(attention, changes):
     model = tiny_model(attention, **changes)
@@ -215,7 +230,6 @@ def test_later_target_token_changes_no_earlier_logit(attention, changes):
     assert (after[:, 3:] - before[:, 3:]).abs().max() > 1e-3
 
 
-@attentions
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @torch.no_grad()  # FlexAttention has no backward pass on the CPU
 def test_row_of_padding_alone_gives_no_nan(attention, dtype):
@@ -240,7 +254,8 @@ def test_training_step_with_a_row_of_padding_alone_gives_finite_gradients():
 @torch.no_grad()
 def test_attention_implementations_agree(changes):
     inputs = batch()
-    logits = [tiny_model(attention, **changes)(**inputs).logits for attention in ATTENTIONS]
+    usable = ATTENTIONS if compiles() else ATTENTIONS[:2]
+    logits = [tiny_model(attention, **changes)(**inputs).logits for attention in usable]
     for other in logits[1:]:
         torch.testing.assert_close(other, logits[0], atol=1e-5, rtol=1e-4)
 
