@@ -39,10 +39,7 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
 
 
 def _check_folder(folder: Path) -> None:
-    faults = []
     if not (folder / "config.json").exists():
-        faults.append(f"{folder} has no config.json: it is no folder of a model. Name another one.")
-    elif not any(folder.glob("*.safetensors")):
-        faults.append(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
-    if faults:
-        raise InputError.of(faults)
+        raise InputError(f"{folder} has no config.json: it is no folder of a model. Name another one.")
+    if not any(folder.glob("*.safetensors")):
+        raise InputError(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
