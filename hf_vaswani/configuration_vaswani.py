@@ -5,7 +5,9 @@ with each checkpoint as remote code and therefore imports nothing but transforme
 """
 
 import copy
-from typing import ClassVar, Literal
+import dataclasses
+import difflib
+from typing import ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
@@ -20,6 +22,8 @@ REMOTE_CLASSES = {
 REMOTE_PIPELINES = {
     "translation": {"impl": "pipeline_translation.TranslationPipeline", "pt": ["AutoModelForSeq2SeqLM"]},
 }
+# Raised when a field or a value is added that older code would read wrongly.
+FORMAT_VERSION = 1
 IS_REMOTE_CODE = __name__.startswith("transformers_modules.")
 
 
@@ -35,32 +39,52 @@ class VaswaniConfig(PreTrainedConfig):
             needs `share_encoder_decoder_embeddings=False`.
         d_model (`int`): width of embeddings, sub-layer outputs and residual connections (section 3.1).
         encoder_layers, decoder_layers (`int`): number of layers N of each stack.
-        encoder_attention_heads, decoder_attention_heads (`int`): number of heads h; each divides `d_model`.
+        encoder_attention_heads, decoder_attention_heads (`int`): number of heads h; each divides `d_model`, unless
+            both `d_k` and `d_v` are given.
         encoder_ffn_dim, decoder_ffn_dim (`int`): inner width d_ff of the feed-forward networks (section 3.3).
+        d_k, d_v (`int`, *optional*): width of each head's keys and of its values (section 3.2.2; rows B of Table 3).
+            Default to `d_model` divided by the number of heads.
         activation_function (`str`): name of the feed-forward networks' activation in transformers' `ACT2FN`.
-        dropout (`float`): rate on each sub-layer's output and on embeddings plus positions (section 5.4).
+        dropout (`float`): rate on each sub-layer's output (section 5.4).
+        embedding_dropout (`float`, *optional*): rate on embeddings plus positions. Defaults to `dropout`, which makes
+            both one number as in the paper.
         attention_dropout (`float`): rate on the attention weights.
         activation_dropout (`float`): rate inside the feed-forward networks, after the activation.
+        encoder_layerdrop, decoder_layerdrop (`float`): rate at which whole layers are left out in training (Fan et
+            al. 2020). With several processes DDP then needs `find_unused_parameters`.
         label_smoothing (`float`): epsilon of the training loss (section 5.4): the right token's target
             probability is 1 - epsilon + epsilon / V, every other token's epsilon / V. Evaluation does not smooth.
         norm_position (`"post"` or `"pre"`): `"post"` is the paper's LayerNorm(x + Sublayer(x)); `"pre"` is
-            x + Sublayer(LayerNorm(x)) with one more LayerNorm at the end of each stack.
+            x + Sublayer(LayerNorm(x)).
+        final_norm (`bool`, *optional*): one more LayerNorm at the end of each stack. Defaults to pre-norm's need of
+            it: `True` where `norm_position="pre"`.
         layer_norm_eps (`float`): added to the variance in every LayerNorm.
-        position_type (`"sinusoidal"` or `"learned"`): sinusoids reach any length; learned positions end at
-            `max_position_embeddings`.
+        position_type (`"sinusoidal"`, `"learned"` or `"none"`): sinusoids reach any length; learned positions end at
+            `max_position_embeddings`; with `"none"` the embeddings are used as they are.
         sinusoid_layout (`"interleaved"` or `"halves"`): `"interleaved"` is the paper's sin, cos, sin, cos, …;
             `"halves"` has all the sines, then all the cosines.
         sinusoid_exponent (`"paper"` or `"tensor2tensor"`): frequency i is 10000^(-2i/d), or in tensor2tensor
             and fairseq 10000^(-i/(d/2 - 1)).
+        sinusoid_offset (`int`): number of the first position; 0 everywhere but in fairseq, which begins with
+            `pad_token_id + 1`.
+        positions_skip_padding (`bool`): only tokens other than `pad_token_id` are counted, and padding gets a zero
+            vector for its position, as in fairseq. Otherwise padding on the left moves the text to later positions.
         max_position_embeddings (`int`): size of the learned position tables; no limit for sinusoids.
         scale_embedding (`bool`): multiply embeddings by sqrt(d_model) (section 3.4).
         share_encoder_decoder_embeddings (`bool`): source and target share one embedding matrix.
         tie_word_embeddings (`bool`): the target embedding matrix is also the softmax projection.
+        decoder_start_embedding (`"token"` or `"zero"`): what the decoder reads for `decoder_start_token_id`: that
+            token's embedding, or a zero vector as in tensor2tensor and Marian.
         attention_bias (`bool`): biases in the query, key, value and output projections.
+        ffn_bias (`bool`): biases in the feed-forward networks.
         output_bias (`bool`): a bias on the logits.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
             `decoder_start_token_id` defaults to `bos_token_id`.
+        format_version (`int`): what this file's format can say; a higher number than the code's is refused.
+
+    Fields of sinusoids mean nothing with other positions, as `max_position_embeddings` means nothing without learned
+    ones; they are kept, so that positions can be exchanged by one field.
 
     Raises:
         `ValueError`: values that contradict each other, all of them in one message.
@@ -93,21 +117,31 @@ class VaswaniConfig(PreTrainedConfig):
     decoder_attention_heads: int = 8
     encoder_ffn_dim: int = 2048
     decoder_ffn_dim: int = 2048
+    d_k: int | None = None
+    d_v: int | None = None
     activation_function: str = "relu"
     dropout: float | int = 0.1
+    embedding_dropout: float | int | None = None
     attention_dropout: float | int = 0.0
     activation_dropout: float | int = 0.0
+    encoder_layerdrop: float | int = 0.0
+    decoder_layerdrop: float | int = 0.0
     label_smoothing: float | int = 0.1
-    norm_position: Literal["post", "pre"] = "post"
+    norm_position: str = "post"
+    final_norm: bool | None = None
     layer_norm_eps: float = 1e-5
-    position_type: Literal["sinusoidal", "learned"] = "sinusoidal"
-    sinusoid_layout: Literal["interleaved", "halves"] = "interleaved"
-    sinusoid_exponent: Literal["paper", "tensor2tensor"] = "paper"
+    position_type: str = "sinusoidal"
+    sinusoid_layout: str = "interleaved"
+    sinusoid_exponent: str = "paper"
+    sinusoid_offset: int = 0
+    positions_skip_padding: bool = False
     max_position_embeddings: int = 1024
     scale_embedding: bool = True
     share_encoder_decoder_embeddings: bool = True
     tie_word_embeddings: bool = True
+    decoder_start_embedding: str = "token"
     attention_bias: bool = True
+    ffn_bias: bool = True
     output_bias: bool = False
     use_cache: bool = True
     is_encoder_decoder: bool = True
@@ -115,6 +149,7 @@ class VaswaniConfig(PreTrainedConfig):
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = None
+    format_version: int = FORMAT_VERSION
 
     def __post_init__(self, **kwargs):
         if self.decoder_vocab_size is None:
@@ -125,11 +160,27 @@ class VaswaniConfig(PreTrainedConfig):
         # show its pipeline: with the package installed the task is registered, and `pipeline` would otherwise
         # insist on `trust_remote_code`.
         kwargs.pop("custom_pipelines", None)
+        _refuse_misspelt_fields(self, kwargs)
         kwargs["auto_map"] = {**(kwargs.get("auto_map") or {}), **REMOTE_CLASSES}
         super().__post_init__(**kwargs)
         self.validate_architecture()
         if IS_REMOTE_CODE:
             self.custom_pipelines = copy.deepcopy(REMOTE_PIPELINES)  # `pipeline` writes into it
+
+    @classmethod
+    def from_dict(cls, config_dict: dict, **kwargs):
+        """As in transformers.
+
+        Raises:
+            `ValueError`: where a newer version of this package wrote the config.
+        """
+        version = config_dict.get("format_version", FORMAT_VERSION)
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise ValueError(
+                f"This VaswaniConfig has format_version {version}, written by a newer hf_vaswani; this one reads up to "
+                f"{FORMAT_VERSION}. Update the package: pip install --upgrade hf_vaswani"
+            )
+        return super().from_dict(config_dict, **kwargs)
 
     def to_dict(self) -> dict:
         return {**super().to_dict(), "custom_pipelines": copy.deepcopy(REMOTE_PIPELINES)}
@@ -141,41 +192,108 @@ class VaswaniConfig(PreTrainedConfig):
             raise ValueError("VaswaniConfig: " + "; ".join(faults))
 
 
+def _refuse_misspelt_fields(config: VaswaniConfig, unknown: dict) -> None:
+    """transformers keeps unknown arguments as attributes, so that a misspelt field would mean another model."""
+    names = [field.name for field in dataclasses.fields(config)]
+    faults = []
+    for name in unknown:
+        for meant in difflib.get_close_matches(name, names, n=1, cutoff=0.9):
+            faults.append(f"{name} is not a field; {meant} is")
+    if faults:
+        raise ValueError("VaswaniConfig: " + "; ".join(faults))
+
+
+CHOICES = {
+    "norm_position": ("post", "pre"),
+    "position_type": ("sinusoidal", "learned", "none"),
+    "sinusoid_layout": ("interleaved", "halves"),
+    "sinusoid_exponent": ("paper", "tensor2tensor"),
+    "decoder_start_embedding": ("token", "zero"),
+}
+AT_LEAST_ONE = (
+    "vocab_size",
+    "decoder_vocab_size",
+    "d_model",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "encoder_ffn_dim",
+    "decoder_ffn_dim",
+    "d_k",
+    "d_v",
+    "max_position_embeddings",
+)
+RATES = (
+    "dropout",
+    "embedding_dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "encoder_layerdrop",
+    "decoder_layerdrop",
+    "label_smoothing",
+)
+
+
 def _architecture_faults(config: VaswaniConfig) -> list[str]:
     faults = []
-    for name in (
-        "vocab_size",
-        "decoder_vocab_size",
-        "d_model",
-        "encoder_layers",
-        "decoder_layers",
-        "encoder_attention_heads",
-        "decoder_attention_heads",
-        "encoder_ffn_dim",
-        "decoder_ffn_dim",
-        "max_position_embeddings",
-    ):
-        if getattr(config, name) < 1:
-            faults.append(f"{name} must be at least 1, got {getattr(config, name)}")
+    for name, choices in CHOICES.items():
+        if getattr(config, name) not in choices:
+            faults.append(f"{name} must be one of {', '.join(choices)}, got {getattr(config, name)!r}")
+    for name in AT_LEAST_ONE:
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            faults.append(f"{name} must be at least 1, got {value}")
+    for name in RATES:
+        value = getattr(config, name)
+        if value is not None and not 0 <= value < 1:
+            faults.append(f"{name} must be in [0, 1), got {value}")
+    if not config.layer_norm_eps > 0:
+        faults.append(f"layer_norm_eps must be above 0, got {config.layer_norm_eps}")
     for name in ("encoder_attention_heads", "decoder_attention_heads"):
         heads = getattr(config, name)
-        if heads >= 1 and config.d_model % heads:
-            faults.append(f"{name}={heads} does not divide d_model={config.d_model}")
-    for name in ("dropout", "attention_dropout", "activation_dropout", "label_smoothing"):
-        if not 0 <= getattr(config, name) < 1:
-            faults.append(f"{name} must be in [0, 1), got {getattr(config, name)}")
-    if config.position_type == "sinusoidal" and config.d_model % 2:
-        faults.append(f"sinusoidal positions need an even d_model, got {config.d_model}")
+        if None in (config.d_k, config.d_v) and heads >= 1 and config.d_model % heads:
+            faults.append(f"{name}={heads} does not divide d_model={config.d_model}, and d_k and d_v are not both given")
     if config.activation_function not in ACT2FN:
         faults.append(f"activation_function={config.activation_function!r} is not known to transformers")
-    smaller = min(config.vocab_size, config.decoder_vocab_size)
-    if config.pad_token_id is not None and not 0 <= config.pad_token_id < smaller:
-        faults.append(f"pad_token_id={config.pad_token_id} is outside a vocabulary of {smaller} tokens")
     if config.share_encoder_decoder_embeddings and config.decoder_vocab_size != config.vocab_size:
         faults.append(
             f"decoder_vocab_size={config.decoder_vocab_size} differs from vocab_size={config.vocab_size}: "
             "separate vocabularies need share_encoder_decoder_embeddings=False"
         )
+    return faults + _position_faults(config) + _special_token_faults(config)
+
+
+def _position_faults(config: VaswaniConfig) -> list[str]:
+    faults = []
+    if config.position_type == "sinusoidal" and config.d_model % 2:
+        faults.append(f"sinusoidal positions need an even d_model, got {config.d_model}")
+    if config.sinusoid_offset < 0:
+        faults.append(f"sinusoid_offset must be at least 0, got {config.sinusoid_offset}")
+    if config.positions_skip_padding and config.pad_token_id is None:
+        faults.append("positions_skip_padding needs a pad_token_id")
+    if config.positions_skip_padding and config.pad_token_id == config.decoder_start_token_id:
+        faults.append(
+            f"positions_skip_padding needs a decoder_start_token_id other than pad_token_id={config.pad_token_id}, "
+            "else the decoder's first token has no position"
+        )
+    return faults
+
+
+def _special_token_faults(config: VaswaniConfig) -> list[str]:
+    """Special tokens outside the vocabularies: padding must be in both, the others in the target's."""
+    smaller = min(config.vocab_size, config.decoder_vocab_size)
+    eos = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    limits = [("pad_token_id", config.pad_token_id, smaller)]
+    limits += [("eos_token_id", token, config.decoder_vocab_size) for token in eos]
+    limits += [("decoder_start_token_id", config.decoder_start_token_id, config.decoder_vocab_size)]
+    faults = [
+        f"{name}={token} is outside a vocabulary of {limit} tokens"
+        for name, token, limit in limits
+        if token is not None and not 0 <= token < limit
+    ]
+    if config.decoder_start_embedding == "zero" and config.decoder_start_token_id is None:
+        faults.append('decoder_start_embedding="zero" needs a decoder_start_token_id')
     return faults
 
 

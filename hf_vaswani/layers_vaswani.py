@@ -51,11 +51,11 @@ class SinusoidalPositions(nn.Module):
         self.dim = config.d_model
         self.layout = config.sinusoid_layout
         self.exponent = config.sinusoid_exponent
+        self.offset = config.sinusoid_offset
 
-    def forward(self, past_length: int | torch.Tensor, length: int, embeddings: torch.Tensor) -> torch.Tensor:
-        """Positions `past_length … past_length + length - 1`, `(length, d_model)` in the type of `embeddings`."""
-        position_ids = torch.arange(length, device=embeddings.device) + past_length
-        return sinusoidal_positions(position_ids, self.dim, self.layout, self.exponent).to(embeddings.dtype)
+    def forward(self, position_ids: torch.Tensor) -> torch.Tensor:
+        """Positions `(…)`, counted from 0, → `(…, d_model)` in float64, or float32 where the device has no more."""
+        return sinusoidal_positions(position_ids + self.offset, self.dim, self.layout, self.exponent)
 
 
 class LearnedPositions(nn.Embedding):
@@ -64,22 +64,19 @@ class LearnedPositions(nn.Embedding):
     def __init__(self, config: VaswaniConfig):
         super().__init__(config.max_position_embeddings, config.d_model)
 
-    def forward(self, past_length: int | torch.Tensor, length: int, embeddings: torch.Tensor) -> torch.Tensor:
-        """Positions `past_length … past_length + length - 1`, `(length, d_model)`.
 
-        Raises:
-            ValueError: where the sequence is longer than `max_position_embeddings`.
-        """
-        if isinstance(past_length, int) and past_length + length > self.num_embeddings:
-            raise ValueError(
-                f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
-                f"max_position_embeddings={self.num_embeddings}. Shorten or truncate the text, or train with "
-                'position_type="sinusoidal", which has no limit.'
-            )
-        return super().forward(torch.arange(length, device=embeddings.device) + past_length)
+class NoPositions(nn.Module):
+    """Embeddings are used as they are."""
+
+    def __init__(self, config: VaswaniConfig):
+        super().__init__()
+        self.dim = config.d_model
+
+    def forward(self, position_ids: torch.Tensor) -> torch.Tensor:
+        return position_ids.new_zeros(*position_ids.shape, self.dim)
 
 
-POSITIONS = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
+POSITIONS = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions, "none": NoPositions}
 
 
 def scaled_dot_product_attention(
@@ -122,13 +119,14 @@ class VaswaniAttention(nn.Module):
         self.config = config
         self.layer_idx = layer_idx
         self.is_causal = is_causal
-        self.head_dim = config.d_model // num_heads
-        self.scaling = self.head_dim**-0.5
+        self.d_k = config.d_k or config.d_model // num_heads
+        self.d_v = config.d_v or config.d_model // num_heads
+        self.scaling = self.d_k**-0.5
         self.dropout = config.attention_dropout
-        self.q_proj = nn.Linear(config.d_model, config.d_model, bias=config.attention_bias)
-        self.k_proj = nn.Linear(config.d_model, config.d_model, bias=config.attention_bias)
-        self.v_proj = nn.Linear(config.d_model, config.d_model, bias=config.attention_bias)
-        self.out_proj = nn.Linear(config.d_model, config.d_model, bias=config.attention_bias)
+        self.q_proj = nn.Linear(config.d_model, num_heads * self.d_k, bias=config.attention_bias)
+        self.k_proj = nn.Linear(config.d_model, num_heads * self.d_k, bias=config.attention_bias)
+        self.v_proj = nn.Linear(config.d_model, num_heads * self.d_v, bias=config.attention_bias)
+        self.out_proj = nn.Linear(num_heads * self.d_v, config.d_model, bias=config.attention_bias)
 
     def forward(
         self,
@@ -158,7 +156,7 @@ class VaswaniAttention(nn.Module):
         )
         attended, weights = attend(
             self,
-            self._split_heads(self.q_proj(hidden_states)),
+            split_heads(self.q_proj(hidden_states), self.d_k),
             key,
             value,
             attention_mask,
@@ -168,16 +166,12 @@ class VaswaniAttention(nn.Module):
         )
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 
-    def _split_heads(self, states: torch.Tensor) -> torch.Tensor:
-        """`(batch, length, heads * head_dim)` → `(batch, heads, length, head_dim)`."""
-        return states.view(*states.shape[:-1], -1, self.head_dim).transpose(1, 2)
-
     def _self_attention_states(
         self, hidden_states: torch.Tensor, past_key_values: Cache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values of this step behind those of the steps before."""
-        key = self._split_heads(self.k_proj(hidden_states))
-        value = self._split_heads(self.v_proj(hidden_states))
+        key = split_heads(self.k_proj(hidden_states), self.d_k)
+        value = split_heads(self.v_proj(hidden_states), self.d_v)
         if isinstance(past_key_values, EncoderDecoderCache):
             past_key_values = past_key_values.self_attention_cache
         if past_key_values is not None:
@@ -191,12 +185,17 @@ class VaswaniAttention(nn.Module):
         cache = past_key_values.cross_attention_cache if isinstance(past_key_values, EncoderDecoderCache) else None
         if cache is not None and past_key_values.is_updated.get(self.layer_idx):
             return cache.layers[self.layer_idx].keys, cache.layers[self.layer_idx].values
-        key = self._split_heads(self.k_proj(encoder_hidden_states))
-        value = self._split_heads(self.v_proj(encoder_hidden_states))
+        key = split_heads(self.k_proj(encoder_hidden_states), self.d_k)
+        value = split_heads(self.v_proj(encoder_hidden_states), self.d_v)
         if cache is not None:
             key, value = cache.update(key, value, self.layer_idx)
             past_key_values.is_updated[self.layer_idx] = True
         return key, value
+
+
+def split_heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """`(batch, length, heads * head_dim)` → `(batch, heads, length, head_dim)`."""
+    return states.view(*states.shape[:-1], -1, head_dim).transpose(1, 2)
 
 
 class VaswaniLayer(GradientCheckpointingLayer):
@@ -208,8 +207,8 @@ class VaswaniLayer(GradientCheckpointingLayer):
         self.dropout = config.dropout
         self.activation_dropout = config.activation_dropout
         self.activation_fn = ACT2FN[config.activation_function]
-        self.fc1 = nn.Linear(config.d_model, ffn_dim)
-        self.fc2 = nn.Linear(ffn_dim, config.d_model)
+        self.fc1 = nn.Linear(config.d_model, ffn_dim, bias=config.ffn_bias)
+        self.fc2 = nn.Linear(ffn_dim, config.d_model, bias=config.ffn_bias)
         self.final_layer_norm = layer_norm(config)
 
     def residual(self, hidden_states: torch.Tensor, norm: nn.Module, sublayer: Callable) -> torch.Tensor:

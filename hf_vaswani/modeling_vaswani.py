@@ -7,6 +7,7 @@ therefore imports nothing but torch, transformers and its siblings.
 
 import math
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -126,22 +127,27 @@ def remote_code_files() -> list[Path]:
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
-    """What encoder and decoder share: embeddings scaled by sqrt(d_model) plus positions, dropout, a final norm."""
+    """What encoder and decoder share: embeddings scaled by sqrt(d_model) plus positions, dropout, layers, a norm."""
 
-    def __init__(self, config: VaswaniConfig, vocab_size: int):
+    def __init__(self, config: VaswaniConfig, vocab_size: int, layers: list[nn.Module], layerdrop: float):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(vocab_size, config.d_model, config.pad_token_id)
         self.embed_positions = POSITIONS[config.position_type](config)
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
-        self.dropout = config.dropout
+        self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        self.layers = nn.ModuleList(layers)
+        self.layerdrop = layerdrop
         # Pre-norm leaves the residual stream unnormalised, hence the norm at its end.
-        self.layer_norm = layer_norm(config) if config.norm_position == "pre" else nn.Identity()
+        final_norm = config.norm_position == "pre" if config.final_norm is None else config.final_norm
+        self.layer_norm = layer_norm(config) if final_norm else nn.Identity()
         self.gradient_checkpointing = False
+        self.post_init()
 
     def embed(
         self,
         input_ids: torch.Tensor | None,
         inputs_embeds: torch.Tensor | None,
+        attention_mask: torch.Tensor | None = None,
         past_length: int | torch.Tensor = 0,
     ) -> torch.Tensor:
         """Token ids `(batch, length)` or embeddings `(batch, length, d_model)` → `(batch, length, d_model)`."""
@@ -152,10 +158,59 @@ class VaswaniStack(VaswaniPreTrainedModel):
             )
         if inputs_embeds is None:
             check_token_ids(input_ids, self.embed_tokens.num_embeddings)
-            inputs_embeds = self.embed_tokens(input_ids)
-        hidden_states = inputs_embeds * self.embed_scale
-        hidden_states = hidden_states + self.embed_positions(past_length, hidden_states.shape[1], hidden_states)
+            inputs_embeds = self.token_embeddings(input_ids)
+        length = inputs_embeds.shape[1]
+        if self.config.position_type == "learned":
+            check_length(past_length, length, self.config.max_position_embeddings)
+        if self.config.positions_skip_padding:
+            is_token = token_mask(inputs_embeds, input_ids, attention_mask, self.config.pad_token_id)
+            positions = self.embed_positions(count_tokens(is_token, attention_mask, past_length))
+            positions = positions * is_token.unsqueeze(-1)
+        else:
+            positions = self.embed_positions(torch.arange(length, device=inputs_embeds.device) + past_length)
+        hidden_states = inputs_embeds * self.embed_scale + positions.to(inputs_embeds.dtype)
         return F.dropout(hidden_states, p=self.dropout, training=self.training)
+
+    def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Token ids `(batch, length)` → their unscaled embeddings `(batch, length, d_model)`."""
+        return self.embed_tokens(input_ids)
+
+    def kept_layers(self) -> Iterator[nn.Module]:
+        """The layers to run: all of them, or in training those that LayerDrop leaves."""
+        for layer in self.layers:
+            if not (self.training and self.layerdrop > 0 and torch.rand(()) < self.layerdrop):
+                yield layer
+
+
+def token_mask(
+    inputs_embeds: torch.Tensor, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, pad_token_id: int
+) -> torch.Tensor:
+    """Which positions of the input are no padding, `(batch, length)`: by the ids, else by the mask, else all."""
+    if input_ids is not None:
+        return input_ids.ne(pad_token_id)
+    if attention_mask is not None and attention_mask.dim() == 2:
+        return attention_mask[:, -inputs_embeds.shape[1] :].bool()
+    return torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
+
+
+def count_tokens(
+    is_token: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor
+) -> torch.Tensor:
+    """Positions `(batch, length)` from 0 on that count tokens alone, behind those that are in the cache."""
+    length = is_token.shape[1]
+    if attention_mask is not None and attention_mask.dim() == 2 and attention_mask.shape[1] > length:
+        past_length = attention_mask[:, :-length].sum(dim=1, keepdim=True)
+    return (is_token.cumsum(dim=1) - 1 + past_length).clamp(min=0)
+
+
+def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> None:
+    """Refuse sequences that learned positions do not reach. A length in a tensor is not looked at: it would stall."""
+    if isinstance(past_length, int) and past_length + length > limit:
+        raise ValueError(
+            f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
+            f"max_position_embeddings={limit}. Shorten or truncate the text, or train with "
+            'position_type="sinusoidal", which has no limit.'
+        )
 
 
 def check_token_ids(token_ids: torch.Tensor, vocab_size: int) -> None:
@@ -176,9 +231,8 @@ class VaswaniEncoder(VaswaniStack):
     _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniAttention}
 
     def __init__(self, config: VaswaniConfig):
-        super().__init__(config, config.vocab_size)
-        self.layers = nn.ModuleList(VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers))
-        self.post_init()
+        layers = [VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers)]
+        super().__init__(config, config.vocab_size, layers, config.encoder_layerdrop)
 
     @merge_with_config_defaults
     @capture_outputs
@@ -190,11 +244,11 @@ class VaswaniEncoder(VaswaniStack):
         **kwargs,
     ) -> BaseModelOutput:
         """Source ids and padding mask `(batch, source_length)` → `(batch, source_length, d_model)`."""
-        hidden_states = self.embed(input_ids, inputs_embeds)
+        hidden_states = self.embed(input_ids, inputs_embeds, attention_mask)
         attention_mask = create_bidirectional_mask(
             config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
         )
-        for layer in self.layers:
+        for layer in self.kept_layers():
             hidden_states = layer(hidden_states, attention_mask, **kwargs)
         return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
 
@@ -209,9 +263,16 @@ class VaswaniDecoder(VaswaniStack):
     }
 
     def __init__(self, config: VaswaniConfig):
-        super().__init__(config, config.decoder_vocab_size)
-        self.layers = nn.ModuleList(VaswaniDecoderLayer(config, i) for i in range(config.decoder_layers))
-        self.post_init()
+        layers = [VaswaniDecoderLayer(config, i) for i in range(config.decoder_layers)]
+        super().__init__(config, config.decoder_vocab_size, layers, config.decoder_layerdrop)
+
+    def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Token ids `(batch, length)` → `(batch, length, d_model)`; the start may be a zero vector."""
+        embeddings = super().token_embeddings(input_ids)
+        if self.config.decoder_start_embedding == "zero":
+            is_start = input_ids.eq(self.config.decoder_start_token_id)
+            embeddings = embeddings.masked_fill(is_start.unsqueeze(-1), 0)
+        return embeddings
 
     @merge_with_config_defaults
     @capture_outputs
@@ -233,7 +294,7 @@ class VaswaniDecoder(VaswaniStack):
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
-        hidden_states = self.embed(input_ids, inputs_embeds, past_length)
+        hidden_states = self.embed(input_ids, inputs_embeds, attention_mask, past_length)
         self_attention_cache = (
             past_key_values.self_attention_cache
             if isinstance(past_key_values, EncoderDecoderCache)
@@ -251,7 +312,7 @@ class VaswaniDecoder(VaswaniStack):
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
         )
-        for layer in self.layers:
+        for layer in self.kept_layers():
             # Gradient checkpointing sees only positional arguments: what needs a gradient must be one.
             hidden_states = layer(
                 hidden_states,

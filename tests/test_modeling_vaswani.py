@@ -10,6 +10,7 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.layers_vaswani import scaled_dot_product_attention, sinusoidal_positions
 from hf_vaswani.modeling_vaswani import sequence_loss
 
+from . import reference
 from .conftest import tiny_config, tiny_model
 
 ATTENTIONS = ["eager", "sdpa", "flex_attention"]
@@ -19,7 +20,23 @@ VARIANTS = {
     "learned positions": {"position_type": "learned", "max_position_embeddings": 64},
     "untied": {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False},
     "two vocabularies": {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 30},
-    "biases": {"attention_bias": False, "output_bias": True},
+    "biases": {"attention_bias": False, "ffn_bias": False, "output_bias": True},
+    "fairseq": {
+        "sinusoid_layout": "halves",
+        "sinusoid_exponent": "tensor2tensor",
+        "sinusoid_offset": 1,
+        "positions_skip_padding": True,
+    },
+    "learned positions without padding": {
+        "position_type": "learned",
+        "max_position_embeddings": 64,
+        "positions_skip_padding": True,
+    },
+    "no positions": {"position_type": "none", "scale_embedding": False},
+    "width of heads": {"d_k": 3, "d_v": 5, "decoder_attention_heads": 3},
+    "post-norm with final norms": {"final_norm": True},
+    "pre-norm without final norms": {"norm_position": "pre", "final_norm": False, "layer_norm_eps": 1e-3},
+    "zero start": {"decoder_start_embedding": "zero", "activation_function": "swish"},
 }
 variants = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
 
@@ -65,16 +82,9 @@ def test_positional_encoding_of_width_4_at_position_2():
 @pytest.mark.parametrize("layout", ["interleaved", "halves"])
 @pytest.mark.parametrize("exponent", ["paper", "tensor2tensor"])
 def test_positions_equal_the_formula_in_float64(layout, exponent):
-    dim, positions = 12, [0, 1, 17, 500, 9000]
-    expected = np.zeros((len(positions), dim))
-    for row, position in enumerate(positions):
-        for i in range(dim // 2):
-            power = 2 * i / dim if exponent == "paper" else i / (dim / 2 - 1)
-            angle = position / 10000**power
-            columns = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, dim // 2 + i)
-            expected[row, columns[0]], expected[row, columns[1]] = math.sin(angle), math.cos(angle)
-    got = sinusoidal_positions(torch.tensor(positions), dim, layout, exponent)
-    np.testing.assert_allclose(got.numpy(), expected, atol=1e-9)
+    numbers = [0, 1, 17, 500, 9000]
+    got = sinusoidal_positions(torch.tensor(numbers), 12, layout, exponent)
+    np.testing.assert_allclose(got.numpy(), reference.positions(numbers, 12, layout, exponent), atol=1e-9)
 
 
 def test_attention_of_the_worked_example():
@@ -279,81 +289,58 @@ def test_source_beyond_max_position_embeddings_is_a_clear_error_with_learned_pos
 # The layers against formulas written independently.
 
 
-def reference_layer_norm(x, norm):
-    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-    return (x - mean) / np.sqrt(variance + norm.eps) * to_numpy(norm.weight) + to_numpy(norm.bias)
+def randomise(model, scale=0.2, seed=1):
+    """Move norms and biases away from their initial ones and zeros."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name or "bias" in name:
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * scale)
 
 
-def to_numpy(tensor):
-    return tensor.detach().double().numpy()
-
-
-def linear(x, module):
-    return x @ to_numpy(module.weight).T + (to_numpy(module.bias) if module.bias is not None else 0)
-
-
-def reference_attention(x, memory, module, allowed):
-    heads = []
-    q, k, v = linear(x, module.q_proj), linear(memory, module.k_proj), linear(memory, module.v_proj)
-    for start in range(0, q.shape[-1], module.head_dim):
-        part = slice(start, start + module.head_dim)
-        scores = q[:, part] @ k[:, part].T / math.sqrt(module.head_dim)
-        scores = np.where(allowed, scores, -np.inf)
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        heads.append(weights / weights.sum(-1, keepdims=True) @ v[:, part])
-    return linear(np.concatenate(heads, -1), module.out_proj)
+def embedded(model, stack, ids):
+    """Embedding times its scale plus position of one sentence without padding, in float64."""
+    config = model.config
+    x = stack.embed_tokens.weight.detach().double().numpy()[ids]
+    if config.decoder_start_embedding == "zero" and stack is model.model.decoder:
+        x = x * (ids != config.decoder_start_token_id)[:, None]
+    if config.scale_embedding:
+        x = x * math.sqrt(config.d_model)
+    if config.position_type == "learned":
+        x = x + stack.embed_positions.weight.detach().double().numpy()[: len(ids)]
+    if config.position_type == "sinusoidal":
+        numbers = [config.sinusoid_offset + i for i in range(len(ids))]
+        x = x + reference.positions(numbers, config.d_model, config.sinusoid_layout, config.sinusoid_exponent)
+    return x
 
 
 def reference_logits(model, source, target):
-    """Equations 1 and 2 and figure 1 of the paper for one sentence, in float64."""
-    config, body = model.config, model.model
-    pre = config.norm_position == "pre"
-
-    def residual(x, norm, sublayer):
-        return x + sublayer(reference_layer_norm(x, norm)) if pre else reference_layer_norm(x + sublayer(x), norm)
-
-    def feed_forward(layer):
-        return lambda x: linear(np.maximum(linear(x, layer.fc1), 0), layer.fc2)
-
-    def embed(ids, stack):
-        x = to_numpy(stack.embed_tokens.weight)[ids] * math.sqrt(config.d_model)
-        for position in range(len(ids)):
-            for i in range(config.d_model // 2):
-                angle = position / 10000 ** (2 * i / config.d_model)
-                x[position, 2 * i] += math.sin(angle)
-                x[position, 2 * i + 1] += math.cos(angle)
-        return x
-
-    def end(x, stack):
-        return reference_layer_norm(x, stack.layer_norm) if pre else x
-
-    memory = embed(source, body.encoder)
-    for layer in body.encoder.layers:
-        memory = residual(
-            memory, layer.self_attn_layer_norm, lambda x, a=layer.self_attn: reference_attention(x, x, a, True)
-        )
-        memory = residual(memory, layer.final_layer_norm, feed_forward(layer))
-    memory = end(memory, body.encoder)
-    x, causal = embed(target, body.decoder), np.tril(np.ones((len(target), len(target)), dtype=bool))
-    for layer in body.decoder.layers:
-        x = residual(x, layer.self_attn_layer_norm, lambda x, a=layer.self_attn: reference_attention(x, x, a, causal))
-        x = residual(
-            x, layer.encoder_attn_layer_norm, lambda x, a=layer.encoder_attn: reference_attention(x, memory, a, True)
-        )
-        x = residual(x, layer.final_layer_norm, feed_forward(layer))
-    return linear(end(x, body.decoder), model.lm_head)
+    config = model.config
+    transformer = reference.Transformer(
+        reference.to_numpy(model.model.state_dict()),
+        config.encoder_attention_heads,
+        config.decoder_attention_heads,
+        pre_norm=config.norm_position == "pre",
+        final_norm=config.final_norm,
+        eps=config.layer_norm_eps,
+        activation=reference.ACTIVATIONS[config.activation_function],
+    )
+    memory = transformer.encode(embedded(model, model.model.encoder, source))
+    output = transformer.decode(memory, embedded(model, model.model.decoder, target))
+    head = reference.to_numpy(model.lm_head.state_dict())
+    return output @ head["weight"].T + head.get("bias", 0)
 
 
-@pytest.mark.parametrize("norm_position", ["post", "pre"])
-def test_logits_equal_the_paper_in_float64(norm_position):
-    model = tiny_model(norm_position=norm_position)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "norm" in name or "bias" in name:  # away from their initial ones and zeros
-                parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)) / 5)
-    inputs = batch(lengths=(7,))
-    expected = reference_logits(model, inputs["input_ids"][0].numpy(), inputs["decoder_input_ids"][0].numpy())
-    np.testing.assert_allclose(model(**inputs).logits[0].detach(), expected, atol=2e-5)
+@variants
+def test_logits_equal_the_formulas_in_float64(changes):
+    model = tiny_model(**changes)
+    randomise(model)
+    inputs = batch(lengths=(7, 4))
+    inputs["decoder_input_ids"][:, 0] = model.config.decoder_start_token_id
+    logits = model(**inputs).logits.detach()
+    for row, length in enumerate((7, 4)):
+        source, target = inputs["input_ids"][row, :length].numpy(), inputs["decoder_input_ids"][row].numpy()
+        np.testing.assert_allclose(logits[row], reference_logits(model, source, target), atol=2e-5)
 
 
 # The loss.
