@@ -107,6 +107,28 @@ class VaswaniConfig(PreTrainedConfig):
         "num_hidden_layers": "encoder_layers",
         "num_attention_heads": "encoder_attention_heads",
     }
+    # Each process of a tensor-parallel group holds some heads, some of the inner width and some of the vocabulary.
+    base_model_tp_plan: ClassVar[dict[str, str]] = {
+        "shared": "embedding_rowwise",
+        "encoder.embed_tokens": "embedding_rowwise",
+        "encoder.layers.*.self_attn.q_proj": "colwise",
+        "encoder.layers.*.self_attn.k_proj": "colwise",
+        "encoder.layers.*.self_attn.v_proj": "colwise",
+        "encoder.layers.*.self_attn.out_proj": "rowwise",
+        "encoder.layers.*.fc1": "colwise",
+        "encoder.layers.*.fc2": "rowwise",
+        "decoder.embed_tokens": "embedding_rowwise",
+        "decoder.layers.*.self_attn.q_proj": "colwise",
+        "decoder.layers.*.self_attn.k_proj": "colwise",
+        "decoder.layers.*.self_attn.v_proj": "colwise",
+        "decoder.layers.*.self_attn.out_proj": "rowwise",
+        "decoder.layers.*.encoder_attn.q_proj": "colwise",
+        "decoder.layers.*.encoder_attn.k_proj": "colwise",
+        "decoder.layers.*.encoder_attn.v_proj": "colwise",
+        "decoder.layers.*.encoder_attn.out_proj": "rowwise",
+        "decoder.layers.*.fc1": "colwise",
+        "decoder.layers.*.fc2": "rowwise",
+    }
 
     vocab_size: int = 37000
     decoder_vocab_size: int | None = None

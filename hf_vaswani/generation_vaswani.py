@@ -6,7 +6,7 @@ after 20 tokens unless told otherwise.
 
 import copy
 
-from transformers import GenerationMixin
+from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin, QuantizedCache
 
 MAX_TOKENS_OVER_SOURCE = 50
 
@@ -38,6 +38,17 @@ class VaswaniGenerationMixin(GenerationMixin):
             input_ids_length,
             inputs_tensor,
         )
+
+    def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
+        """As in transformers, which has no quantised cache for encoder–decoders: here that of the target is."""
+        if generation_config.cache_implementation == "quantized" and model_kwargs.get("past_key_values") is None:
+            options = {"backend": "quanto", **(generation_config.cache_config or {})}
+            config = self.config.get_text_config(decoder=True)
+            model_kwargs["past_key_values"] = EncoderDecoderCache(
+                QuantizedCache(config=config, **options), DynamicCache(config=config)
+            )
+            return
+        super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
 
     def _beam_search(self, *args, **kwargs):
         return GenerationMixin._beam_search(self._with_target_vocabulary(), *args, **kwargs)

@@ -23,7 +23,7 @@ from transformers.modeling_outputs import (
     Seq2SeqLMOutput,
     Seq2SeqModelOutput,
 )
-from transformers.utils import can_return_tuple
+from transformers.utils import can_return_tuple, is_torchdynamo_exporting
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
@@ -75,19 +75,43 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         return {k: v for k, v in tied.items() if k != "lm_head.weight" or self.config.tie_word_embeddings}
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
-        """Resize the joint vocabulary: source, target and softmax together.
+        """Resize the joint vocabulary: source, target and softmax together. Where source and target have embeddings
+        of their own, the source's alone; `resize_decoder_token_embeddings` is for the target's.
+        """
+        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+        if self.config.share_encoder_decoder_embeddings:
+            self.config.decoder_vocab_size = self.config.vocab_size
+        return embeddings
+
+    def resize_decoder_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """Resize the target's vocabulary, embeddings and softmax, where it is not the source's.
 
         Raises:
-            ValueError: where source and target have embeddings of their own.
+            ValueError: where source and target share their embeddings.
         """
-        if not self.config.share_encoder_decoder_embeddings:
-            raise ValueError(
-                "Source and target have embeddings of their own (share_encoder_decoder_embeddings=False), and "
-                "resize_token_embeddings cannot tell which of them to resize."
-            )
-        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        self.config.decoder_vocab_size = self.config.vocab_size
-        return embeddings
+        if self.config.share_encoder_decoder_embeddings:
+            raise ValueError("Source and target share their embeddings: resize both with resize_token_embeddings.")
+        decoder, old = self.get_decoder(), self.get_decoder().embed_tokens
+        new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
+        decoder.embed_tokens = new.requires_grad_(old.weight.requires_grad)
+        self.config.decoder_vocab_size = new.num_embeddings
+        old_head = self.get_output_embeddings()
+        if old_head is not None:
+            head = self._get_resized_lm_head(old_head, new.num_embeddings, mean_resizing=mean_resizing)
+            self.set_output_embeddings(head.requires_grad_(old_head.weight.requires_grad))
+        self.tie_weights()
+        return new
+
+    def _resize_token_embeddings(self, new_num_tokens, pad_to_multiple_of=None, mean_resizing=True):
+        if self.config.share_encoder_decoder_embeddings:
+            return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        # transformers would resize the softmax too, which is the target's.
+        old = self.get_input_embeddings()
+        new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
+        self.set_input_embeddings(new.requires_grad_(old.weight.requires_grad))
+        return self.get_input_embeddings()
 
     def save_pretrained(self, save_directory, is_main_process: bool = True, **kwargs):
         """As in transformers, and with the code that loads the checkpoint where this package is not installed."""
@@ -142,6 +166,10 @@ class VaswaniStack(VaswaniPreTrainedModel):
         self.layer_norm = layer_norm(config) if final_norm else nn.Identity()
         self.gradient_checkpointing = False
         self.post_init()
+
+    def init_parallel_plans(self) -> None:
+        """A stack has no plan of its own: the whole model's names its modules."""
+        self._tp_plan, self._ep_plan, self._pp_plan, self._fsdp_plan = {}, {}, {}, {}
 
     def embed(
         self,
@@ -344,6 +372,11 @@ class VaswaniModel(VaswaniPreTrainedModel):
         self.decoder = VaswaniDecoder(config)
         self.post_init()
 
+    def init_parallel_plans(self) -> None:
+        super().init_parallel_plans()
+        if not self.config.share_encoder_decoder_embeddings:
+            del self._tp_plan["shared"]
+
     def get_input_embeddings(self) -> nn.Embedding:
         return self.shared if self.config.share_encoder_decoder_embeddings else self.encoder.embed_tokens
 
@@ -428,6 +461,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
     ```
     """
 
+    _tp_plan = {"lm_head": "colwise_gather_output"}
+
     def __init__(self, config: VaswaniConfig):
         super().__init__(config)
         target = "model.decoder.embed_tokens.weight"
@@ -473,6 +508,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         Returns:
             `logits` of shape `(batch, target_length, decoder_vocab_size)`; `loss`, a scalar.
         """
+        if use_cache is None and is_torchdynamo_exporting():
+            use_cache = False  # a cache is no output that torch.export knows
         if labels is not None:
             labels = ignore_padding(labels, self.config)
             check_token_ids(labels.masked_fill(labels == IGNORED_LABEL, 0), self.config.decoder_vocab_size)
