@@ -57,6 +57,21 @@ def _parser() -> argparse.ArgumentParser:
     _add_search_options(evaluate)
     evaluate.set_defaults(run=_evaluate)
 
+    importing = commands.add_parser(
+        "import",
+        help="turn another system's model into a folder of this one",
+        description="Import a MarianMT or FSMT model (folder or Hub id), or a checkpoint of fairseq or OpenNMT-py.",
+    )
+    importing.add_argument("source", help="folder, .pt file or Hub id")
+    importing.add_argument("output", help="folder to make")
+    importing.add_argument("--vocabularies", help="folder of fairseq's dict.LANGUAGE.txt; default: the checkpoint's")
+    importing.set_defaults(run=_import)
+
+    export = commands.add_parser("export", help="turn a model into a folder of transformers' MarianMT")
+    export.add_argument("model", help="folder or Hub id")
+    export.add_argument("output", help="folder to make")
+    export.set_defaults(run=_export)
+
     corpus = commands.add_parser("corpus", help="write the embedded German–English corpus to files")
     corpus.add_argument("folder", help="gets train.de, train.en, validation.de, …")
     corpus.set_defaults(run=_corpus)
@@ -116,6 +131,24 @@ def _evaluate(options: argparse.Namespace) -> None:
     model, tokenizer = load(options.model)
     hypotheses = translate(model, tokenizer, sources, options.batch_size, show_progress=True, **_search(options))
     print(bleu(hypotheses, references))
+
+
+def _import(options: argparse.Namespace) -> None:
+    from .interop import import_checkpoint
+
+    if not import_checkpoint(options.source, options.output, vocabularies=options.vocabularies):
+        print(f"{options.source} has no tokenizer: {options.output} holds the model alone.", file=sys.stderr)
+
+
+def _export(options: argparse.Namespace) -> None:
+    from .evaluation.load import load
+    from .interop import export_checkpoint
+    from .modeling_vaswani import VaswaniForConditionalGeneration
+
+    model, tokenizer = load(options.model)
+    if not isinstance(model, VaswaniForConditionalGeneration):
+        raise InputError(f"{options.model} is a {type(model).__name__}; only this package's own models are exported.")
+    export_checkpoint(model, tokenizer, options.output)
 
 
 def _corpus(options: argparse.Namespace) -> None:

@@ -1,0 +1,291 @@
+"""fairseq's `.pt` checkpoints of `transformer*` translation models, of every version since 2018, without fairseq.
+
+Options are read from `args` or `cfg`, dictionaries from `dict.LANGUAGE.txt` beside the checkpoint. Names of weights are
+this model's but for those of older versions. Which options matter was read from fairseq's sources, 0.5 to 0.12.
+"""
+
+import re
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from ..errors import InputError
+from .conversion import Conversion, is_same, make_config
+from .vocabulary import dictionary_tokenizer, read_dictionary
+
+# The four symbols before a dictionary's own.
+SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
+BOS, PAD, EOS, UNK = range(4)
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_accurate": "gelu_pytorch_tanh",
+    "gelu_fast": "gelu_pytorch_tanh",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+# Options whose values other than these change the model into one that cannot be expressed here.
+NEUTRAL = {
+    "layernorm_embedding": (False, None),
+    "adaptive_softmax_cutoff": (None,),
+    "no_cross_attention": (False, None),
+    "cross_self_attention": (False, None),
+    "layer_wise_attention": (False, None),
+    "encoder_layers_to_keep": (None,),
+    "decoder_layers_to_keep": (None,),
+    "quant_noise_pq": (0, None),
+    "quant_noise_scalar": (0, None),
+    "base_layers": (0, None),
+    "scale_attn": (False, None),
+    "scale_fc": (False, None),
+    "scale_heads": (False, None),
+    "scale_resids": (False, None),
+    "encoder_xformers_att_config": (None,),
+    "decoder_xformers_att_config": (None,),
+}
+# Options that fairseq has for each stack, and this model once.
+ONE_FOR_BOTH = (
+    ("encoder_embed_dim", "decoder_embed_dim"),
+    ("encoder_normalize_before", "decoder_normalize_before"),
+    ("encoder_learned_pos", "decoder_learned_pos"),
+)
+
+
+def is_checkpoint(contents: dict) -> bool:
+    """Whether the contents of a file are fairseq's."""
+    return "model" in contents and ("args" in contents or "cfg" in contents)
+
+
+def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conversion:
+    """A fairseq checkpoint.
+
+    Args:
+        path: the file, for messages and for what lies beside it.
+        contents: what `read_checkpoint` gave.
+        vocabularies: folder with `dict.LANGUAGE.txt` and sub-word files, where not the checkpoint's own.
+
+    Raises:
+        InputError: all options that this model cannot express, or weights that do not fit the options.
+    """
+    options = read_options(contents)
+    faults = unsupported(options)
+    if faults:
+        raise InputError.of([f"{path}: {fault}" for fault in faults])
+    state = upgrade(contents["model"])
+    prefixes = ("encoder.", "decoder.")
+    weights = {f"model.{name}": tensor for name, tensor in state.items() if name.startswith(prefixes)}
+    needed = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+    if not set(needed) <= weights.keys():
+        raise InputError(f"{path} holds no encoder and decoder with embeddings: it is no translation model.")
+    source_embeddings, target_embeddings = (weights[name] for name in needed)
+    weights["lm_head.weight"] = weights.pop("model.decoder.output_projection.weight", target_embeddings)
+    share = is_same(source_embeddings, target_embeddings)
+    if share:
+        weights["model.shared.weight"] = source_embeddings
+    rows = {"source": len(source_embeddings), "target": len(target_embeddings)}
+    fields, position_faults = _positions(options, weights)
+    faults = position_faults + _final_norm_faults(options, weights)
+    if faults:
+        raise InputError.of([f"{path}: {fault}" for fault in faults])
+    config = make_config(
+        str(path),
+        vocab_size=rows["source"],
+        decoder_vocab_size=rows["target"],
+        d_model=options["encoder_embed_dim"],
+        encoder_layers=options["encoder_layers"],
+        decoder_layers=options["decoder_layers"],
+        encoder_attention_heads=options["encoder_attention_heads"],
+        decoder_attention_heads=options["decoder_attention_heads"],
+        encoder_ffn_dim=options["encoder_ffn_embed_dim"],
+        decoder_ffn_dim=options["decoder_ffn_embed_dim"],
+        activation_function=ACTIVATIONS[options["activation_fn"]],
+        dropout=options["dropout"],
+        attention_dropout=options["attention_dropout"],
+        # Older versions had this name, and newer ones still heed it.
+        activation_dropout=options["activation_dropout"] or options["relu_dropout"],
+        encoder_layerdrop=options["encoder_layerdrop"],
+        decoder_layerdrop=options["decoder_layerdrop"],
+        label_smoothing=options["label_smoothing"],
+        norm_position="pre" if options["encoder_normalize_before"] else "post",
+        final_norm="model.encoder.layer_norm.weight" in weights,
+        layer_norm_eps=1e-5,
+        scale_embedding=not options["no_scale_embedding"],
+        share_encoder_decoder_embeddings=share,
+        tie_word_embeddings=is_same(target_embeddings, weights["lm_head.weight"]),
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=EOS,
+        **fields,
+    )
+    languages = options["source_lang"], options["target_lang"]
+    return Conversion(
+        source=str(path),
+        config=config,
+        weights=weights,
+        make_tokenizer=lambda: _make_tokenizer(path, vocabularies or path.parent, languages, rows),
+    )
+
+
+DEFAULTS = {
+    "encoder_embed_dim": 512,
+    "encoder_ffn_embed_dim": 2048,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "encoder_attention_heads": 8,
+    "decoder_attention_heads": 8,
+    "encoder_normalize_before": False,
+    "decoder_normalize_before": False,
+    "encoder_learned_pos": False,
+    "decoder_learned_pos": False,
+    "no_token_positional_embeddings": False,
+    "no_scale_embedding": False,
+    "no_decoder_final_norm": False,
+    "activation_fn": "relu",
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "relu_dropout": 0.0,
+    "encoder_layerdrop": 0.0,
+    "decoder_layerdrop": 0.0,
+    "label_smoothing": 0.1,
+    "source_lang": None,
+    "target_lang": None,
+    "arch": None,
+}
+
+
+def read_options(contents: dict) -> dict:
+    """The options of a checkpoint under fairseq's flat names, with its defaults where it says nothing."""
+    found = {}
+    if contents.get("args") is not None:
+        found.update(_as_dict(contents["args"]))
+    else:
+        groups = _as_dict(contents.get("cfg"))
+        for group in ("criterion", "task", "model"):
+            found.update(_flat(_as_dict(groups.get(group))))
+    # An option without a value is one that was never set.
+    found = {name: value for name, value in found.items() if value is not None}
+    options = {**DEFAULTS, **found}
+    options.setdefault("decoder_embed_dim", options["encoder_embed_dim"])
+    options.setdefault("decoder_ffn_embed_dim", options["encoder_ffn_embed_dim"])
+    return options
+
+
+def unsupported(options: dict) -> list[str]:
+    """All options that this model cannot express."""
+    faults = [
+        f"{name}={options[name]!r} is not supported."
+        for name, neutral in NEUTRAL.items()
+        if name in options and options[name] not in neutral
+    ]
+    for first, second in ONE_FOR_BOTH:
+        if options[first] != options[second]:
+            faults.append(f"{first}={options[first]} beside {second}={options[second]} is not supported.")
+    output_dim = options.get("decoder_output_dim", options["decoder_embed_dim"])
+    if output_dim != options["decoder_embed_dim"]:
+        faults.append(
+            f"decoder_output_dim={output_dim} beside decoder_embed_dim={options['decoder_embed_dim']} is not supported."
+        )
+    if options["activation_fn"] not in ACTIVATIONS:
+        faults.append(f"activation_fn={options['activation_fn']!r} is not supported.")
+    if options["arch"] is not None and not str(options["arch"]).startswith("transformer"):
+        faults.append(f"arch={options['arch']!r} is not supported; only transformer* translation models are.")
+    if str(options["arch"]).startswith("transformer_lm"):
+        faults.append(f"arch={options['arch']!r} is a language model; only translation models are supported.")
+    return faults
+
+
+def upgrade(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights under the names of fairseq's last version, without what is no parameter."""
+    norms = {
+        "encoder": ("self_attn_layer_norm", "final_layer_norm"),
+        "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
+    }
+    upgraded = {}
+    for name, tensor in state.items():
+        stack = name.split(".")[0]
+        if re.search(r"\.version$|\.embed_positions\.(_float_tensor|weights)$", name):
+            continue
+        # Version 0.12.2 stored copies of each encoder layer's weights beside its parts.
+        if re.search(r"^encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$", name):
+            continue
+        match = re.search(r"^(.*_attn)\.in_proj_(weight|bias)$", name)
+        if match:
+            for part, chunk in zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3)):
+                upgraded[f"{match[1]}.{part}.{match[2]}"] = chunk
+            continue
+        match = re.search(r"^(.*)\.layer_norms\.(\d)\.(weight|bias)$", name)
+        if match and int(match[2]) < len(norms.get(stack, ())):
+            name = f"{match[1]}.{norms[stack][int(match[2])]}.{match[3]}"
+        if name == "decoder.embed_out":
+            name = "decoder.output_projection.weight"
+        upgraded[name] = tensor
+    return upgraded
+
+
+def _positions(options: dict, weights: dict[str, torch.Tensor]) -> tuple[dict, list[str]]:
+    """Config fields of fairseq's positions. A learned table begins with rows for padding that are never read."""
+    fields = {"positions_skip_padding": True}
+    if options["no_token_positional_embeddings"]:
+        return {"position_type": "none"}, []
+    if not options["encoder_learned_pos"]:
+        sinusoids = {"sinusoid_layout": "halves", "sinusoid_exponent": "tensor2tensor", "sinusoid_offset": PAD + 1}
+        return {**fields, **sinusoids}, []
+    sizes = set()
+    for stack in ("encoder", "decoder"):
+        name = f"model.{stack}.embed_positions.weight"
+        if name in weights:
+            weights[name] = weights[name][PAD + 1 :]
+            sizes.add(len(weights[name]))
+    if len(sizes) > 1:
+        return {}, [f"learned positions of different number ({', '.join(map(str, sorted(sizes)))}) are not supported."]
+    return {**fields, "position_type": "learned", "max_position_embeddings": max(sizes, default=1024)}, []
+
+
+def _final_norm_faults(options: dict, weights: dict[str, torch.Tensor]) -> list[str]:
+    """Whether a stack ends with a norm is told by the weights alone: versions differ."""
+    encoder, decoder = (f"model.{stack}.layer_norm.weight" in weights for stack in ("encoder", "decoder"))
+    if encoder != decoder:
+        return [f"a norm at the end of the {'encoder' if encoder else 'decoder'} alone is not supported."]
+    if options["encoder_normalize_before"] and not encoder and not options["no_decoder_final_norm"]:
+        return ["encoder.layer_norm and decoder.layer_norm are missing, which pre-norm models end with."]
+    return []
+
+
+def _make_tokenizer(
+    path: Path, folder: Path, languages: tuple[str | None, str | None], rows: dict[str, int]
+) -> PreTrainedTokenizerBase | None:
+    files = [folder / f"dict.{language}.txt" for language in languages]
+    if None in languages or not any(file.exists() for file in files):
+        return None
+    missing = [str(file) for file in files if not file.exists()]
+    if missing:
+        raise InputError(f"{path} needs the dictionaries of both languages; there is no {', '.join(missing)}.")
+    symbols = [[*SPECIAL_TOKENS, *read_dictionary(file)] for file in files]
+    faults = [
+        f"{file} has {len(tokens)} symbols with the four special ones, but {path} has {count} embeddings for them. Use "
+        "the dictionary that the model was trained with."
+        for file, tokens, count in zip(files, symbols, rows.values())
+        if len(tokens) != count
+    ]
+    if faults:
+        raise InputError.of(faults)
+    return dictionary_tokenizer(folder, symbols[0], symbols[1], languages)
+
+
+def _as_dict(options: dict | Namespace | None) -> dict:
+    return vars(options) if isinstance(options, Namespace) else dict(options or {})
+
+
+def _flat(options: dict) -> dict:
+    """Nested options under flat names: `{"encoder": {"embed_dim": 512}}` is `encoder_embed_dim`."""
+    flat = {}
+    for name, value in options.items():
+        if name in ("encoder", "decoder", "quant_noise") and isinstance(value, dict | Namespace):
+            flat.update({f"{name}_{inner}": part for inner, part in _as_dict(value).items()})
+        else:
+            flat[name] = value
+    return flat

@@ -1,0 +1,82 @@
+"""Folders of imported and exported models: each appears whole or not at all."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from ..errors import InputError
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from . import marian
+from .sources import read_source
+
+
+def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: str | Path | None = None) -> bool:
+    """Write a folder with another system's model and its tokenizer, ready for `from_pretrained` and `pipeline`.
+
+    Args:
+        source: folder, `.pt` file or Hub id, as for `import_model`.
+        output: folder to make; it may exist only if empty.
+        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, where it is not the checkpoint's.
+
+    Returns:
+        Whether a tokenizer came along.
+
+    Raises:
+        InputError: as `import_model`, and where `output` cannot be written.
+    """
+    check_new(output)
+    conversion = read_source(source, vocabularies)
+    tokenizer = conversion.make_tokenizer()
+    model = conversion.build()
+    with new_folder(output) as folder:
+        model.save_pretrained(folder)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+    return tokenizer is not None
+
+
+def export_checkpoint(
+    model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase | None, output: str | Path
+) -> None:
+    """Write a folder of transformers' MarianMT with the same weights and tokenizer.
+
+    Raises:
+        InputError: all that the model has and Marian lacks; where `output` cannot be written.
+    """
+    check_new(output)
+    exported = marian.write(model)
+    with new_folder(output) as folder:
+        exported.save_pretrained(folder)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+
+
+def check_new(output: str | Path) -> None:
+    """Refuse a folder that holds anything."""
+    output = Path(output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InputError(f"{output} exists and is no empty folder. Name another one; nothing is overwritten.")
+
+
+@contextmanager
+def new_folder(output: str | Path) -> Iterator[Path]:
+    """A folder to write into, which gets its name only when all of it was written."""
+    check_new(output)
+    output = Path(output).absolute()
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
+    except OSError as error:
+        raise InputError(f"{output} cannot be written: {error.strerror}. Name another folder.") from None
+    try:
+        yield partial
+        partial.chmod(0o755)  # a temporary folder is its owner's alone
+        if output.exists():
+            output.rmdir()
+        partial.rename(output)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

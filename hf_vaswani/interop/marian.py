@@ -1,0 +1,164 @@
+"""MarianMT models of transformers, thus the OPUS-MT models: weights in, and out wherever Marian can express them.
+
+Marian's architecture is the paper's, post-norm, but for sinusoids in halves, a bias on the logits and a decoder that
+starts with the padding token. Names of weights are the same, so that almost nothing is to be converted.
+"""
+
+import copy
+from pathlib import Path
+
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from ..errors import InputError
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .conversion import Conversion, is_same, make_config
+from .pretrained import generation_settings, load_model, load_tokenizer
+
+# Config fields that mean the same in both.
+COMMON_FIELDS = (
+    "d_model",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "encoder_ffn_dim",
+    "decoder_ffn_dim",
+    "encoder_layerdrop",
+    "decoder_layerdrop",
+    "activation_function",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "max_position_embeddings",
+    "scale_embedding",
+    "use_cache",
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "decoder_start_token_id",
+)
+POSITION_TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+LAYER_NORM_EPS = 1e-5
+
+
+def read(source: str | Path | MarianMTModel) -> Conversion:
+    """A MarianMT model, its folder or its Hub id."""
+    name = source if not isinstance(source, MarianMTModel) else source.name_or_path or "the Marian model"
+    model = source if isinstance(source, MarianMTModel) else load_model(MarianMTModel, str(source))
+    config, weights = model.config, dict(model.state_dict())
+    if config.is_decoder:
+        raise InputError(f"{name} is a Marian decoder without an encoder. Import a translation model.")
+    embeddings = weights["model.encoder.embed_tokens.weight"]
+    # transformers ties nothing where `tie_word_embeddings` is off, whatever the other option says.
+    share = config.share_encoder_decoder_embeddings and is_same(
+        embeddings, weights["model.decoder.embed_tokens.weight"]
+    )
+    tie = config.tie_word_embeddings and is_same(
+        weights["model.decoder.embed_tokens.weight"], weights["lm_head.weight"]
+    )
+    for table in POSITION_TABLES:
+        weights.pop(table, None)
+    weights["lm_head.bias"] = weights.pop("final_logits_bias")[0]
+    if not share:
+        weights.pop("model.shared.weight", None)
+    fields = {field: getattr(config, field) for field in COMMON_FIELDS}
+    vocabularies = {"source": len(embeddings), "target": len(weights["lm_head.weight"])}
+    return Conversion(
+        source=str(name),
+        config=make_config(
+            str(name),
+            vocab_size=vocabularies["source"],
+            decoder_vocab_size=vocabularies["target"],
+            sinusoid_layout="halves",
+            layer_norm_eps=LAYER_NORM_EPS,
+            share_encoder_decoder_embeddings=share,
+            tie_word_embeddings=tie,
+            output_bias=True,
+            **fields,
+        ),
+        weights=weights,
+        generation_config=generation_settings(model),
+        make_tokenizer=lambda: None if model is source else load_tokenizer(str(source), vocabularies),
+    )
+
+
+def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
+    """The same model as a MarianMTModel, with the same logits.
+
+    Sinusoids in pairs are no obstacle: the dimensions of the residual stream have no order of their own, so that
+    all weights are permuted to bring the sines before the cosines.
+
+    Raises:
+        InputError: all that the model has and Marian lacks.
+    """
+    config = model.config
+    faults = inexpressible(model)
+    if faults:
+        raise InputError.of([f"Marian has no way to say {fault}." for fault in faults])
+    marian_config = MarianConfig(
+        vocab_size=config.vocab_size,
+        decoder_vocab_size=config.decoder_vocab_size,
+        share_encoder_decoder_embeddings=config.share_encoder_decoder_embeddings,
+        tie_word_embeddings=config.tie_word_embeddings,
+        forced_eos_token_id=None,
+        **{field: getattr(config, field) for field in COMMON_FIELDS},
+    )
+    weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    if config.sinusoid_layout == "interleaved":
+        weights = permute_residual_stream(weights, sines_first(config.d_model))
+    bias = weights.pop("lm_head.bias", torch.zeros(config.decoder_vocab_size, dtype=model.dtype))
+    weights["final_logits_bias"] = bias[None]
+    marian = MarianMTModel(marian_config).to(model.dtype)
+    for name, tensor in marian.state_dict().items():
+        if name.endswith(".bias") and name not in weights:
+            weights[name] = torch.zeros_like(tensor)  # what is left out here is zero there
+    missing, unexpected = marian.load_state_dict(weights, strict=False)
+    assert set(missing) <= set(POSITION_TABLES) and not unexpected, (missing, unexpected)
+    marian.generation_config = copy.deepcopy(model.generation_config)
+    return marian.eval()
+
+
+def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
+    """What this model's config says and a MarianConfig cannot."""
+    config = model.config
+    heads = (config.encoder_attention_heads, config.decoder_attention_heads)
+    own_widths = [width for width in (config.d_k, config.d_v) if width is not None]
+    is_wide = any(width * count != config.d_model for width in own_widths for count in heads)
+    embedding_dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+    checks = {
+        'norm_position="pre"': config.norm_position == "pre",
+        "final_norm=True": bool(config.final_norm),
+        f"layer_norm_eps={config.layer_norm_eps}": config.layer_norm_eps != LAYER_NORM_EPS,
+        f'position_type="{config.position_type}"': config.position_type != "sinusoidal",
+        f"sinusoid_offset={config.sinusoid_offset}": config.sinusoid_offset != 0,
+        'sinusoid_exponent="tensor2tensor"': config.sinusoid_exponent != "paper",
+        "positions_skip_padding=True": config.positions_skip_padding,
+        'decoder_start_embedding="zero"': config.decoder_start_embedding == "zero",
+        f"d_k={config.d_k} and d_v={config.d_v}": is_wide,
+        f"embedding_dropout={embedding_dropout} beside dropout={config.dropout}": embedding_dropout != config.dropout,
+    }
+    return [fault for fault, applies in checks.items() if applies]
+
+
+def sines_first(d_model: int) -> torch.Tensor:
+    """The order of dimensions that turns sin, cos, sin, cos, … into all sines, then all cosines."""
+    return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
+
+
+def permute_residual_stream(weights: dict[str, torch.Tensor], order: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The same function with the dimensions of the residual stream in another order.
+
+    What reads the stream (projections to queries, keys, values and the inner width, the softmax) and the embeddings
+    have it in their last dimension; what writes to it, and the norms, in their first.
+    """
+    writers = (".out_proj.", ".fc2.")
+    permuted = {}
+    for name, tensor in weights.items():
+        if "layer_norm" in name or any(writer in name for writer in writers):
+            permuted[name] = tensor[order.to(tensor.device)]
+        elif tensor.dim() == 2:
+            permuted[name] = tensor[:, order.to(tensor.device)]
+        else:
+            permuted[name] = tensor
+    return permuted

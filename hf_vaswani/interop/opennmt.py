@@ -1,0 +1,240 @@
+"""OpenNMT-py's checkpoints of Transformers, versions 1 to 3, without OpenNMT-py.
+
+Its architecture is pre-norm with a norm at the end of each stack, LayerNorm with eps 1e-6, and a bias on the logits.
+What a checkpoint's options mean was read from its sources, 0.9 to 3.5; whether a layer has biases and where
+parameters are shared is told by the weights.
+"""
+
+import re
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from ..errors import InputError
+from .checkpoint_file import Inert
+from .conversion import Conversion, is_same, make_config
+from .vocabulary import join_backends, word_backend
+
+UNK, PAD, BOS, EOS = "<unk>", "<blank>", "<s>", "</s>"
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
+NEUTRAL = {
+    "encoder_type": ("transformer",),
+    "decoder_type": ("transformer",),
+    "model_task": ("seq2seq", None),
+    "model_type": ("text", None),
+    "self_attn_type": ("scaled-dot", "scaled-dot-flash", None),
+    "max_relative_positions": (0, None),
+    "relative_positions_buckets": (0, None),
+    "sliding_window": (0, None),
+    "num_experts": (0, None),
+    "multiquery": (False, None),
+    "num_kv": (0, None),
+    "parallel_residual": (False, None),
+    "shared_layer_norm": (False, None),
+    "layer_norm": ("standard", None),
+    "copy_attn": (False, None),
+    "generator_function": ("softmax", "log_softmax", None),
+    "lora_layers": ([], None),
+    "lora_embedding": (False, None),
+    "quant_layers": ([], None),
+    "parallel_mode": ("data_parallel", None),
+}
+# This model's name of each part of a layer → OpenNMT's.
+ENCODER_PARTS = {
+    "self_attn_layer_norm": "layer_norm",
+    "self_attn.q_proj": "self_attn.linear_query",
+    "self_attn.k_proj": "self_attn.linear_keys",
+    "self_attn.v_proj": "self_attn.linear_values",
+    "self_attn.out_proj": "self_attn.final_linear",
+    "final_layer_norm": "feed_forward.layer_norm",
+    "fc1": "feed_forward.w_1",
+    "fc2": "feed_forward.w_2",
+}
+DECODER_PARTS = {
+    **ENCODER_PARTS,
+    "self_attn_layer_norm": "layer_norm_1",
+    "encoder_attn_layer_norm": "layer_norm_2",
+    "encoder_attn.q_proj": "context_attn.linear_query",
+    "encoder_attn.k_proj": "context_attn.linear_keys",
+    "encoder_attn.v_proj": "context_attn.linear_values",
+    "encoder_attn.out_proj": "context_attn.final_linear",
+}
+EMBEDDINGS = "embeddings.make_embedding.emb_luts.0.weight"
+
+
+def is_checkpoint(contents: dict) -> bool:
+    """Whether the contents of a file are OpenNMT-py's."""
+    return {"vocab", "opt"} <= contents.keys()
+
+
+def read(path: Path, contents: dict) -> Conversion:
+    """An OpenNMT-py checkpoint.
+
+    Args:
+        path: the file, for messages and for weights in a `.safetensors` beside it.
+        contents: what `read_checkpoint` gave.
+
+    Raises:
+        InputError: all options that this model cannot express, or weights and vocabularies that do not fit.
+    """
+    options = dict(vars(contents["opt"]))
+    if contents.get("model") is None:
+        raise InputError(f"{path} holds no weights; checkpoints with weights in files of their own are not supported.")
+    state = {name: tensor for name, tensor in contents["model"].items() if not name.startswith("generator.")}
+    faults = unsupported(options, state)
+    if faults:
+        raise InputError.of([f"{path}: {fault}" for fault in faults])
+    vocabularies = read_vocabularies(contents["vocab"])
+    weights = _rename(state)
+    generator = {name.removeprefix("0."): tensor for name, tensor in (contents.get("generator") or {}).items()}
+    weights.update({f"lm_head.{name}": tensor for name, tensor in generator.items()})
+    source = weights.get("model.encoder.embed_tokens.weight")
+    target = weights.get("model.decoder.embed_tokens.weight")
+    softmax = weights.get("lm_head.weight")
+    if source is None or target is None or softmax is None:
+        raise InputError(f"{path} holds no embeddings or no generator: it is no whole translation model.")
+    _check_vocabularies(path, vocabularies, {"src": len(source), "tgt": len(target)})
+    share = is_same(source, target)
+    if share:
+        weights["model.shared.weight"] = source
+    ids = {token: vocabularies["tgt"].index(token) for token in (PAD, BOS, EOS)}
+    start = contents["vocab"].get("decoder_start_token") or BOS
+    # One rate each, or one for each stage of the training.
+    dropout, attention_dropout = (_first(options.get(name)) for name in ("dropout", "attention_dropout"))
+    dropout = 0.1 if dropout is None else dropout
+    config = make_config(
+        str(path),
+        vocab_size=len(source),
+        decoder_vocab_size=len(target),
+        d_model=source.shape[1],
+        encoder_layers=_layers(state, "encoder.transformer."),
+        decoder_layers=_layers(state, "decoder.transformer_layers."),
+        encoder_attention_heads=options.get("heads", 8),
+        decoder_attention_heads=options.get("heads", 8),
+        encoder_ffn_dim=len(state["encoder.transformer.0.feed_forward.w_1.weight"]),
+        decoder_ffn_dim=len(state["decoder.transformer_layers.0.feed_forward.w_1.weight"]),
+        activation_function=ACTIVATIONS[options.get("pos_ffn_activation_fn", "relu")],
+        dropout=dropout,
+        attention_dropout=dropout if attention_dropout is None else attention_dropout,
+        activation_dropout=dropout,
+        label_smoothing=options.get("label_smoothing", 0.0),
+        norm_position="pre",
+        layer_norm_eps=options.get("norm_eps", 1e-6),
+        **_positions(options),
+        share_encoder_decoder_embeddings=share,
+        tie_word_embeddings=is_same(target, softmax),
+        attention_bias="encoder.transformer.0.self_attn.linear_query.bias" in state,
+        ffn_bias="encoder.transformer.0.feed_forward.w_1.bias" in state,
+        output_bias="lm_head.bias" in weights,
+        pad_token_id=ids[PAD],
+        bos_token_id=ids[BOS],
+        eos_token_id=ids[EOS],
+        decoder_start_token_id=vocabularies["tgt"].index(start),
+    )
+    return Conversion(
+        source=str(path), config=config, weights=weights, make_tokenizer=lambda: _make_tokenizer(vocabularies)
+    )
+
+
+def unsupported(options: dict, state: dict[str, torch.Tensor]) -> list[str]:
+    """All options that this model cannot express."""
+    faults = [
+        f"{name}={options[name]!r} is not supported."
+        for name, neutral in NEUTRAL.items()
+        if name in options and options[name] not in neutral
+    ]
+    activation = options.get("pos_ffn_activation_fn", "relu")
+    if activation not in ACTIVATIONS:
+        faults.append(f"pos_ffn_activation_fn={activation!r} is not supported.")
+    if any("emb_luts.1." in name for name in state):
+        faults.append("source features (more than one embedding table) are not supported.")
+    if options.get("position_encoding_type") not in (None, *SINUSOIDS):
+        faults.append(f"position_encoding_type={options['position_encoding_type']!r} is not supported.")
+    return faults
+
+
+SINUSOIDS = {
+    "SinusoidalInterleaved": {},
+    "SinusoidalConcat": {"sinusoid_layout": "halves", "sinusoid_exponent": "tensor2tensor"},
+}
+
+
+def _positions(options: dict) -> dict:
+    """Without positions OpenNMT-py does not scale its embeddings either."""
+    if not options.get("position_encoding"):
+        return {"position_type": "none", "scale_embedding": False}
+    return SINUSOIDS[options.get("position_encoding_type") or "SinusoidalInterleaved"]
+
+
+def read_vocabularies(vocabulary: dict) -> dict[str, list[str]]:
+    """The tokens of `"src"` and `"tgt"` in the order of their ids: lists in version 3, fields of torchtext before."""
+    return {side: _tokens(vocabulary[side]) for side in ("src", "tgt")}
+
+
+def _tokens(vocabulary: list | Inert) -> list[str]:
+    if isinstance(vocabulary, Inert):
+        fields = vocabulary.state.get("fields")
+        field = fields[0][1] if fields else vocabulary
+        return list(field.state["vocab"].state["itos"])
+    return list(dict.fromkeys(vocabulary))
+
+
+def _check_vocabularies(path: Path, vocabularies: dict[str, list[str]], rows: dict[str, int]) -> None:
+    faults = [
+        f"{path}: its {side} vocabulary has {len(vocabularies[side])} tokens, but there are {count} embeddings."
+        for side, count in rows.items()
+        if len(vocabularies[side]) != count
+    ]
+    lacking = [token for token in (UNK, PAD, BOS, EOS) if token not in vocabularies["tgt"]]
+    lacking += [token for token in (UNK, PAD) if token not in vocabularies["src"]]
+    if lacking:
+        faults.append(f"{path}: its vocabularies lack the special tokens {', '.join(dict.fromkeys(lacking))}.")
+    elif vocabularies["src"].index(PAD) != vocabularies["tgt"].index(PAD):
+        faults.append(f"{path}: {PAD} has another id in the source vocabulary than in the target's.")
+    if faults:
+        raise InputError.of(faults)
+
+
+def _rename(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights under this model's names; the table of sinusoids is no weight."""
+    names = {}
+    for stack, layers, parts in (
+        ("encoder", "encoder.transformer", ENCODER_PARTS),
+        ("decoder", "decoder.transformer_layers", DECODER_PARTS),
+    ):
+        names[f"{stack}.{EMBEDDINGS}"] = f"model.{stack}.embed_tokens.weight"
+        for number in range(_layers(state, f"{layers}.")):
+            for name, part in parts.items():
+                for kind in ("weight", "bias"):
+                    names[f"{layers}.{number}.{part}.{kind}"] = f"model.{stack}.layers.{number}.{name}.{kind}"
+        for kind in ("weight", "bias"):
+            names[f"{stack}.layer_norm.{kind}"] = f"model.{stack}.layer_norm.{kind}"
+    renamed = {}
+    for name, tensor in state.items():
+        # Before version 0.7 norms had names of their own.
+        name = re.sub(r"\.a_2$", ".weight", re.sub(r"\.b_2$", ".bias", name))
+        if not name.endswith("make_embedding.pe.pe"):
+            renamed[names.get(name, name)] = tensor
+    return renamed
+
+
+def _layers(state: dict[str, torch.Tensor], prefix: str) -> int:
+    return len({name[len(prefix) :].split(".")[0] for name in state if name.startswith(prefix)})
+
+
+def _first(rate: float | list[float] | None) -> float | None:
+    return rate[0] if isinstance(rate, list) and rate else rate if not isinstance(rate, list) else None
+
+
+def _make_tokenizer(vocabularies: dict[str, list[str]]) -> PreTrainedTokenizerBase:
+    """OpenNMT-py ends the target with `</s>`, and not the source."""
+    target_special = [UNK, PAD, BOS, EOS]
+    source_special = [token for token in target_special if token in vocabularies["src"]]
+    source = word_backend(vocabularies["src"], UNK, None, source_special)
+    target = word_backend(vocabularies["tgt"], UNK, EOS, target_special)
+    names = {"pad_token": PAD, "unk_token": UNK}
+    positions = [[vocabularies[side].index(token) for token in source_special] for side in ("src", "tgt")]
+    if BOS in source_special and EOS in source_special and positions[0] == positions[1]:
+        names.update(bos_token=BOS, eos_token=EOS)
+    return join_backends(source, target, **names)

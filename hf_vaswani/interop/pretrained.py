@@ -1,0 +1,108 @@
+"""Loads another transformers model and its tokenizer strictly: a weight that is missing is an error, not a random one."""
+
+import copy
+import pickle
+from pathlib import Path
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from ..errors import InputError
+from .checkpoint_file import foreign_classes
+
+# What reading a damaged, truncated or missing file can raise.
+READING_ERRORS = (
+    OSError,
+    ValueError,
+    RuntimeError,
+    KeyError,
+    EOFError,
+    ImportError,
+    SafetensorError,
+    StrictDataclassError,
+    pickle.UnpicklingError,
+)
+TOKENIZER_FILES = ("tokenizer_config.json", "tokenizer.json", "vocab.json", "vocab-src.json", "source.spm")
+
+
+def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedModel:
+    """The model of a folder or a Hub id, in float32.
+
+    Raises:
+        InputError: where a file is damaged, missing or dangerous, or weights are missing.
+    """
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # missing weights are an error below
+    try:
+        model, report = model_class.from_pretrained(source, output_loading_info=True, dtype=torch.float32)
+    except READING_ERRORS as error:
+        classes = foreign_classes(error)
+        if classes:
+            raise InputError(
+                f"{source}: its pickle holds {classes}, which no weights need and which could run code; it was not "
+                "read. Use a copy in safetensors."
+            ) from None
+        raise InputError(f"{source} cannot be read: {one_line(error)}") from None
+    finally:
+        logging.set_verbosity(verbosity)
+    missing = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
+    if missing:
+        raise InputError(f"{source} lacks weights of its model: {', '.join(missing[:5])} ({len(missing)} in all).")
+    return model.eval()
+
+
+def generation_settings(model: PreTrainedModel) -> GenerationConfig:
+    """How a model searches, with transformers' own end where it names none: 20 tokens behind the start token."""
+    settings = copy.deepcopy(model.generation_config)
+    if settings.max_length is None and settings.max_new_tokens is None:
+        settings.max_length = 21
+    return settings
+
+
+def load_tokenizer(source: str, vocabularies: dict[str, int]) -> PreTrainedTokenizerBase | None:
+    """The tokenizer of a folder or a Hub id; None for a folder without one.
+
+    Args:
+        source: folder or Hub id.
+        vocabularies: rows of the embeddings of `"source"` and `"target"`.
+
+    Raises:
+        InputError: where it cannot be read or has more tokens than the model has embeddings.
+    """
+    folder = Path(source)
+    if folder.is_dir() and not any((folder / name).exists() for name in TOKENIZER_FILES):
+        return None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    except (*READING_ERRORS, AssertionError, TypeError) as error:
+        raise InputError(f"{source}: its tokenizer cannot be read: {one_line(error)}") from None
+    check_vocabularies(source, tokenizer, vocabularies)
+    return tokenizer
+
+
+def check_vocabularies(source: str, tokenizer: PreTrainedTokenizerBase, vocabularies: dict[str, int]) -> None:
+    """Refuse a tokenizer with ids that have no embedding."""
+    largest = {"source": max(tokenizer.get_vocab().values(), default=-1)}
+    # Marian's and FSMT's tokenizers keep the target's vocabulary under these names.
+    for name in ("target_encoder", "decoder"):
+        target = getattr(tokenizer, name, None)
+        if isinstance(target, dict) and target:
+            ids = target.values() if name == "target_encoder" else target.keys()
+            largest["target"] = max(ids)
+            break
+    faults = [
+        f"{source}: the {side} vocabulary has an id {largest[side]}, but the weights have {rows} embeddings. Put the "
+        "vocabulary and the weights of one model together."
+        for side, rows in vocabularies.items()
+        if largest.get(side, -1) >= rows
+    ]
+    if faults:
+        raise InputError.of(faults)
+
+
+def one_line(error: Exception) -> str:
+    """An exception's message without line breaks, or its kind where it has none."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,136 @@
+"""Recognises what kind of model a source is, and reads it whole with that system's reader."""
+
+import json
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers import (
+    AutoConfig,
+    FSMTForConditionalGeneration,
+    MarianMTModel,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from ..errors import InputError
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from . import fairseq, fsmt, marian, opennmt, torch_transformer
+from .checkpoint_file import read_checkpoint
+from .conversion import Conversion
+from .pretrained import READING_ERRORS, one_line
+
+KNOWN = "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
+READERS = {"marian": marian.read, "fsmt": fsmt.read}
+MODEL_CLASSES = {MarianMTModel: marian.read, FSMTForConditionalGeneration: fsmt.read}
+
+
+Source = str | Path | PreTrainedModel | nn.Transformer
+
+
+def import_model(
+    source: Source, *, dtype: torch.dtype = torch.float32, vocabularies: str | Path | None = None, **options
+) -> VaswaniForConditionalGeneration:
+    """Another system's trained model as this one's, with the same logits.
+
+    Args:
+        source: a `MarianMTModel` or `FSMTForConditionalGeneration`, its folder or Hub id; a `.pt` file of fairseq or
+            OpenNMT-py, or a folder with one; or a `torch.nn.Transformer`.
+        dtype: type of the imported weights.
+        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, where it is not the checkpoint's.
+        options: for a `torch.nn.Transformer`, what stood around it: see `hf_vaswani.interop.torch_transformer.read`.
+
+    Returns:
+        The model in evaluation mode. How the source searches, where it says so, is its `generation_config`.
+
+    Raises:
+        InputError: all that the source needs and this model lacks; a file that is damaged or dangerous.
+    """
+    return read_source(source, vocabularies, **options).build(dtype)
+
+
+def import_tokenizer(
+    source: str | Path, *, vocabularies: str | Path | None = None
+) -> PreTrainedTokenizerBase | None:
+    """The tokenizer that belongs to a source; None where the source has none.
+
+    Raises:
+        InputError: where it does not fit the source's weights.
+    """
+    return read_source(source, vocabularies).make_tokenizer()
+
+
+def read_source(source: Source, vocabularies: str | Path | None = None, **options) -> Conversion:
+    """Another system's model in this one's terms, not yet built. Arguments are those of [`import_model`]."""
+    if isinstance(source, nn.Transformer):
+        return torch_transformer.read(source, **options)
+    if options:
+        raise TypeError(f"{', '.join(options)}: these options are for a torch.nn.Transformer alone.")
+    if isinstance(source, PreTrainedModel):
+        for model_class, read in MODEL_CLASSES.items():
+            if isinstance(source, model_class):
+                return read(source)
+        raise InputError(f"A {type(source).__name__} cannot be imported. Known are {KNOWN}.")
+    if not isinstance(source, str | Path):
+        raise InputError(f"A {type(source).__name__} cannot be imported. Known are {KNOWN}.")
+    if vocabularies is not None and not Path(vocabularies).is_dir():
+        raise InputError(f"{vocabularies} is no folder. Name the folder with the dictionaries.")
+    path = Path(source)
+    if path.is_dir() and not (path / "config.json").exists():
+        path = _checkpoint_in(path)
+    if path.is_file():
+        return _read_file(path, Path(vocabularies) if vocabularies is not None else None)
+    return _read_pretrained(str(source), path)
+
+
+def _checkpoint_in(folder: Path) -> Path:
+    """The one checkpoint of a folder; of several, the best or the last by fairseq's names for them."""
+    checkpoints = sorted(folder.glob("*.pt"))
+    for name in ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt"):
+        if folder / name in checkpoints:
+            return folder / name
+    if len(checkpoints) == 1:
+        return checkpoints[0]
+    if checkpoints:
+        raise InputError(f"{folder} has {len(checkpoints)} checkpoints (*.pt). Name one of them.")
+    raise InputError(f"{folder} has neither a config.json nor a checkpoint (*.pt). Known are {KNOWN}.")
+
+
+def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
+    if path.suffix == ".safetensors" or path.name == "config.json":
+        raise InputError(f"{path} is one file of a model. Name the folder that it is in.")
+    contents = read_checkpoint(str(path))
+    if not isinstance(contents, dict):
+        raise InputError(f"{path} holds no checkpoint but a {type(contents).__name__}. Known are {KNOWN}.")
+    if opennmt.is_checkpoint(contents):
+        return opennmt.read(path, contents)
+    if fairseq.is_checkpoint(contents):
+        return fairseq.read(path, contents, vocabularies)
+    raise InputError(
+        f"{path} holds {', '.join(map(str, list(contents)[:5])) or 'nothing'}, which is neither fairseq's nor "
+        f"OpenNMT-py's. Known are {KNOWN}."
+    )
+
+
+def _read_pretrained(source: str, path: Path) -> Conversion:
+    if not path.exists() and (source.count("/") > 1 or path.suffix or source.startswith((".", "/", "~"))):
+        raise InputError(f"{source} does not exist.")
+    try:
+        config = AutoConfig.from_pretrained(source)
+        model_type = config.model_type
+    except READING_ERRORS as error:
+        model_type = _model_type(path)
+        if model_type is None or model_type in READERS:
+            raise InputError(f"{source} cannot be read: {one_line(error)}") from None
+    if model_type not in READERS:
+        hint = " It is this package's own already: load it." if model_type == "vaswani" else ""
+        raise InputError(f"{source} holds a model of the kind {model_type!r}.{hint} Known are {KNOWN}.")
+    return READERS[model_type](source)
+
+
+def _model_type(folder: Path) -> str | None:
+    """What a config says of itself that transformers cannot read."""
+    try:
+        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return None

@@ -1,0 +1,189 @@
+"""`torch.nn.Transformer` modules: the two stacks, post- or pre-norm, to which embeddings and softmax can be given.
+
+The module has neither embeddings nor positions nor a softmax. Without more, the imported model therefore adds no
+positions, and `model.model(inputs_embeds=source, decoder_inputs_embeds=target)` gives the module's output.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ..errors import InputError
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .conversion import Conversion, make_config
+
+NAME = "the torch.nn.Transformer"
+SOURCE_EMBEDDING, TARGET_EMBEDDING = "model.encoder.embed_tokens", "model.decoder.embed_tokens"
+SOFTMAX = "lm_head"
+ACTIVATIONS = {F.relu: "relu", torch.relu: "relu", F.gelu: "gelu", F.silu: "silu", torch.tanh: "tanh"}
+ACTIVATION_MODULES = {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu", nn.Tanh: "tanh"}
+# This model's name of each part of a layer → torch's.
+ENCODER_PARTS = {
+    "self_attn": "self_attn",
+    "self_attn_layer_norm": "norm1",
+    "fc1": "linear1",
+    "fc2": "linear2",
+    "final_layer_norm": "norm2",
+}
+DECODER_PARTS = {
+    "self_attn": "self_attn",
+    "self_attn_layer_norm": "norm1",
+    "encoder_attn": "multihead_attn",
+    "encoder_attn_layer_norm": "norm2",
+    "fc1": "linear1",
+    "fc2": "linear2",
+    "final_layer_norm": "norm3",
+}
+
+
+def read(
+    module: nn.Transformer,
+    source_embedding: nn.Embedding | None = None,
+    target_embedding: nn.Embedding | None = None,
+    output_projection: nn.Linear | None = None,
+    **fields,
+) -> Conversion:
+    """A `torch.nn.Transformer`, with what stood around it.
+
+    Args:
+        module: the two stacks.
+        source_embedding, target_embedding, output_projection: what stood before and behind them; new ones are made
+            where not given. Modules that share a parameter still do afterwards.
+        fields: further fields of `VaswaniConfig`, such as `position_type="sinusoidal"`, `scale_embedding=True` and
+            special tokens. Without them no positions are added and embeddings are not scaled.
+
+    Raises:
+        InputError: all that the module has and this model lacks.
+    """
+    parts = {SOURCE_EMBEDDING: source_embedding, TARGET_EMBEDDING: target_embedding, SOFTMAX: output_projection}
+    given = {name: part for name, part in parts.items() if part is not None}
+    faults = unsupported(module)
+    if faults:
+        raise InputError.of([f"{NAME} has {fault}, which this model lacks." for fault in faults])
+    config = make_config(NAME, **{**_module_fields(module), **_embedding_fields(given), **fields})
+    # What the module lacks is new: this model's own initialisation.
+    weights = VaswaniForConditionalGeneration(config).state_dict()
+    for stack, parts in (("encoder", ENCODER_PARTS), ("decoder", DECODER_PARTS)):
+        layers = getattr(module, stack)
+        for number, layer in enumerate(layers.layers):
+            for name, part in parts.items():
+                weights.update(_part_weights(f"model.{stack}.layers.{number}.{name}", getattr(layer, part)))
+        if layers.norm is not None:
+            weights.update(_part_weights(f"model.{stack}.layer_norm", layers.norm))
+    for name, part in given.items():
+        weights.update(_part_weights(name, part))
+    if config.share_encoder_decoder_embeddings and given:
+        weights["model.shared.weight"] = weights["model.encoder.embed_tokens.weight"]
+    return Conversion(source=NAME, config=config, weights=weights)
+
+
+def unsupported(module: nn.Transformer) -> list[str]:
+    """All that the module has and this model lacks."""
+    faults = []
+    for stack, stack_class, layer_class in (
+        ("encoder", nn.TransformerEncoder, nn.TransformerEncoderLayer),
+        ("decoder", nn.TransformerDecoder, nn.TransformerDecoderLayer),
+    ):
+        layers = getattr(module, stack)
+        if type(layers) is not stack_class:
+            faults.append(f"a custom {stack} ({type(layers).__name__})")
+        elif any(type(layer) is not layer_class for layer in layers.layers):
+            faults.append(f"custom layers in its {stack}")
+    if faults:
+        return faults
+    layers = [*module.encoder.layers, *module.decoder.layers]
+    attentions = [part for layer in layers for part in layer.modules() if isinstance(part, nn.MultiheadAttention)]
+    norms = [part for part in module.modules() if "norm" in type(part).__name__.lower()]
+    checks = {
+        "a norm other than LayerNorm": any(type(norm) is not nn.LayerNorm for norm in norms),
+        "norms without a scale": any(getattr(norm, "weight", 0) is None for norm in norms),
+        "an attention with bias_k and bias_v": any(part.bias_k is not None for part in attentions),
+        "an attention with add_zero_attn": any(part.add_zero_attn for part in attentions),
+        "keys or values of another width than d_model": any(not part._qkv_same_embed_dim for part in attentions),
+        "an activation without a name here": any(_activation(layer) is None for layer in layers),
+        "a final norm in one stack alone": (module.encoder.norm is None) != (module.decoder.norm is None),
+        "several rates of dropout on outputs of sub-layers": any(len(_rates(layer)) > 1 for layer in layers),
+        "layers that differ in norm position, activation, biases, eps or dropout": len(set(map(_settings, layers))) > 1
+        or len({norm.eps for norm in norms if type(norm) is nn.LayerNorm}) > 1,
+    }
+    return [fault for fault, applies in checks.items() if applies]
+
+
+def _settings(layer: nn.Module) -> tuple:
+    has_bias = layer.linear1.bias is not None
+    return layer.norm_first, _activation(layer), has_bias, layer.dropout.p, layer.self_attn.dropout, *_rates(layer)
+
+
+def _rates(layer: nn.Module) -> set[float]:
+    """The different dropout rates on outputs of sub-layers."""
+    return {layer.get_submodule(f"dropout{i}").p for i in (1, 2, 3) if hasattr(layer, f"dropout{i}")}
+
+
+def _activation(layer: nn.Module) -> str | None:
+    activation = layer.activation
+    if isinstance(activation, nn.GELU) and activation.approximate != "none":
+        return "gelu_pytorch_tanh"
+    if isinstance(activation, nn.Module):
+        return ACTIVATION_MODULES.get(type(activation))
+    return ACTIVATIONS.get(activation)
+
+
+def _module_fields(module: nn.Transformer) -> dict:
+    encoder, decoder = module.encoder.layers[0], module.decoder.layers[0]
+    has_bias = encoder.linear1.bias is not None
+    return {
+        "d_model": encoder.linear1.in_features,
+        "encoder_layers": len(module.encoder.layers),
+        "decoder_layers": len(module.decoder.layers),
+        "encoder_attention_heads": encoder.self_attn.num_heads,
+        "decoder_attention_heads": decoder.self_attn.num_heads,
+        "encoder_ffn_dim": encoder.linear1.out_features,
+        "decoder_ffn_dim": decoder.linear1.out_features,
+        "activation_function": _activation(encoder),
+        "dropout": encoder.dropout1.p,
+        "attention_dropout": encoder.self_attn.dropout,
+        "activation_dropout": encoder.dropout.p,
+        "embedding_dropout": 0.0,
+        "norm_position": "pre" if encoder.norm_first else "post",
+        "final_norm": module.encoder.norm is not None,
+        "layer_norm_eps": encoder.norm1.eps,
+        "position_type": "none",
+        "scale_embedding": False,
+        "attention_bias": has_bias,
+        "ffn_bias": has_bias,
+    }
+
+
+def _embedding_fields(given: dict[str, nn.Module]) -> dict:
+    """Sizes and sharing of embeddings and softmax; what is one parameter stays one."""
+    if not given:
+        return {}
+    source, target, softmax = (given.get(name) for name in (SOURCE_EMBEDDING, TARGET_EMBEDDING, SOFTMAX))
+    fields = {
+        "share_encoder_decoder_embeddings": source is not None and target is not None and source.weight is target.weight,
+        "tie_word_embeddings": target is not None and softmax is not None and target.weight is softmax.weight,
+        "output_bias": softmax is not None and softmax.bias is not None,
+    }
+    if source is not None:
+        fields["vocab_size"] = source.num_embeddings
+    for part in (target, softmax):
+        if part is not None:
+            fields["decoder_vocab_size"] = len(part.weight)
+    return fields
+
+
+def _part_weights(name: str, part: nn.Module) -> dict[str, torch.Tensor]:
+    """Weights of a part of torch's module under this model's names."""
+    if isinstance(part, nn.MultiheadAttention):
+        weights = _part_weights(f"{name}.out_proj", part.out_proj)
+        for key, tensor in (("weight", part.in_proj_weight), ("bias", part.in_proj_bias)):
+            if tensor is not None:
+                projections = zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3))
+                weights.update({f"{name}.{projection}.{key}": chunk for projection, chunk in projections})
+        return weights
+    weights = {f"{name}.weight": part.weight}
+    if isinstance(part, nn.LayerNorm):
+        weights[f"{name}.bias"] = torch.zeros_like(part.weight) if part.bias is None else part.bias
+    elif getattr(part, "bias", None) is not None:
+        weights[f"{name}.bias"] = part.bias
+    return weights
