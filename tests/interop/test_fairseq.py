@@ -1,0 +1,337 @@
+"""Checkpoints written here in fairseq's names and shapes, against a forward pass in float64 from the formulas."""
+
+import math
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.interop import import_model, import_tokenizer
+
+from .. import reference
+
+D, HEADS, FFN, SOURCE, TARGET, PAD, EOS = 16, 4, 24, 23, 27, 1, 2
+
+POST = {
+    "arch": "transformer",
+    "encoder_embed_dim": D,
+    "decoder_embed_dim": D,
+    "encoder_ffn_embed_dim": FFN,
+    "decoder_ffn_embed_dim": FFN,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_attention_heads": HEADS,
+    "decoder_attention_heads": 2,
+    "encoder_normalize_before": False,
+    "decoder_normalize_before": False,
+    "encoder_learned_pos": False,
+    "decoder_learned_pos": False,
+    "share_all_embeddings": False,
+    "share_decoder_input_output_embed": False,
+    "no_scale_embedding": False,
+    "activation_fn": "relu",
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "layernorm_embedding": False,
+    "adaptive_softmax_cutoff": None,
+    "source_lang": "de",
+    "target_lang": "en",
+}
+PRE = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+LEARNED = {"encoder_learned_pos": True, "decoder_learned_pos": True, "max_source_positions": 30}
+VARIANTS = {
+    "post-norm": {},
+    "pre-norm": PRE,
+    "learned positions": LEARNED,
+    "gelu, unscaled": {"activation_fn": "gelu", "no_scale_embedding": True},
+    "no positions": {"no_token_positional_embeddings": True},
+    "one matrix": {"share_all_embeddings": True, "share_decoder_input_output_embed": True},
+    "target and softmax shared": {"share_decoder_input_output_embed": True},
+}
+
+
+def linear(name, outputs, inputs):
+    return {f"{name}.weight": torch.randn(outputs, inputs) / math.sqrt(inputs), f"{name}.bias": torch.randn(outputs) / 5}
+
+
+def norm(name):
+    return {f"{name}.weight": 1 + torch.randn(D) / 5, f"{name}.bias": torch.randn(D) / 5}
+
+
+def random_state(args):
+    """The weights of a fairseq transformer under its names."""
+    torch.manual_seed(0)
+    state = {}
+    for stack, vocabulary in (("encoder", SOURCE), ("decoder", TARGET)):
+        state[f"{stack}.version"] = torch.tensor([3.0])
+        state[f"{stack}.embed_tokens.weight"] = torch.randn(vocabulary, D) / 4
+        state[f"{stack}.embed_tokens.weight"][PAD] = 0
+        if args.get("encoder_learned_pos"):
+            state[f"{stack}.embed_positions.weight"] = torch.randn(30 + PAD + 1, D) / 4
+        elif not args.get("no_token_positional_embeddings"):
+            state[f"{stack}.embed_positions._float_tensor"] = torch.zeros(1)
+        for number in range(args[f"{stack}_layers"]):
+            layer = f"{stack}.layers.{number}"
+            for attention in ("self_attn",) if stack == "encoder" else ("self_attn", "encoder_attn"):
+                for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                    state |= linear(f"{layer}.{attention}.{projection}", D, D)
+                state |= norm(f"{layer}.{attention}_layer_norm")
+            state |= linear(f"{layer}.fc1", FFN, D) | linear(f"{layer}.fc2", D, FFN)
+            state |= norm(f"{layer}.final_layer_norm")
+        if args[f"{stack}_normalize_before"]:
+            state |= norm(f"{stack}.layer_norm")
+    if args["share_all_embeddings"]:
+        state["decoder.embed_tokens.weight"] = state["encoder.embed_tokens.weight"]
+    shared = args["share_decoder_input_output_embed"]
+    embeddings = state["decoder.embed_tokens.weight"]
+    state["decoder.output_projection.weight"] = embeddings if shared else torch.randn(TARGET, D) / 4
+    return state
+
+
+def write_checkpoint(folder, changes, form="args", **further):
+    args = {**POST, **changes}
+    state = random_state(args)
+    contents = {"model": state, "optimizer_history": [{"num_updates": 7}], "extra_state": {}, **further}
+    if form == "args":
+        contents["args"] = Namespace(**args)
+    else:
+        task = {"_name": "translation", "source_lang": "de", "target_lang": "en"}
+        contents |= {"args": None, "cfg": {"model": Namespace(**args, _name="transformer"), "task": task}}
+    path = folder / "checkpoint_best.pt"
+    torch.save(contents, path)
+    return path, args, state
+
+
+def fairseq_positions(args, state, stack, count):
+    """The first token has number pad + 1; a learned table has as many rows before it."""
+    if args.get("no_token_positional_embeddings"):
+        return 0
+    if args["encoder_learned_pos"]:
+        return state[f"{stack}.embed_positions.weight"].double().numpy()[PAD + 1 : PAD + 1 + count]
+    return reference.positions(range(PAD + 1, PAD + 1 + count), D, "halves", "tensor2tensor")
+
+
+def expected_logits(args, state, source, target):
+    weights = reference.to_numpy(state)
+    transformer = reference.Transformer(
+        weights,
+        args["encoder_attention_heads"],
+        args["decoder_attention_heads"],
+        pre_norm=args["encoder_normalize_before"],
+        activation=reference.ACTIVATIONS[args["activation_fn"]],
+    )
+    scale = 1 if args["no_scale_embedding"] else math.sqrt(D)
+
+    def embed(stack, ids):
+        return weights[f"{stack}.embed_tokens.weight"][ids] * scale + fairseq_positions(args, state, stack, len(ids))
+
+    output = transformer.decode(transformer.encode(embed("encoder", source)), embed("decoder", target))
+    return output @ weights["decoder.output_projection.weight"].T
+
+
+def sentences():
+    """Three sources that end with </s>, and targets behind the </s> that fairseq starts with."""
+    generator = np.random.default_rng(0)
+    sources = [[*generator.integers(4, SOURCE, length), EOS] for length in (8, 3, 5)]
+    targets = [[EOS, *generator.integers(4, SOURCE, 4)] for _ in sources]
+    return sources, targets
+
+
+def assert_same_logits(model, args, state):
+    sources, targets = sentences()
+    longest = max(map(len, sources))
+    for side in ("left", "right"):
+        ids = torch.full((len(sources), longest), PAD)
+        for row, source in enumerate(sources):
+            ids[row, longest - len(source) :] = torch.tensor(source)
+            if side == "right":
+                ids[row] = ids[row].roll(len(source) - longest)
+        with torch.no_grad():
+            logits = model(
+                input_ids=ids, attention_mask=ids.ne(PAD).long(), decoder_input_ids=torch.tensor(targets)
+            ).logits
+        for row, (source, target) in enumerate(zip(sources, targets)):
+            expected = expected_logits(args, state, source, target)
+            np.testing.assert_allclose(logits[row], expected, atol=1e-5, err_msg=f"padding on the {side}")
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
+def test_imported_model_gives_the_logits_of_the_formulas(tmp_path, changes):
+    path, args, state = write_checkpoint(tmp_path, changes)
+    assert_same_logits(import_model(path), args, state)
+
+
+def test_options_in_cfg_are_read_as_those_in_args(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, PRE, form="cfg")
+    assert_same_logits(import_model(tmp_path), args, state)
+
+
+def test_nested_options_are_read(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, {})
+    model = {"encoder": {}, "decoder": {}, "activation_fn": "relu"}
+    for name, value in args.items():
+        stack, _, option = name.partition("_")
+        if stack in model:
+            model[stack][option] = value
+    torch.save({"model": state, "args": None, "cfg": {"model": model, "task": None}}, path)
+    assert_same_logits(import_model(path), args, state)
+
+
+def test_shared_matrices_stay_one(tmp_path):
+    model = import_model(write_checkpoint(tmp_path, VARIANTS["one matrix"])[0])
+    assert model.lm_head.weight is model.model.encoder.embed_tokens.weight
+
+
+def test_names_of_older_versions_are_read(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, {})
+    old = {}
+    norms = {"self_attn_layer_norm": 0, "encoder_attn_layer_norm": 1, "final_layer_norm": {"encoder": 1, "decoder": 2}}
+    for name, tensor in state.items():
+        stack, *_, part, kind = name.split(".") if ".layers." in name else [name, "", ""]
+        if part in ("q_proj", "k_proj", "v_proj"):
+            joined = name.replace(f"{part}.{kind}", f"in_proj_{kind}")
+            projections = [state[name.replace(part, p)] for p in ("q_proj", "k_proj", "v_proj")]
+            old[joined] = torch.cat(projections)
+        elif part in norms:
+            number = norms[part] if isinstance(norms[part], int) else norms[part][stack]
+            old[name.replace(part, f"layer_norms.{number}")] = tensor
+        elif name == "decoder.output_projection.weight":
+            old["decoder.embed_out"] = tensor
+        else:
+            old[name] = tensor
+    torch.save({"model": old, "args": Namespace(**args)}, path)
+    assert_same_logits(import_model(path), args, state)
+
+
+def test_weights_in_half_precision_become_float32(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, {})
+    state = {name: tensor.half() for name, tensor in state.items()}
+    torch.save({"model": state, "args": Namespace(**args)}, path)
+    model = import_model(path)
+    assert model.dtype == torch.float32
+    assert_same_logits(model, args, state)
+
+
+def test_all_unsupported_options_are_named_at_once(tmp_path):
+    changes = {
+        "layernorm_embedding": True,
+        "adaptive_softmax_cutoff": "100,200",
+        "activation_fn": "swish",
+        "decoder_learned_pos": True,
+        "arch": "lightconv",
+    }
+    path, *_ = write_checkpoint(tmp_path, changes)
+    with pytest.raises(InputError) as error:
+        import_model(path)
+    for fault in (
+        "layernorm_embedding=True",
+        "adaptive_softmax_cutoff='100,200'",
+        "activation_fn='swish'",
+        "encoder_learned_pos=False beside decoder_learned_pos=True",
+        "arch='lightconv'",
+    ):
+        assert fault in str(error.value)
+
+
+def test_weights_that_do_not_fit_the_options_are_named(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, {})
+    state["decoder.layers.0.fc1.weight"] = torch.zeros(5, D)
+    state["encoder.layers.0.ffn_layernorm.weight"] = torch.zeros(D)
+    del state["encoder.layers.1.fc2.bias"]
+    torch.save({"model": state, "args": Namespace(**args)}, path)
+    with pytest.raises(InputError) as error:
+        import_model(path)
+    for name in ("decoder.layers.0.fc1.weight has shape (5, 16)", "ffn_layernorm", "encoder.layers.1.fc2.bias"):
+        assert name in str(error.value)
+
+
+def test_norm_at_the_end_of_one_stack_alone_is_refused(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, PRE)
+    state = {name: tensor for name, tensor in state.items() if not name.startswith("decoder.layer_norm")}
+    torch.save({"model": state, "args": Namespace(**args)}, path)
+    with pytest.raises(InputError, match="end of the encoder alone"):
+        import_model(path)
+
+
+# Dictionaries.
+
+
+def write_dictionary(folder, language, symbols, padded_to):
+    fillers = [f"madeupword{number:04}" for number in range(padded_to - 4 - len(symbols))]
+    lines = [f"{symbol} {100 - i}" for i, symbol in enumerate(symbols)] + [f"{filler} 0" for filler in fillers]
+    (folder / f"dict.{language}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_dictionaries_become_a_tokenizer_of_tokens_separated_by_spaces(tmp_path):
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "de", ["ein", "Hu@@", "nd", "."], SOURCE)
+    write_dictionary(tmp_path, "en", ["a", "d@@", "og", "!"], TARGET)
+    tokenizer = import_tokenizer(path)
+    assert tokenizer("ein Hu@@ nd xyz").input_ids == [4, 5, 6, 3, EOS]
+    assert tokenizer(text_target="a d@@ og").input_ids == [4, 5, 6, EOS]
+    assert tokenizer.decode([EOS, 4, 5, 6, 7, EOS, PAD], skip_special_tokens=True) == "a dog !"
+    assert (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id) == (PAD, EOS, 0)
+
+
+def test_dictionary_that_does_not_fit_the_weights_is_refused(tmp_path):
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "de", ["ein", "Hund"], SOURCE - 3)
+    write_dictionary(tmp_path, "en", ["a", "dog"], TARGET)
+    with pytest.raises(InputError, match=rf"dict\.de\.txt has {SOURCE - 3} symbols .* has {SOURCE} embeddings"):
+        import_tokenizer(path)
+
+
+def test_lines_of_a_dictionary_without_a_count_are_named(tmp_path):
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "en", ["a", "dog"], TARGET)
+    (tmp_path / "dict.de.txt").write_text("ein 5\nHund\nein 2\n", encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        import_tokenizer(path)
+    assert "line 2" in str(error.value)
+    assert "line 3: 'ein' was there before" in str(error.value)
+
+
+def test_missing_dictionary_of_one_language_is_named(tmp_path):
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "de", ["ein"], SOURCE)
+    with pytest.raises(InputError, match=r"there is no .*dict\.en\.txt"):
+        import_tokenizer(path)
+
+
+def test_checkpoint_without_dictionaries_has_no_tokenizer(tmp_path):
+    assert import_tokenizer(write_checkpoint(tmp_path, {})[0]) is None
+
+
+def test_codes_beside_the_checkpoint_split_text_into_subwords(tmp_path):
+    pytest.importorskip("sacremoses")
+    path, *_ = write_checkpoint(tmp_path, {})
+    (tmp_path / "bpecodes").write_text("#version: 0.2\nH u\nn d</w>\nHu nd</w>\no g</w>\n", encoding="utf-8")
+    write_dictionary(tmp_path, "de", ["Hund", "Hu@@", "n@@", "d", ".", "r@@"], SOURCE)
+    write_dictionary(tmp_path, "en", ["d@@", "og", "."], TARGET)
+    tokenizer = import_tokenizer(path)
+    # Moses sets the full stop apart.
+    assert tokenizer("Hund.").input_ids == [4, 8, EOS]
+    assert tokenizer("rd").input_ids == [9, 7, EOS]
+    assert tokenizer.decode([EOS, 4, 5, 6, EOS], skip_special_tokens=True) == "dog."
+
+
+def test_sentencepiece_model_beside_the_checkpoint_splits_text(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    text = tmp_path / "text.txt"
+    text.write_text("ein Hund\neine Katze\nder Hund\n" * 20, encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(tmp_path / "sentencepiece.bpe"), vocab_size=17, minloglevel=2
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "sentencepiece.bpe.model"))
+    path, *_ = write_checkpoint(tmp_path, {})
+    # In another order than the pieces have in their model.
+    pieces = sorted(processor.id_to_piece(number) for number in range(3, processor.get_piece_size()))
+    write_dictionary(tmp_path, "de", pieces, SOURCE)
+    write_dictionary(tmp_path, "en", pieces, TARGET)
+    tokenizer = import_tokenizer(path)
+    expected = [4 + pieces.index(piece) for piece in processor.encode("eine Katze", out_type=str)]
+    assert tokenizer("eine Katze").input_ids == [*expected, EOS]
+    assert tokenizer.decode(tokenizer(text_target="eine Katze").input_ids, skip_special_tokens=True) == "eine Katze"

@@ -1,0 +1,98 @@
+import pytest
+import torch
+from transformers import MarianMTModel
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.interop import export_marian, import_model
+
+from ..conftest import tiny_model
+from ..test_modeling_vaswani import batch, randomise
+from .foreign import assert_same_model, random_batch, random_marian
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_imported_model_gives_marians_logits_and_translations(seed):
+    marian = random_marian(seed)
+    config = marian.config
+    smaller = min(config.vocab_size, config.decoder_vocab_size)
+    inputs = random_batch(config.pad_token_id, config.decoder_start_token_id, smaller)
+    assert_same_model(marian, import_model(marian), inputs)
+
+
+def test_random_configs_cover_what_differs_between_marian_models():
+    configs = [random_marian(seed).config for seed in range(15)]
+    assert {config.activation_function for config in configs} == {"relu", "gelu", "swish"}
+    embeddings = {(config.share_encoder_decoder_embeddings, config.tie_word_embeddings) for config in configs}
+    assert len(embeddings) == 4
+    assert any(config.encoder_layers != config.decoder_layers for config in configs)
+    assert any(config.vocab_size != config.decoder_vocab_size for config in configs)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_round_trip_gives_back_the_same_tensors(seed):
+    marian = random_marian(seed)
+    before, after = marian.state_dict(), export_marian(import_model(marian)).state_dict()
+    if marian.config.share_encoder_decoder_embeddings and not marian.config.tie_word_embeddings:
+        # transformers then ties nothing: the shared matrix is there, but nothing reads it.
+        before.pop("model.shared.weight")
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+
+
+def test_shared_embeddings_and_tied_softmax_stay_one_matrix():
+    marian = random_marian(0, share_encoder_decoder_embeddings=True, tie_word_embeddings=True, decoder_vocab_size=None)
+    model = import_model(marian)
+    assert model.lm_head.weight is model.model.encoder.embed_tokens.weight
+    assert model.lm_head.weight is model.model.decoder.embed_tokens.weight
+
+
+def test_imported_folder_searches_as_the_source_does(tmp_path):
+    marian = random_marian(3)
+    marian.generation_config.max_length = 12
+    marian.generation_config.num_beams = 3
+    marian.save_pretrained(tmp_path)
+    source = random_batch(marian.config.pad_token_id, 0, 30)["input_ids"]
+    assert torch.equal(import_model(tmp_path).generate(source), marian.generate(source))
+
+
+def test_source_that_names_no_length_ends_where_transformers_does():
+    marian = random_marian(4)
+    source = random_batch(marian.config.pad_token_id, 0, 30)["input_ids"]
+    assert torch.equal(import_model(marian).generate(source), marian.generate(source))
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "halves"])
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("tie", [True, False])
+def test_exported_model_gives_the_same_logits(tmp_path, layout, share, tie):
+    model = tiny_model(sinusoid_layout=layout, share_encoder_decoder_embeddings=share, tie_word_embeddings=tie)
+    randomise(model)
+    export_marian(model).save_pretrained(tmp_path)
+    marian = MarianMTModel.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(marian(**batch()).logits, model(**batch()).logits, atol=1e-5, rtol=1e-5)
+
+
+def test_exported_model_without_biases_gives_the_same_logits():
+    model = tiny_model(attention_bias=False, ffn_bias=False, output_bias=True)
+    randomise(model)
+    with torch.no_grad():
+        expected = model(**batch()).logits
+        torch.testing.assert_close(export_marian(model)(**batch()).logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_all_that_marian_cannot_express_is_named_at_once():
+    model = tiny_model(
+        norm_position="pre", position_type="learned", layer_norm_eps=1e-6, decoder_start_embedding="zero", d_k=3
+    )
+    with pytest.raises(InputError) as error:
+        export_marian(model)
+    for fault in ('norm_position="pre"', 'position_type="learned"', "layer_norm_eps=1e-06", "zero", "d_k=3"):
+        assert fault in str(error.value)
+
+
+def test_marian_decoder_without_an_encoder_is_refused():
+    marian = random_marian(0)
+    marian.config.is_decoder = True
+    with pytest.raises(InputError, match="without an encoder"):
+        import_model(marian)

@@ -1,0 +1,109 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.interop import import_model
+
+from .foreign import randomised
+
+
+def torch_transformer(**changes) -> nn.Transformer:
+    torch.manual_seed(0)
+    sizes = {"d_model": 16, "nhead": 4, "num_encoder_layers": 2, "num_decoder_layers": 3, "dim_feedforward": 24}
+    return randomised(nn.Transformer(**{**sizes, "batch_first": True, **changes}), seed=1)
+
+
+def inputs():
+    source, target = torch.randn(2, 7, 16), torch.randn(2, 5, 16)
+    mask = torch.tensor([[1] * 7, [1] * 4 + [0] * 3])
+    return source, target, mask
+
+
+@torch.no_grad()
+def torch_output(module, source, target, mask):
+    causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+    padding = mask == 0
+    return module(
+        source, target, tgt_mask=causal, src_key_padding_mask=padding, memory_key_padding_mask=padding
+    )
+
+
+@pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", F.silu], ids=["relu", "gelu", "silu"])
+@pytest.mark.parametrize("bias", [True, False], ids=["biases", "no biases"])
+def test_imported_stacks_give_the_modules_output(norm_first, activation, bias):
+    module = torch_transformer(norm_first=norm_first, activation=activation, bias=bias)
+    source, target, mask = inputs()
+    model = import_model(module)
+    with torch.no_grad():
+        output = model.model(inputs_embeds=source, decoder_inputs_embeds=target, attention_mask=mask)
+    expected = torch_output(module, source, target, mask)
+    torch.testing.assert_close(output.last_hidden_state, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_module_without_final_norms_gives_the_same_output():
+    module = torch_transformer(norm_first=True)
+    module.encoder.norm = module.decoder.norm = None
+    source, target, mask = inputs()
+    with torch.no_grad():
+        output = import_model(module).model(
+            inputs_embeds=source, decoder_inputs_embeds=target, attention_mask=mask
+        )
+    expected = torch_output(module, source, target, mask)
+    torch.testing.assert_close(output.last_hidden_state, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_embeddings_and_softmax_around_the_module_come_along():
+    module = torch_transformer()
+    source_embedding, target_embedding, softmax = nn.Embedding(20, 16), nn.Embedding(30, 16), nn.Linear(16, 30)
+    model = import_model(
+        module, source_embedding=source_embedding, target_embedding=target_embedding, output_projection=softmax
+    )
+    source, target = torch.randint(3, 20, (2, 7)), torch.randint(3, 30, (2, 5))
+    mask = torch.ones(2, 7, dtype=torch.long)
+    with torch.no_grad():
+        expected = softmax(torch_output(module, source_embedding(source), target_embedding(target), mask))
+        logits = model(input_ids=source, decoder_input_ids=target).logits
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_one_matrix_around_the_module_stays_one():
+    embedding, softmax = nn.Embedding(30, 16), nn.Linear(16, 30, bias=False)
+    softmax.weight = embedding.weight
+    model = import_model(
+        torch_transformer(), source_embedding=embedding, target_embedding=embedding, output_projection=softmax
+    )
+    assert model.lm_head.weight is model.model.encoder.embed_tokens.weight
+    assert torch.equal(model.lm_head.weight, embedding.weight)
+
+
+def test_config_fields_can_be_given():
+    model = import_model(torch_transformer(), vocab_size=50, position_type="sinusoidal", scale_embedding=True)
+    assert (model.config.vocab_size, model.config.position_type, model.config.scale_embedding) == (
+        50,
+        "sinusoidal",
+        True,
+    )
+
+
+def test_dropout_is_taken_over_where_the_module_has_it():
+    config = import_model(torch_transformer(dropout=0.2)).config
+    assert (config.dropout, config.attention_dropout, config.activation_dropout) == (0.2, 0.2, 0.2)
+    assert config.embedding_dropout == 0
+
+
+def test_all_that_the_model_lacks_is_named_at_once():
+    module = torch_transformer(activation=F.leaky_relu)
+    module.decoder.norm = None
+    module.encoder.layers[0].norm_first = True
+    with pytest.raises(InputError) as error:
+        import_model(module)
+    for fault in ("an activation without a name", "final norm in one stack alone", "layers that differ"):
+        assert fault in str(error.value)
+
+
+def test_custom_stack_is_refused():
+    with pytest.raises(InputError, match=r"custom encoder \(Identity\)"):
+        import_model(torch_transformer(custom_encoder=nn.Identity()))
