@@ -1,6 +1,6 @@
 """What every system's reader gives, and the model that is built from it: nothing is built before all of it was checked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -56,11 +56,11 @@ class Conversion:
             for name, shape in expected.items()
             if name in found and found[name] != shape
         ]
-        missing, unknown = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+        missing, unknown = expected.keys() - found.keys(), found.keys() - expected.keys()
         if missing:
-            faults.append(f"{self.source} lacks weights that its configuration asks for: {_listed(missing)}.")
+            faults.append(f"{self.source} lacks weights that its configuration asks for: {listed(missing)}.")
         if unknown:
-            faults.append(f"{self.source} has weights that this model has no place for: {_listed(unknown)}.")
+            faults.append(f"{self.source} has weights that this model has no place for: {listed(unknown)}.")
         if faults:
             raise InputError.of(faults)
 
@@ -82,6 +82,8 @@ def is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and torch.equal(first, second)
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """The first names in order, and how many more there are."""
+    names = sorted(names)
     rest = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

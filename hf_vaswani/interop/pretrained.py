@@ -12,6 +12,7 @@ from transformers.utils import logging
 
 from ..errors import InputError
 from .checkpoint_file import foreign_classes
+from .conversion import listed
 
 # What reading a damaged, truncated or missing file can raise.
 READING_ERRORS = (
@@ -37,7 +38,9 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # missing weights are an error below
     try:
-        model, report = model_class.from_pretrained(source, output_loading_info=True, dtype=torch.float32)
+        model, report = model_class.from_pretrained(
+            source, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32
+        )
     except READING_ERRORS as error:
         classes = foreign_classes(error)
         if classes:
@@ -48,9 +51,16 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
         raise InputError(f"{source} cannot be read: {one_line(error)}") from None
     finally:
         logging.set_verbosity(verbosity)
-    missing = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
-    if missing:
-        raise InputError(f"{source} lacks weights of its model: {', '.join(missing[:5])} ({len(missing)} in all).")
+    faults = [
+        f"{source}: {name} has shape {tuple(found)}, but its configuration asks for {tuple(expected)}."
+        for name, found, expected in sorted(report["mismatched_keys"])
+    ]
+    if report["missing_keys"]:
+        faults.append(f"{source} lacks weights that its configuration asks for: {listed(report['missing_keys'])}.")
+    if report["unexpected_keys"]:
+        faults.append(f"{source} has weights that its model has no place for: {listed(report['unexpected_keys'])}.")
+    if faults:
+        raise InputError.of(faults)
     return model.eval()
 
 

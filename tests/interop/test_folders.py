@@ -1,0 +1,145 @@
+import json
+import os
+import shutil
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel, pipeline
+
+from hf_vaswani.cli import main
+from hf_vaswani.interop import folders
+
+from ..conftest import tiny_model
+from .foreign import random_marian
+from .test_fairseq import SOURCE, TARGET, write_checkpoint, write_dictionary
+
+TEXT = ["der Hund sieht die Katze .", "eine Katze schläft ."]
+
+
+@pytest.fixture(scope="module")
+def opus(tmp_path_factory):
+    """A folder as that of an OPUS-MT model: weights, two SentencePiece models and their joint vocabulary."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    folder = tmp_path_factory.mktemp("opus")
+    (folder / "text").write_text("\n".join(TEXT * 30), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"), model_prefix=str(folder / "pieces"), vocab_size=24, minloglevel=2
+    )
+    (folder / "pieces.model").rename(folder / "source.spm")
+    shutil.copy(folder / "source.spm", folder / "target.spm")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    pieces = sorted(processor.id_to_piece(number) for number in range(3, processor.get_piece_size()))
+    vocabulary = {token: number for number, token in enumerate(["</s>", "<unk>", *pieces, "<pad>"])}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "de", "target_lang": "en"}))
+    size = len(vocabulary)
+    marian = random_marian(
+        0,
+        vocab_size=size,
+        decoder_vocab_size=size,
+        pad_token_id=size - 1,
+        decoder_start_token_id=size - 1,
+        eos_token_id=0,
+        forced_eos_token_id=0,
+    )
+    marian.generation_config.max_length = 20
+    marian.save_pretrained(folder)
+    return folder
+
+
+def test_imported_opus_folder_translates_as_marian_does(opus, tmp_path):
+    assert main(["import", str(opus), str(tmp_path / "imported")]) == 0
+    marian, tokenizer = MarianMTModel.from_pretrained(opus), AutoTokenizer.from_pretrained(opus)
+    inputs = tokenizer(TEXT, return_tensors="pt", padding=True)
+    expected = tokenizer.batch_decode(marian.generate(**inputs, num_beams=4), skip_special_tokens=True)
+    translator = pipeline("translation", model=str(tmp_path / "imported"), batch_size=2, num_beams=4)
+    assert [output["translation_text"] for output in translator(TEXT)] == expected
+    assert any(expected)
+
+
+def test_import_without_a_tokenizer_says_so(tmp_path, capsys):
+    random_marian(0).save_pretrained(tmp_path / "marian")
+    assert main(["import", str(tmp_path / "marian"), str(tmp_path / "imported")]) == 0
+    assert "has no tokenizer" in capsys.readouterr().err
+    assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "imported").config.model_type == "vaswani"
+
+
+@pytest.mark.parametrize("subwords", ["none", "codes"])
+def test_imported_fairseq_folder_keeps_its_tokenizer(tmp_path, subwords):
+    path, *_ = write_checkpoint(tmp_path, {})
+    dictionaries = tmp_path / "data"
+    dictionaries.mkdir()
+    write_dictionary(dictionaries, "de", ["Hund", "Hu@@", "n@@", "d", "."], SOURCE)
+    write_dictionary(dictionaries, "en", ["d@@", "og", "."], TARGET)
+    if subwords == "codes":
+        pytest.importorskip("sacremoses")
+        (dictionaries / "bpecodes").write_text("H u\nn d</w>\nHu nd</w>\no g</w>\n", encoding="utf-8")
+    command = ["import", str(path), str(tmp_path / "imported"), "--vocabularies", str(dictionaries)]
+    assert main(command) == 0
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "imported")
+    assert tokenizer("Hund .").input_ids == [4, 8, 2]
+    assert tokenizer.decode([2, 4, 5, 6, 2], skip_special_tokens=True).replace(" ", "") == "dog."
+    translator = pipeline("translation", model=str(tmp_path / "imported"), max_new_tokens=5)
+    assert "translation_text" in translator("Hund .")[0]
+
+
+def test_exported_folder_is_marians(saved_model, tmp_path):
+    assert main(["export", str(saved_model), str(tmp_path / "marian")]) == 0
+    marian = MarianMTModel.from_pretrained(tmp_path / "marian").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "marian")
+    inputs = tokenizer(["w1 w2 w3"], return_tensors="pt")
+    decoder_input_ids = torch.tensor([[1, 5, 6]])
+    with torch.no_grad():
+        expected = tiny_model()(**inputs, decoder_input_ids=decoder_input_ids).logits
+        logits = marian(**inputs, decoder_input_ids=decoder_input_ids).logits
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_output_that_holds_anything_is_left_as_it_is(tmp_path, capsys):
+    random_marian(0).save_pretrained(tmp_path / "marian")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    assert main(["import", str(tmp_path / "marian"), str(tmp_path / "out")]) == 2
+    assert "nothing is overwritten" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["notes.txt"]
+
+
+def test_failed_import_leaves_no_folder(tmp_path, capsys):
+    path, *_ = write_checkpoint(tmp_path, {"layernorm_embedding": True})
+    before = sorted(tmp_path.iterdir())
+    assert main(["import", str(path), str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_disk_that_fills_while_writing_leaves_no_folder(tmp_path, monkeypatch):
+    random_marian(0).save_pretrained(tmp_path / "marian")
+
+    def full(self, folder, *args, **kwargs):
+        (folder / "config.json").write_text("{")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folders.VaswaniForConditionalGeneration, "save_pretrained", full)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError):
+        folders.import_checkpoint(tmp_path / "marian", tmp_path / "out")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_vocabulary_that_does_not_fit_leaves_no_folder(opus, tmp_path, capsys):
+    broken = shutil.copytree(opus, tmp_path / "broken")
+    vocabulary = json.loads((broken / "vocab.json").read_text())
+    vocabulary["too-many"] = len(vocabulary)
+    (broken / "vocab.json").write_text(json.dumps(vocabulary))
+    assert main(["import", str(broken), str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert f"has an id {len(vocabulary) - 1}, but the weights have {len(vocabulary) - 1} embeddings" in error
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_output_that_cannot_be_written_is_one_clear_error(tmp_path, capsys):
+    random_marian(0).save_pretrained(tmp_path / "marian")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    assert main(["import", str(tmp_path / "marian"), str(tmp_path / "locked" / "out")]) == 2
+    assert "cannot be written" in capsys.readouterr().err

@@ -1,0 +1,173 @@
+import pickle
+import zipfile
+from argparse import Namespace
+
+import pytest
+import torch
+from torch import nn
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.interop import import_model
+
+from ..conftest import tiny_model
+from .foreign import random_marian
+
+
+class Trap:
+    """Its pickle makes a file when it is executed."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+@pytest.mark.parametrize("place", ["args", "model"])
+def test_pickle_with_foreign_classes_is_refused_by_name_and_not_executed(tmp_path, place):
+    trace = tmp_path / "executed"
+    contents = {"model": {}, "args": Namespace(), place: Trap(trace)}
+    torch.save(contents, tmp_path / "model.pt")
+    with pytest.raises(InputError, match=r"(io|_io|builtins)\.open"):
+        import_model(tmp_path / "model.pt")
+    assert not trace.exists()
+
+
+def test_plain_pickle_with_foreign_classes_is_refused(tmp_path):
+    trace = tmp_path / "executed"
+    (tmp_path / "model.pt").write_bytes(pickle.dumps({"model": {}, "args": Trap(trace)}, protocol=2))
+    with pytest.raises(InputError, match="model.pt"):
+        import_model(tmp_path / "model.pt")
+    assert not trace.exists()
+
+
+def test_marian_folder_with_a_dangerous_pickle_is_refused_by_name(tmp_path):
+    marian = random_marian(0)
+    marian.config.save_pretrained(tmp_path)
+    trace = tmp_path / "executed"
+    torch.save({**marian.state_dict(), "more": Trap(trace)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"(io|_io|builtins)\.open"):
+        import_model(tmp_path)
+    assert not trace.exists()
+
+
+def test_marian_folder_with_weights_in_a_pickle_is_read(tmp_path):
+    marian = random_marian(0)
+    marian.config.save_pretrained(tmp_path)
+    torch.save(marian.state_dict(), tmp_path / "pytorch_model.bin")
+    model = import_model(tmp_path)
+    assert torch.equal(model.lm_head.weight, marian.lm_head.weight)
+
+
+@pytest.mark.parametrize("kept", [0, 100, 3000])
+def test_truncated_checkpoint_is_one_clear_error(tmp_path, kept):
+    path = tmp_path / "model.pt"
+    torch.save({"model": {"x": torch.zeros(5000)}, "args": Namespace()}, path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(InputError, match="model.pt cannot be read: it is truncated"):
+        import_model(path)
+
+
+@pytest.mark.parametrize("kept", [0, 5, 3000])
+def test_truncated_safetensors_are_one_clear_error(tmp_path, kept):
+    random_marian(0).save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(InputError, match="cannot be read"):
+        import_model(tmp_path)
+
+
+def test_text_under_the_name_of_safetensors_is_one_clear_error(tmp_path):
+    random_marian(0).save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(InputError, match="cannot be read"):
+        import_model(tmp_path)
+
+
+def test_missing_weights_of_a_marian_folder_are_named(tmp_path):
+    marian = random_marian(0)
+    state = marian.state_dict()
+    marian.config.save_pretrained(tmp_path)
+    del state["model.decoder.layers.0.fc1.weight"]
+    torch.save(state, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"lacks weights.*model\.decoder\.layers\.0\.fc1\.weight"):
+        import_model(tmp_path)
+
+
+def test_weights_of_another_vocabulary_than_the_configs_are_refused(tmp_path):
+    marian = random_marian(0)
+    marian.save_pretrained(tmp_path)
+    marian.config.vocab_size += 7
+    marian.config.decoder_vocab_size += 7
+    marian.config.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="embed_tokens|shared|final_logits_bias"):
+        import_model(tmp_path)
+
+
+def test_folder_without_weights_is_one_clear_error(tmp_path):
+    random_marian(0).config.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="cannot be read"):
+        import_model(tmp_path)
+
+
+def test_model_of_another_kind_is_refused_with_what_is_known(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "t5"}')
+    with pytest.raises(InputError, match=r"of the kind 't5'.*MarianMT and FSMT"):
+        import_model(tmp_path)
+
+
+def test_model_of_a_kind_that_nobody_knows_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "of-tomorrow"}')
+    with pytest.raises(InputError, match="of the kind 'of-tomorrow'"):
+        import_model(tmp_path)
+
+
+def test_damaged_config_is_one_clear_error(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "marian", ')
+    with pytest.raises(InputError, match="cannot be read"):
+        import_model(tmp_path)
+
+
+def test_own_model_is_not_imported_but_loaded(tmp_path):
+    tiny_model().save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="this package's own already"):
+        import_model(tmp_path)
+
+
+@pytest.mark.parametrize("source", ["no/such/folder", "./nothing", "model.pt"])
+def test_source_that_does_not_exist_is_one_clear_error(source):
+    with pytest.raises(InputError, match="does not exist"):
+        import_model(source)
+
+
+def test_file_that_is_no_checkpoint_is_refused(tmp_path):
+    torch.save([torch.zeros(3)], tmp_path / "list.pt")
+    with pytest.raises(InputError, match="holds no checkpoint but a list"):
+        import_model(tmp_path / "list.pt")
+    torch.save({"weights": {}}, tmp_path / "dict.pt")
+    with pytest.raises(InputError, match="holds weights, which is neither fairseq's nor OpenNMT-py's"):
+        import_model(tmp_path / "dict.pt")
+    with zipfile.ZipFile(tmp_path / "zip.pt", "w") as archive:
+        archive.writestr("text", "no checkpoint")
+    with pytest.raises(InputError, match=r"zip\.pt cannot be read"):
+        import_model(tmp_path / "zip.pt")
+
+
+def test_whole_module_in_a_file_is_refused_by_name(tmp_path):
+    torch.save(nn.Transformer(8, 2, 1, 1, 8), tmp_path / "module.pt")
+    with pytest.raises(InputError, match=r"torch\.nn\.modules\.transformer\.Transformer"):
+        import_model(tmp_path / "module.pt")
+
+
+def test_folder_of_several_checkpoints_asks_which(tmp_path):
+    for name in ("checkpoint1.pt", "checkpoint2.pt"):
+        torch.save({}, tmp_path / name)
+    with pytest.raises(InputError, match="has 2 checkpoints"):
+        import_model(tmp_path)
+
+
+def test_module_that_is_no_transformer_is_refused():
+    with pytest.raises(InputError, match="A Linear cannot be imported"):
+        import_model(nn.Linear(3, 3))
+    with pytest.raises(InputError, match="A VaswaniForConditionalGeneration cannot be imported"):
+        import_model(tiny_model())
