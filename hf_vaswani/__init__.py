@@ -8,6 +8,7 @@ from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
 from .pipeline_translation import TranslationPipeline
+from .presets import preset
 from .registration import register
 from .tokenization_vaswani import VaswaniTokenizer
 
@@ -19,6 +20,7 @@ __all__ = [
     "VaswaniGenerationMixin",
     "VaswaniModel",
     "VaswaniTokenizer",
+    "preset",
 ]
 
 register()

@@ -16,6 +16,7 @@ import yaml
 
 from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
+from ..presets import preset_fields
 
 
 def key(default: Any, help: str) -> Any:
@@ -110,9 +111,10 @@ SECTIONS = {
     "training": TrainingArguments,
     "generation": GenerationArguments,
 }
-# Set from the tokenizer, not by hand.
-TOKENIZER_FIELDS = {
+# Set from the tokenizer, or by the package, not by hand.
+SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
+    "format_version",
 }  # fmt: skip
 AT_LEAST_ONE = {
     "max_length": "data",
@@ -149,18 +151,33 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
             key_name = name.rpartition(".")[2]
             values.setdefault(section, {})[key_name] = _option_value(text, recipe_keys()[section][key_name])
     typed = _typed(values, faults)
+    typed["model"] = _expand_preset(typed["model"], faults)
     faults += _contradictions(typed)
     if faults:
         raise InputError.of(faults)
     return Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})
 
 
+def _expand_preset(model: dict[str, Any], faults: list[str]) -> dict[str, Any]:
+    """The fields of the preset that `model.preset` names, under those that the recipe sets itself."""
+    fields = {name: value for name, value in model.items() if name != "preset"}
+    if model.get("preset") is None:
+        return fields
+    try:
+        named = preset_fields(model["preset"])
+    except InputError as error:
+        faults.append(f"model.preset: {error}")
+        return fields
+    return {**{name: value for name, value in named.items() if name not in SET_ELSEWHERE}, **fields}
+
+
 def model_keys() -> dict[str, Any]:
-    """Fields of VaswaniConfig that a recipe may set, with their types."""
+    """Fields of VaswaniConfig that a recipe may set, with their types, and the preset to start from."""
     from transformers import PreTrainedConfig
 
     inherited = {f.name for f in dataclasses.fields(PreTrainedConfig)}
-    return {f.name: f.type for f in dataclasses.fields(VaswaniConfig) if f.name not in inherited | TOKENIZER_FIELDS}
+    fields = [field for field in dataclasses.fields(VaswaniConfig) if field.name not in inherited | SET_ELSEWHERE]
+    return {"preset": str | None, **{field.name: field.type for field in fields}}
 
 
 def recipe_keys() -> dict[str, dict[str, Any]]:
@@ -177,7 +194,7 @@ def describe_keys() -> str:
         for item in dataclasses.fields(cls):
             default = item.default if item.default is not dataclasses.MISSING else item.default_factory()
             lines.append(f"  {item.name:22} {item.metadata['help']} (default: {default})")
-    defaults = {f.name: f.default for f in dataclasses.fields(VaswaniConfig)}
+    defaults = {"preset": "none; see hf_vaswani.presets", **{f.name: f.default for f in dataclasses.fields(VaswaniConfig)}}
     lines.append("\nmodel: the architecture; see VaswaniConfig for the meaning of each key.")
     lines += [f"  {name:33} (default: {defaults[name]})" for name in model_keys()]
     return "\n".join(lines)
