@@ -1,0 +1,297 @@
+"""What transformers expects of a first-class model beyond a forward pass: caches, compilation, devices, resizing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import dispatch_model, infer_auto_device_map
+from torch.nn.parallel import scatter_gather
+from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache, QuantizedCache
+
+from hf_vaswani import VaswaniForConditionalGeneration
+from hf_vaswani.configuration_vaswani import VaswaniConfig
+
+from .conftest import tiny_model
+from .test_modeling_vaswani import VARIANTS, batch, variants
+
+# Those that differ in what they do rather than in sizes: compiling takes seconds each.
+few_variants = pytest.mark.parametrize(
+    "name", ["paper", "pre-norm", "learned positions", "fairseq", "no positions", "zero start"]
+)
+
+
+def source(**changes):
+    inputs = batch(**changes)
+    return {"input_ids": inputs["input_ids"], "attention_mask": inputs["attention_mask"]}
+
+
+# Caches.
+
+
+@variants
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_static_cache_gives_the_same_tokens(changes, num_beams):
+    model = tiny_model(**changes)
+    expected = model.generate(**source(), max_new_tokens=12, num_beams=num_beams, use_cache=False)
+    tokens = model.generate(
+        **source(), max_new_tokens=12, num_beams=num_beams, cache_implementation="static", disable_compile=True
+    )
+    assert torch.equal(tokens, expected)
+
+
+@pytest.mark.parametrize(("encoder_layers", "decoder_layers"), [(1, 3), (3, 1)])
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_caches_have_the_decoders_layers(encoder_layers, decoder_layers, cache):
+    model = tiny_model(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
+    expected = model.generate(**source(), max_new_tokens=8, use_cache=False)
+    tokens = model.generate(**source(), max_new_tokens=8, cache_implementation=cache, disable_compile=True)
+    assert torch.equal(tokens, expected)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_quantised_cache_is_used_and_gives_nearly_the_same_scores(monkeypatch, num_beams):
+    pytest.importorskip("hqq")
+    model = tiny_model()
+    caches, forward = [], model.forward
+    monkeypatch.setattr(
+        model, "forward", lambda *args, **kwargs: caches.append(kwargs["past_key_values"]) or forward(*args, **kwargs)
+    )
+    options = {"backend": "hqq", "nbits": 8, "axis_key": 1, "axis_value": 1, "q_group_size": 16, "residual_length": 4}
+    search = {"max_new_tokens": 12, "num_beams": num_beams, "return_dict_in_generate": True, "output_logits": True}
+    exact = model.generate(**source(), **search)
+    quantised = model.generate(**source(), **search, cache_implementation="quantized", cache_config=options)
+    assert isinstance(caches[-1], EncoderDecoderCache)
+    assert isinstance(caches[-1].self_attention_cache, QuantizedCache)
+    # The first step has nothing quantised yet; at the second the rounding shows, and is small.
+    difference = (torch.stack(quantised.logits[:6]) - torch.stack(exact.logits[:6])).abs()
+    assert difference[0].max() == 0
+    assert 0 < difference.max() < 0.1
+
+
+# Compilation and export.
+
+
+@few_variants
+def test_forward_compiles_without_graph_breaks(name):
+    torch.compiler.reset()
+    model = tiny_model(**VARIANTS[name])
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    with torch.no_grad():
+        expected = model(**batch()).logits
+        torch.testing.assert_close(compiled(**batch()).logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_training_step_compiles_without_graph_breaks():
+    torch.compiler.reset()
+    model = tiny_model().train()
+    inputs = batch()
+    inputs["labels"] = inputs.pop("decoder_input_ids")
+    torch.compile(model, fullgraph=True, backend="eager")(**inputs).loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@few_variants
+def test_exported_program_takes_other_sizes(name):
+    model = tiny_model(**VARIANTS[name])
+    sizes = {name: torch.export.Dim(name, min=2, max=60) for name in ("batch", "source", "target")}
+    by_source = {0: sizes["batch"], 1: sizes["source"]}
+    shapes = {
+        "input_ids": by_source,
+        "attention_mask": by_source,
+        "decoder_input_ids": {0: sizes["batch"], 1: sizes["target"]},
+    }
+    with torch.no_grad():
+        program = torch.export.export(model, (), kwargs=batch(), dynamic_shapes=shapes)
+        other = batch(lengths=(9, 3, 5), target_length=7)
+        expected = model(**other).logits
+        torch.testing.assert_close(program.module()(**other).logits, expected, atol=1e-5, rtol=1e-5)
+
+
+# Vocabularies that grow or shrink.
+
+
+@pytest.mark.parametrize("tie", [True, False])
+@pytest.mark.parametrize("size", [21, 37])
+def test_separate_vocabularies_are_resized_each(tie, size):
+    model = tiny_model(
+        share_encoder_decoder_embeddings=False, decoder_vocab_size=30, tie_word_embeddings=tie, output_bias=True
+    )
+    inputs = batch(vocab_size=20)
+    before = model(**inputs).logits
+    model.resize_token_embeddings(size + 10)
+    model.resize_decoder_token_embeddings(size)
+    assert (model.config.vocab_size, model.config.decoder_vocab_size) == (size + 10, size)
+    assert (model.lm_head.weight is model.model.decoder.embed_tokens.weight) == tie
+    after = model(**inputs).logits
+    assert after.shape[-1] == model.lm_head.bias.numel() == size
+    kept = min(size, 30)
+    torch.testing.assert_close(after[..., :kept], before[..., :kept])
+
+
+def test_resized_separate_vocabularies_survive_saving(tmp_path):
+    model = tiny_model(share_encoder_decoder_embeddings=False, decoder_vocab_size=30)
+    model.resize_decoder_token_embeddings(33, pad_to_multiple_of=8)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
+    assert loaded.config.decoder_vocab_size == 40
+    assert torch.equal(loaded(**batch()).logits, model(**batch()).logits)
+
+
+def test_frozen_embeddings_stay_frozen_when_resized():
+    model = tiny_model(share_encoder_decoder_embeddings=False, decoder_vocab_size=30)
+    model.model.encoder.embed_tokens.weight.requires_grad_(False)
+    model.resize_token_embeddings(50)
+    model.resize_decoder_token_embeddings(50)
+    assert not model.model.encoder.embed_tokens.weight.requires_grad
+    assert model.model.decoder.embed_tokens.weight.requires_grad
+
+
+def test_joint_vocabulary_is_not_resized_for_the_target_alone():
+    with pytest.raises(ValueError, match="resize both with resize_token_embeddings"):
+        tiny_model().resize_decoder_token_embeddings(50)
+
+
+# Devices, types and processes.
+
+
+@variants
+def test_model_spread_over_memory_and_disk_gives_the_same_logits(tmp_path, changes):
+    model = tiny_model(**changes)
+    expected = model(**batch()).logits
+    model.save_pretrained(tmp_path)
+    parts = [f"model.{name}" for name, _ in model.model.named_children() if name == "shared"]
+    for stack in ("encoder", "decoder"):
+        parts += [f"model.{stack}.{name}" for name, _ in model.get_submodule(f"model.{stack}").named_children()]
+    device_map = {part: "disk" if part.endswith("layers") else "cpu" for part in [*parts, "lm_head"]}
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, device_map=device_map, offload_folder=tmp_path / "disk")
+    assert torch.equal(loaded.eval()(**batch()).logits, expected)
+
+
+def test_automatic_device_map_never_splits_a_layer(tmp_path):
+    model = tiny_model()
+    device_map = infer_auto_device_map(
+        model, max_memory={"cpu": 40_000, "disk": 10**9}, no_split_module_classes=list(model._no_split_modules)
+    )
+    assert {"cpu", "disk"} <= set(device_map.values())
+    assert not [name for name in device_map if ".layers." in name and name.count(".") > 3]
+    expected = model(**batch()).logits
+    dispatched = dispatch_model(model, device_map, main_device="cpu", offload_dir=tmp_path)
+    assert torch.equal(dispatched(**batch()).logits, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@variants
+def test_model_loads_and_runs_in_half_precision(tmp_path, dtype, changes):
+    model = tiny_model(**changes)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype).eval()
+    assert {parameter.dtype for parameter in loaded.parameters()} == {dtype}
+    logits = loaded(**batch()).logits
+    assert logits.dtype == dtype
+    torch.testing.assert_close(logits.float(), model(**batch()).logits, atol=0.1, rtol=0.1)
+    assert loaded.generate(**source(), max_new_tokens=4).shape[0] == 2
+
+
+def test_meta_device_needs_no_memory():
+    with torch.device("meta"):
+        model = VaswaniForConditionalGeneration(VaswaniConfig())
+    assert all(tensor.is_meta for tensor in model.state_dict().values())
+    inputs = batch()
+    logits = model(inputs["input_ids"].to("meta"), decoder_input_ids=inputs["decoder_input_ids"].to("meta")).logits
+    assert logits.shape == (2, 5, 37000)
+
+
+@pytest.mark.parametrize("with_labels", [True, False])
+def test_outputs_of_replicas_can_be_gathered(monkeypatch, with_labels):
+    """What `nn.DataParallel` does behind its replicas, where only the copying between GPUs is replaced."""
+
+    class Gather:
+        @staticmethod
+        def apply(device, dim, *tensors):
+            return torch.cat([tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors], dim)
+
+    monkeypatch.setattr(scatter_gather, "Gather", Gather)
+    model = tiny_model("eager")
+    inputs = batch()
+    if with_labels:
+        inputs["labels"] = inputs["decoder_input_ids"]
+    halves = [{name: tensor[row : row + 1] for name, tensor in inputs.items()} for row in (0, 1)]
+    every = {"output_attentions": True, "output_hidden_states": True}
+    gathered = scatter_gather.gather([model(**half, **every) for half in halves], 0)
+    torch.testing.assert_close(gathered.logits, model(**inputs).logits, atol=1e-5, rtol=1e-5)
+    assert gathered.cross_attentions[0].shape[0] == 2
+    assert with_labels == (gathered.loss is not None)
+
+
+def test_classes_that_fsdp_wraps_exist():
+    model = tiny_model()
+    classes = {type(module).__name__ for module in model.modules()}
+    assert set(model._no_split_modules) == {"VaswaniEncoderLayer", "VaswaniDecoderLayer"} <= classes
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_tensor_parallel_plan_covers_all_matrices(share):
+    model = tiny_model(share_encoder_decoder_embeddings=share)
+    covered = set()
+    for name, parameter in model.named_parameters():
+        pattern = ".".join("*" if part.isdigit() else part for part in name.split(".")[:-1])
+        if pattern in model.tp_plan:
+            covered.add(pattern)
+        else:
+            assert parameter.dim() == 1, f"{name} is in no plan"
+    assert covered | {"lm_head", "model.encoder.embed_tokens", "model.decoder.embed_tokens"} >= set(model.tp_plan)
+
+
+def test_two_processes_of_a_tensor_parallel_group_give_the_logits_of_one(tmp_path):
+    tiny_model().save_pretrained(tmp_path / "model")
+    script = tmp_path / "parallel.py"
+    script.write_text(
+        "import sys, torch\n"
+        "from torch.distributed.tensor import DTensor\n"
+        "from hf_vaswani import VaswaniForConditionalGeneration as Model\n"
+        "from tests.test_modeling_vaswani import batch\n"
+        "whole = Model.from_pretrained(sys.argv[1]).eval()\n"
+        "part = Model.from_pretrained(sys.argv[1], tp_plan='auto').eval()\n"
+        "weight = part.model.encoder.layers[0].fc1.weight\n"
+        "assert isinstance(weight, DTensor) and weight.to_local().shape == (12, 16)\n"
+        "with torch.no_grad():\n"
+        "    torch.testing.assert_close(part(**batch()).logits, whole(**batch()).logits, atol=1e-5, rtol=1e-5)\n"
+        "search = dict(input_ids=batch()['input_ids'], attention_mask=batch()['attention_mask'], num_beams=2)\n"
+        "assert torch.equal(part.generate(**search, max_new_tokens=8), whole.generate(**search, max_new_tokens=8))\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    finished = subprocess.run(
+        [*command, str(script), str(tmp_path / "model")],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+
+
+# LayerDrop.
+
+
+def test_layerdrop_is_off_by_default_and_leaves_evaluation_alone():
+    config = VaswaniConfig()
+    assert (config.encoder_layerdrop, config.decoder_layerdrop) == (0, 0)
+    inputs = batch()
+    expected = tiny_model()(**inputs).logits
+    assert torch.equal(tiny_model(encoder_layerdrop=0.9, decoder_layerdrop=0.9)(**inputs).logits, expected)
+
+
+def test_layerdrop_leaves_out_that_share_of_the_layers_in_training():
+    model = tiny_model(encoder_layers=40, encoder_layerdrop=0.25).train()
+    torch.manual_seed(0)
+    kept = sum(len(list(model.model.encoder.kept_layers())) for _ in range(50))
+    assert kept / (40 * 50) == pytest.approx(0.75, abs=0.03)
+    inputs = batch()
+    inputs["labels"] = inputs.pop("decoder_input_ids")
+    model(**inputs).loss.backward()
+    without_gradient = [layer for layer in model.model.encoder.layers if layer.fc1.weight.grad is None]
+    assert 0 < len(without_gradient) < 40
