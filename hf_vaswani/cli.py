@@ -136,8 +136,11 @@ def _evaluate(options: argparse.Namespace) -> None:
 def _import(options: argparse.Namespace) -> None:
     from .interop import import_checkpoint
 
-    if not import_checkpoint(options.source, options.output, vocabularies=options.vocabularies):
-        print(f"{options.source} has no tokenizer: {options.output} holds the model alone.", file=sys.stderr)
+    has_tokenizer = import_checkpoint(options.source, options.output, vocabularies=options.vocabularies)
+    if has_tokenizer:
+        print(f"{options.output} holds the model and its tokenizer.")
+    else:
+        print(f"{options.output} holds the model alone: there is no tokenizer in {options.source}.", file=sys.stderr)
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -149,6 +152,7 @@ def _export(options: argparse.Namespace) -> None:
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"{options.model} is a {type(model).__name__}; only this package's own models are exported.")
     export_checkpoint(model, tokenizer, options.output)
+    print(f"{options.output} holds the model as a MarianMT and its tokenizer.")
 
 
 def _corpus(options: argparse.Namespace) -> None:

@@ -199,8 +199,8 @@ class VaswaniConfig(PreTrainedConfig):
         version = config_dict.get("format_version", FORMAT_VERSION)
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise ValueError(
-                f"This VaswaniConfig has format_version {version}, written by a newer hf_vaswani; this one reads up to "
-                f"{FORMAT_VERSION}. Update the package: pip install --upgrade hf_vaswani"
+                f"This VaswaniConfig has format_version {version}, written by a newer hf_vaswani; this one reads up "
+                f"to {FORMAT_VERSION}. Update the package: pip install --upgrade hf_vaswani"
             )
         return super().from_dict(config_dict, **kwargs)
 
@@ -275,7 +275,8 @@ def _architecture_faults(config: VaswaniConfig) -> list[str]:
     for name in ("encoder_attention_heads", "decoder_attention_heads"):
         heads = getattr(config, name)
         if None in (config.d_k, config.d_v) and heads >= 1 and config.d_model % heads:
-            faults.append(f"{name}={heads} does not divide d_model={config.d_model}, and d_k and d_v are not both given")
+            fault = f"{name}={heads} does not divide d_model={config.d_model}"
+            faults.append(f"{fault}, and d_k and d_v are not both given")
     if config.activation_function not in ACT2FN:
         faults.append(f"activation_function={config.activation_function!r} is not known to transformers")
     if config.share_encoder_decoder_embeddings and config.decoder_vocab_size != config.vocab_size:

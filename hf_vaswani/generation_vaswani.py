@@ -41,7 +41,10 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
         """As in transformers, which has no quantised cache for encoder–decoders: here that of the target is."""
-        if generation_config.cache_implementation == "quantized" and model_kwargs.get("past_key_values") is None:
+        is_quantised = (
+            generation_config.cache_implementation == "quantized" and generation_config.use_cache is not False
+        )
+        if is_quantised and model_kwargs.get("past_key_values") is None:
             options = {"backend": "quanto", **(generation_config.cache_config or {})}
             config = self.config.get_text_config(decoder=True)
             model_kwargs["past_key_values"] = EncoderDecoderCache(
@@ -53,12 +56,19 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _beam_search(self, *args, **kwargs):
         return GenerationMixin._beam_search(self._with_target_vocabulary(), *args, **kwargs)
 
+    def _get_candidate_generator(self, *args, **kwargs):
+        return GenerationMixin._get_candidate_generator(self._with_target_vocabulary(), *args, **kwargs)
+
+    def _get_logits_processor(self, *args, **kwargs):
+        return GenerationMixin._get_logits_processor(self._with_target_vocabulary(), *args, **kwargs)
+
     def compute_transition_scores(self, *args, **kwargs):
         return GenerationMixin.compute_transition_scores(self._with_target_vocabulary(), *args, **kwargs)
 
     def _with_target_vocabulary(self):
-        """This model as transformers must see it: 5.17's beam search, and the scores to this day, read `vocab_size`
-        where they mean the target's. A copy that shares all weights, lest threads meet a config in change."""
+        """This model as transformers must see it: scores, prompt lookup, watermarks and 5.17's beam search read
+        `vocab_size` where they mean the target's. A copy that shares all weights, lest threads meet a config in
+        change."""
         if self.config.vocab_size == self.config.decoder_vocab_size:
             return self
         model = copy.copy(self)

@@ -281,11 +281,16 @@ class VaswaniEncoder(VaswaniStack):
         return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
 
 
+DECODER_STATES = OutputRecorder(VaswaniDecoderLayer)
+if hasattr(DECODER_STATES, "num_hidden_layers_key"):  # absent from older transformers, which knew no `[-1]`
+    DECODER_STATES.num_hidden_layers_key = "decoder_layers"
+
+
 class VaswaniDecoder(VaswaniStack):
     """N layers of causal self-attention, attention to the source and feed-forward network (section 3.1)."""
 
     _can_record_outputs = {
-        "hidden_states": VaswaniDecoderLayer,
+        "hidden_states": DECODER_STATES,
         "attentions": OutputRecorder(VaswaniAttention, index=1, layer_name="self_attn"),
         "cross_attentions": OutputRecorder(VaswaniAttention, index=1, layer_name="encoder_attn"),
     }
@@ -508,8 +513,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         Returns:
             `logits` of shape `(batch, target_length, decoder_vocab_size)`; `loss`, a scalar.
         """
-        if use_cache is None and is_torchdynamo_exporting():
-            use_cache = False  # a cache is no output that torch.export knows
+        if use_cache is None and is_torchdynamo_exporting() and not is_exportable(EncoderDecoderCache):
+            use_cache = False
         if labels is not None:
             labels = ignore_padding(labels, self.config)
             check_token_ids(labels.masked_fill(labels == IGNORED_LABEL, 0), self.config.decoder_vocab_size)
@@ -557,6 +562,11 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         decoder_input_ids = labels.new_full(labels.shape, self.config.decoder_start_token_id)
         decoder_input_ids[:, 1:] = labels[:, :-1]
         return decoder_input_ids.masked_fill(decoder_input_ids == IGNORED_LABEL, self.config.pad_token_id)
+
+
+def is_exportable(output_class: type) -> bool:
+    """Whether torch.export knows the class as an output; transformers' exporters teach it caches, torch alone not."""
+    return output_class in torch.utils._pytree.SUPPORTED_NODES
 
 
 def ignore_padding(labels: torch.Tensor, config: VaswaniConfig) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Named architectures: the paper's models, every row of its Table 3, well-known tutorials, and other toolkits' conventions.
+"""Named architectures: the paper's models, the rows of its Table 3, well-known tutorials, other toolkits' conventions.
 
     >>> from hf_vaswani import VaswaniForConditionalGeneration, preset
     >>> model = VaswaniForConditionalGeneration(preset("base", vocab_size=32000))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.layers_vaswani import scaled_dot_product_attention, sinusoidal_positions
 from hf_vaswani.modeling_vaswani import sequence_loss
 
@@ -114,41 +114,6 @@ def test_label_smoothing_puts_nine_tenths_and_a_share_on_the_right_word():
     log_probabilities = log_probabilities - np.log(np.exp(log_probabilities).sum())
     loss = sequence_loss(logits, torch.tensor([[right]]), label_smoothing=0.1)
     assert loss.item() == pytest.approx(-(target * log_probabilities).sum(), abs=1e-6)
-
-
-def number_of_parameters(**config) -> float:
-    """In millions, counted without allocating them."""
-    with torch.device("meta"):
-        return VaswaniForConditionalGeneration(VaswaniConfig(**config)).num_parameters() / 1e6
-
-
-def test_base_model_has_65_million_parameters():
-    assert 63 <= number_of_parameters(vocab_size=37000) <= 65
-
-
-def test_big_model_has_213_million_parameters():
-    heads = {"encoder_attention_heads": 16, "decoder_attention_heads": 16}
-    ffn = {"encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096}
-    # 214.2 with all biases: 37 000 pieces, where Table 3 does not say how many its 213 million count.
-    assert 209 <= round(number_of_parameters(vocab_size=37000, d_model=1024, **heads, **ffn)) <= 214
-
-
-def test_system_c_has_72_and_a_half_million_parameters():
-    millions = number_of_parameters(
-        vocab_size=32000,
-        decoder_vocab_size=26000,
-        encoder_layers=4,
-        decoder_layers=4,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        norm_position="pre",
-        position_type="learned",
-        max_position_embeddings=80,
-        share_encoder_decoder_embeddings=False,
-        tie_word_embeddings=False,
-        output_bias=True,
-    )
-    assert millions == pytest.approx(72.5, abs=0.05)
 
 
 # One embedding matrix.
@@ -495,11 +460,6 @@ def test_joint_vocabulary_can_be_resized():
     assert (model.config.vocab_size, model.config.decoder_vocab_size) == (45, 45)
     assert len({matrix.data_ptr() for matrix in embedding_matrices(model)}) == 1
     torch.testing.assert_close(model(**batch()).logits[..., :40], before)
-
-
-def test_separate_vocabularies_refuse_to_be_resized_as_one():
-    with pytest.raises(ValueError, match="cannot tell which of them"):
-        tiny_model(share_encoder_decoder_embeddings=False, decoder_vocab_size=30).resize_token_embeddings(45)
 
 
 def test_resized_bare_model_can_be_saved(tmp_path):

@@ -1,4 +1,4 @@
-"""What every system's reader gives, and the model that is built from it: nothing is built before all of it was checked."""
+"""What every system's reader gives, and the model that is built from it when all of it has been checked."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """fairseq's `.pt` checkpoints of `transformer*` translation models, of every version since 2018, without fairseq.
 
-Options are read from `args` or `cfg`, dictionaries from `dict.LANGUAGE.txt` beside the checkpoint. Names of weights are
-this model's but for those of older versions. Which options matter was read from fairseq's sources, 0.5 to 0.12.
+Options are read from `args` or `cfg`, dictionaries from `dict.LANGUAGE.txt` beside the checkpoint. Weights have this
+model's names, but for those of older versions. Which options matter was read from fairseq's sources, 0.5 to 0.12.
 """
 
 import re
@@ -12,12 +12,13 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
-from .conversion import Conversion, is_same, make_config
+from .conversion import Conversion, is_same, listed, make_config
 from .vocabulary import dictionary_tokenizer, read_dictionary
 
 # The four symbols before a dictionary's own.
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
+SOFTMAX = "decoder.output_projection.weight"
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -73,14 +74,16 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
     faults = unsupported(options)
     if faults:
         raise InputError.of([f"{path}: {fault}" for fault in faults])
-    state = upgrade(contents["model"])
+    state = upgrade(contents["model"], options)
     prefixes = ("encoder.", "decoder.")
     weights = {f"model.{name}": tensor for name, tensor in state.items() if name.startswith(prefixes)}
-    needed = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+    needed = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", f"model.{SOFTMAX}")
     if not set(needed) <= weights.keys():
-        raise InputError(f"{path} holds no encoder and decoder with embeddings: it is no translation model.")
-    source_embeddings, target_embeddings = (weights[name] for name in needed)
-    weights["lm_head.weight"] = weights.pop("model.decoder.output_projection.weight", target_embeddings)
+        raise InputError(
+            f"{path} lacks {listed(set(needed) - weights.keys())}: it is no translation model, or not a whole one."
+        )
+    source_embeddings, target_embeddings = (weights[name] for name in needed[:2])
+    weights["lm_head.weight"] = weights.pop(f"model.{SOFTMAX}")
     share = is_same(source_embeddings, target_embeddings)
     if share:
         weights["model.shared.weight"] = source_embeddings
@@ -142,6 +145,8 @@ DEFAULTS = {
     "decoder_learned_pos": False,
     "no_token_positional_embeddings": False,
     "no_scale_embedding": False,
+    "share_all_embeddings": False,
+    "share_decoder_input_output_embed": False,
     "no_decoder_final_norm": False,
     "activation_fn": "relu",
     "dropout": 0.1,
@@ -184,10 +189,10 @@ def unsupported(options: dict) -> list[str]:
     for first, second in ONE_FOR_BOTH:
         if options[first] != options[second]:
             faults.append(f"{first}={options[first]} beside {second}={options[second]} is not supported.")
-    output_dim = options.get("decoder_output_dim", options["decoder_embed_dim"])
-    if output_dim != options["decoder_embed_dim"]:
+    width = options["decoder_embed_dim"]
+    if options.get("decoder_output_dim", width) != width:
         faults.append(
-            f"decoder_output_dim={output_dim} beside decoder_embed_dim={options['decoder_embed_dim']} is not supported."
+            f"decoder_output_dim={options['decoder_output_dim']} beside decoder_embed_dim={width} is not supported."
         )
     if options["activation_fn"] not in ACTIVATIONS:
         faults.append(f"activation_fn={options['activation_fn']!r} is not supported.")
@@ -198,8 +203,8 @@ def unsupported(options: dict) -> list[str]:
     return faults
 
 
-def upgrade(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Weights under the names of fairseq's last version, without what is no parameter."""
+def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Tensor]:
+    """Weights under the names of fairseq's last version, without what is no parameter, and with what is shared."""
     norms = {
         "encoder": ("self_attn_layer_norm", "final_layer_norm"),
         "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
@@ -221,8 +226,13 @@ def upgrade(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         if match and int(match[2]) < len(norms.get(stack, ())):
             name = f"{match[1]}.{norms[stack][int(match[2])]}.{match[3]}"
         if name == "decoder.embed_out":
-            name = "decoder.output_projection.weight"
+            name = SOFTMAX
         upgraded[name] = tensor
+    source, target, softmax = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", SOFTMAX
+    if options["share_all_embeddings"] and source in upgraded:
+        upgraded.setdefault(target, upgraded[source])
+    if (options["share_decoder_input_output_embed"] or options["share_all_embeddings"]) and target in upgraded:
+        upgraded.setdefault(softmax, upgraded[target])
     return upgraded
 
 
@@ -266,8 +276,8 @@ def _make_tokenizer(
         raise InputError(f"{path} needs the dictionaries of both languages; there is no {', '.join(missing)}.")
     symbols = [[*SPECIAL_TOKENS, *read_dictionary(file)] for file in files]
     faults = [
-        f"{file} has {len(tokens)} symbols with the four special ones, but {path} has {count} embeddings for them. Use "
-        "the dictionary that the model was trained with."
+        f"{file} has {len(tokens)} symbols with the four special ones, but {path} has {count} embeddings for them. "
+        "Use the dictionary that the model was trained with."
         for file, tokens, count in zip(files, symbols, rows.values())
         if len(tokens) != count
     ]

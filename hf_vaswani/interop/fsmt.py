@@ -53,6 +53,7 @@ def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
             vocab_size=vocabularies["source"],
             decoder_vocab_size=vocabularies["target"],
             share_encoder_decoder_embeddings=share,
+            label_smoothing=0.0,
             tie_word_embeddings=is_same(target_embeddings, weights["lm_head.weight"]),
             sinusoid_layout="halves",
             sinusoid_exponent="tensor2tensor",
@@ -62,5 +63,5 @@ def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
         ),
         weights=weights,
         generation_config=generation_settings(model),
-        make_tokenizer=lambda: None if is_model else load_tokenizer(str(source), vocabularies),
+        make_tokenizer=lambda: None if is_model else load_tokenizer(str(source), vocabularies, config),
     )

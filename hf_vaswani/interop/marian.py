@@ -73,13 +73,14 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
             sinusoid_layout="halves",
             layer_norm_eps=LAYER_NORM_EPS,
             share_encoder_decoder_embeddings=share,
+            label_smoothing=0.0,
             tie_word_embeddings=tie,
             output_bias=True,
             **fields,
         ),
         weights=weights,
         generation_config=generation_settings(model),
-        make_tokenizer=lambda: None if model is source else load_tokenizer(str(source), vocabularies),
+        make_tokenizer=lambda: None if model is source else load_tokenizer(str(source), vocabularies, config),
     )
 
 

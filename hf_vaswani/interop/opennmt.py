@@ -60,6 +60,7 @@ DECODER_PARTS = {
     "encoder_attn.v_proj": "context_attn.linear_values",
     "encoder_attn.out_proj": "context_attn.final_linear",
 }
+POSITION_TABLE = "make_embedding.pe.pe"
 EMBEDDINGS = "embeddings.make_embedding.emb_luts.0.weight"
 
 
@@ -121,7 +122,7 @@ def read(path: Path, contents: dict) -> Conversion:
         label_smoothing=options.get("label_smoothing", 0.0),
         norm_position="pre",
         layer_norm_eps=options.get("norm_eps", 1e-6),
-        **_positions(options),
+        **_positions(options, state),
         share_encoder_decoder_embeddings=share,
         tie_word_embeddings=is_same(target, softmax),
         attention_bias="encoder.transformer.0.self_attn.linear_query.bias" in state,
@@ -160,9 +161,9 @@ SINUSOIDS = {
 }
 
 
-def _positions(options: dict) -> dict:
+def _positions(options: dict, state: dict[str, torch.Tensor]) -> dict:
     """Without positions OpenNMT-py does not scale its embeddings either."""
-    if not options.get("position_encoding"):
+    if not options.get("position_encoding") and not any(name.endswith(POSITION_TABLE) for name in state):
         return {"position_type": "none", "scale_embedding": False}
     return SINUSOIDS[options.get("position_encoding_type") or "SinusoidalInterleaved"]
 
@@ -214,7 +215,7 @@ def _rename(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     for name, tensor in state.items():
         # Before version 0.7 norms had names of their own.
         name = re.sub(r"\.a_2$", ".weight", re.sub(r"\.b_2$", ".bias", name))
-        if not name.endswith("make_embedding.pe.pe"):
+        if not name.endswith(POSITION_TABLE):
             renamed[names.get(name, name)] = tensor
     return renamed
 

@@ -1,4 +1,4 @@
-"""Loads another transformers model and its tokenizer strictly: a weight that is missing is an error, not a random one."""
+"""Loads another transformers model and its tokenizer strictly: a missing weight is an error, not a random one."""
 
 import copy
 import pickle
@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..errors import InputError
@@ -72,15 +72,18 @@ def generation_settings(model: PreTrainedModel) -> GenerationConfig:
     return settings
 
 
-def load_tokenizer(source: str, vocabularies: dict[str, int]) -> PreTrainedTokenizerBase | None:
+def load_tokenizer(
+    source: str, vocabularies: dict[str, int], config: PreTrainedConfig
+) -> PreTrainedTokenizerBase | None:
     """The tokenizer of a folder or a Hub id; None for a folder without one.
 
     Args:
         source: folder or Hub id.
         vocabularies: rows of the embeddings of `"source"` and `"target"`.
+        config: the model's, whose special tokens must be the tokenizer's.
 
     Raises:
-        InputError: where it cannot be read or has more tokens than the model has embeddings.
+        InputError: where it cannot be read, or is another model's.
     """
     folder = Path(source)
     if folder.is_dir() and not any((folder / name).exists() for name in TOKENIZER_FILES):
@@ -89,12 +92,16 @@ def load_tokenizer(source: str, vocabularies: dict[str, int]) -> PreTrainedToken
         tokenizer = AutoTokenizer.from_pretrained(source)
     except (*READING_ERRORS, AssertionError, TypeError) as error:
         raise InputError(f"{source}: its tokenizer cannot be read: {one_line(error)}") from None
-    check_vocabularies(source, tokenizer, vocabularies)
+    faults = _misfits(source, tokenizer, vocabularies, config)
+    if faults:
+        raise InputError.of(faults)
     return tokenizer
 
 
-def check_vocabularies(source: str, tokenizer: PreTrainedTokenizerBase, vocabularies: dict[str, int]) -> None:
-    """Refuse a tokenizer with ids that have no embedding."""
+def _misfits(
+    source: str, tokenizer: PreTrainedTokenizerBase, vocabularies: dict[str, int], config: PreTrainedConfig
+) -> list[str]:
+    """Ids without an embedding, and special tokens that the model knows under other ids."""
     largest = {"source": max(tokenizer.get_vocab().values(), default=-1)}
     # Marian's and FSMT's tokenizers keep the target's vocabulary under these names.
     for name in ("target_encoder", "decoder"):
@@ -109,8 +116,13 @@ def check_vocabularies(source: str, tokenizer: PreTrainedTokenizerBase, vocabula
         for side, rows in vocabularies.items()
         if largest.get(side, -1) >= rows
     ]
-    if faults:
-        raise InputError.of(faults)
+    faults += [
+        f"{source}: {name} is {getattr(tokenizer, name)} in the vocabulary and {getattr(config, name)} in config.json."
+        for name in ("pad_token_id", "eos_token_id")
+        if None not in (getattr(tokenizer, name), getattr(config, name))
+        and getattr(tokenizer, name) != getattr(config, name)
+    ]
+    return faults
 
 
 def one_line(error: Exception) -> str:

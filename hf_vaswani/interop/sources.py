@@ -20,7 +20,9 @@ from .checkpoint_file import read_checkpoint
 from .conversion import Conversion
 from .pretrained import READING_ERRORS, one_line
 
-KNOWN = "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
+KNOWN = (
+    "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
+)
 READERS = {"marian": marian.read, "fsmt": fsmt.read}
 MODEL_CLASSES = {MarianMTModel: marian.read, FSMTForConditionalGeneration: fsmt.read}
 
@@ -49,9 +51,7 @@ def import_model(
     return read_source(source, vocabularies, **options).build(dtype)
 
 
-def import_tokenizer(
-    source: str | Path, *, vocabularies: str | Path | None = None
-) -> PreTrainedTokenizerBase | None:
+def import_tokenizer(source: str | Path, *, vocabularies: str | Path | None = None) -> PreTrainedTokenizerBase | None:
     """The tokenizer that belongs to a source; None where the source has none.
 
     Raises:

@@ -144,6 +144,7 @@ def _module_fields(module: nn.Transformer) -> dict:
         "attention_dropout": encoder.self_attn.dropout,
         "activation_dropout": encoder.dropout.p,
         "embedding_dropout": 0.0,
+        "label_smoothing": 0.0,
         "norm_position": "pre" if encoder.norm_first else "post",
         "final_norm": module.encoder.norm is not None,
         "layer_norm_eps": encoder.norm1.eps,
@@ -159,9 +160,13 @@ def _embedding_fields(given: dict[str, nn.Module]) -> dict:
     if not given:
         return {}
     source, target, softmax = (given.get(name) for name in (SOURCE_EMBEDDING, TARGET_EMBEDDING, SOFTMAX))
+    # What is not given is no parameter of anything.
+    source_matrix, target_matrix, softmax_matrix = (
+        getattr(part, "weight", None) for part in (source, target, softmax)
+    )
     fields = {
-        "share_encoder_decoder_embeddings": source is not None and target is not None and source.weight is target.weight,
-        "tie_word_embeddings": target is not None and softmax is not None and target.weight is softmax.weight,
+        "share_encoder_decoder_embeddings": target is not None and source_matrix is target_matrix,
+        "tie_word_embeddings": target is not None and softmax_matrix is target_matrix,
         "output_bias": softmax is not None and softmax.bias is not None,
     }
     if source is not None:

@@ -194,7 +194,7 @@ def describe_keys() -> str:
         for item in dataclasses.fields(cls):
             default = item.default if item.default is not dataclasses.MISSING else item.default_factory()
             lines.append(f"  {item.name:22} {item.metadata['help']} (default: {default})")
-    defaults = {"preset": "none; see hf_vaswani.presets", **{f.name: f.default for f in dataclasses.fields(VaswaniConfig)}}
+    defaults = {f.name: f.default for f in dataclasses.fields(VaswaniConfig)} | {"preset": "none; see README.md"}
     lines.append("\nmodel: the architecture; see VaswaniConfig for the meaning of each key.")
     lines += [f"  {name:33} (default: {defaults[name]})" for name in model_keys()]
     return "\n".join(lines)

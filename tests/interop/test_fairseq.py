@@ -54,7 +54,8 @@ VARIANTS = {
 
 
 def linear(name, outputs, inputs):
-    return {f"{name}.weight": torch.randn(outputs, inputs) / math.sqrt(inputs), f"{name}.bias": torch.randn(outputs) / 5}
+    weight = torch.randn(outputs, inputs) / math.sqrt(inputs)
+    return {f"{name}.weight": weight, f"{name}.bias": torch.randn(outputs) / 5}
 
 
 def norm(name):
@@ -335,3 +336,15 @@ def test_sentencepiece_model_beside_the_checkpoint_splits_text(tmp_path):
     expected = [4 + pieces.index(piece) for piece in processor.encode("eine Katze", out_type=str)]
     assert tokenizer("eine Katze").input_ids == [*expected, EOS]
     assert tokenizer.decode(tokenizer(text_target="eine Katze").input_ids, skip_special_tokens=True) == "eine Katze"
+
+
+def test_softmax_that_is_missing_is_named_unless_it_is_shared(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, {})
+    del state["decoder.output_projection.weight"]
+    torch.save({"model": state, "args": Namespace(**args)}, path)
+    with pytest.raises(InputError, match=r"lacks model\.decoder\.output_projection\.weight"):
+        import_model(path)
+    args["share_decoder_input_output_embed"] = True
+    torch.save({"model": state, "args": Namespace(**args)}, path)
+    state["decoder.output_projection.weight"] = state["decoder.embed_tokens.weight"]
+    assert_same_logits(import_model(path), args, state)

@@ -60,7 +60,7 @@ def test_imported_opus_folder_translates_as_marian_does(opus, tmp_path):
 def test_import_without_a_tokenizer_says_so(tmp_path, capsys):
     random_marian(0).save_pretrained(tmp_path / "marian")
     assert main(["import", str(tmp_path / "marian"), str(tmp_path / "imported")]) == 0
-    assert "has no tokenizer" in capsys.readouterr().err
+    assert "there is no tokenizer in" in capsys.readouterr().err
     assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "imported").config.model_type == "vaswani"
 
 
@@ -143,3 +143,12 @@ def test_output_that_cannot_be_written_is_one_clear_error(tmp_path, capsys):
     (tmp_path / "locked").mkdir(mode=0o500)
     assert main(["import", str(tmp_path / "marian"), str(tmp_path / "locked" / "out")]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_vocabulary_of_another_model_is_refused(opus, tmp_path, capsys):
+    broken = shutil.copytree(opus, tmp_path / "broken")
+    vocabulary = json.loads((broken / "vocab.json").read_text())
+    pieces = [token for token in vocabulary if token != "<pad>"][:-3]
+    (broken / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate([*pieces, "<pad>"])}))
+    assert main(["import", str(broken), str(tmp_path / "out")]) == 2
+    assert f"pad_token_id is {len(pieces)} in the vocabulary and {len(vocabulary) - 1}" in capsys.readouterr().err

@@ -1,7 +1,11 @@
+import json
+
 import pytest
 import torch
+from transformers import AutoTokenizer
 
-from hf_vaswani.interop import import_model
+from hf_vaswani import VaswaniForConditionalGeneration
+from hf_vaswani.interop import import_checkpoint, import_model
 
 from .foreign import assert_same_model, random_batch, random_fsmt
 
@@ -26,3 +30,24 @@ def test_matrices_that_are_equal_become_one():
     model = import_model(fsmt)
     assert model.lm_head.weight is model.model.encoder.embed_tokens.weight
     assert_same_model(fsmt, model, random_batch(1, 2, 35))
+
+
+def test_folder_with_its_tokenizer_is_imported(tmp_path):
+    pytest.importorskip("sacremoses")
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", "H", "u", "n", "d</w>", "Hund</w>", ".</w>"]
+    for side in ("src", "tgt"):
+        padded = [*symbols, *(f"unused{i}</w>" for i in range(35 - len(symbols)))]
+        (tmp_path / f"vocab-{side}.json").write_text(json.dumps({token: i for i, token in enumerate(padded)}))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nH u\nn d</w>\nHu nd</w>\n")
+    (tmp_path / "tokenizer_config.json").write_text('{"langs": ["de", "en"], "do_lower_case": false}')
+    fsmt = random_fsmt(0, tgt_vocab_size=35)
+    fsmt.save_pretrained(tmp_path)
+    import_checkpoint(tmp_path, tmp_path / "imported")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "imported")
+    inputs = tokenizer(["Hund.", "Hund Hund"], return_tensors="pt", padding=True)
+    assert inputs.input_ids[0].tolist() == [8, 9, 2]
+    assert_same_model(
+        fsmt,
+        VaswaniForConditionalGeneration.from_pretrained(tmp_path / "imported"),
+        {**inputs, "decoder_input_ids": torch.tensor([[2, 8], [2, 9]])},
+    )

@@ -25,9 +25,7 @@ def inputs():
 def torch_output(module, source, target, mask):
     causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
     padding = mask == 0
-    return module(
-        source, target, tgt_mask=causal, src_key_padding_mask=padding, memory_key_padding_mask=padding
-    )
+    return module(source, target, tgt_mask=causal, src_key_padding_mask=padding, memory_key_padding_mask=padding)
 
 
 @pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
@@ -48,9 +46,7 @@ def test_module_without_final_norms_gives_the_same_output():
     module.encoder.norm = module.decoder.norm = None
     source, target, mask = inputs()
     with torch.no_grad():
-        output = import_model(module).model(
-            inputs_embeds=source, decoder_inputs_embeds=target, attention_mask=mask
-        )
+        output = import_model(module).model(inputs_embeds=source, decoder_inputs_embeds=target, attention_mask=mask)
     expected = torch_output(module, source, target, mask)
     torch.testing.assert_close(output.last_hidden_state, expected, atol=1e-5, rtol=1e-5)
 
