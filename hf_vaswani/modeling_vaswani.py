@@ -1,20 +1,16 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a transformers model.
 
-To be read from top to bottom: initialisation and saving, the two stacks, the model and its softmax head with the
-smoothed loss (5.4); the layers stand in `layers_vaswani.py`. The file travels with each checkpoint as remote code and
-therefore imports nothing but torch, transformers and its siblings.
+To be read from top to bottom: the two stacks, the model and its softmax head with the smoothed loss (5.4). The layers
+stand in `layers_vaswani.py`, initialisation and saving in `pretrained_vaswani.py`. The file travels with each
+checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
 """
 
 import math
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel
-from transformers import initialization as init
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_outputs import (
@@ -30,124 +26,9 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
 from .layers_vaswani import POSITIONS, VaswaniAttention, VaswaniDecoderLayer, VaswaniEncoderLayer, layer_norm
+from .pretrained_vaswani import VaswaniPreTrainedModel
 
 IGNORED_LABEL = -100
-
-
-class VaswaniPreTrainedModel(PreTrainedModel):
-    """Initialisation, loading and saving that all Vaswani models share."""
-
-    config_class = VaswaniConfig
-    base_model_prefix = "model"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ["VaswaniEncoderLayer", "VaswaniDecoderLayer"]
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _can_compile_fullgraph = True
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module):
-        """Xavier-uniform projections with zero biases; embeddings and softmax N(0, d_model^-0.5); unit norms."""
-        std = self.config.d_model**-0.5
-        if isinstance(module, nn.Embedding):
-            init.normal_(module.weight, std=std)
-            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
-                init.zeros_(module.weight[module.padding_idx])
-        elif isinstance(module, nn.Linear):
-            if module is self.get_output_embeddings():
-                init.normal_(module.weight, std=std)
-            else:
-                init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, nn.LayerNorm):
-            init.ones_(module.weight)
-            init.zeros_(module.bias)
-
-    def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
-        """Tied parameter → the one that holds its values.
-
-        transformers ties nothing where `tie_word_embeddings` is off. Here that option is the softmax's alone: source
-        and target may still share their embeddings.
-        """
-        tied = self._tied_weights_keys or {}
-        return {k: v for k, v in tied.items() if k != "lm_head.weight" or self.config.tie_word_embeddings}
-
-    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
-        """Resize the joint vocabulary: source, target and softmax together. Where source and target have embeddings
-        of their own, the source's alone; `resize_decoder_token_embeddings` is for the target's.
-        """
-        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
-        if self.config.share_encoder_decoder_embeddings:
-            self.config.decoder_vocab_size = self.config.vocab_size
-        return embeddings
-
-    def resize_decoder_token_embeddings(
-        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
-    ) -> nn.Embedding:
-        """Resize the target's vocabulary, embeddings and softmax, where it is not the source's.
-
-        Raises:
-            ValueError: where source and target share their embeddings.
-        """
-        if self.config.share_encoder_decoder_embeddings:
-            raise ValueError("Source and target share their embeddings: resize both with resize_token_embeddings.")
-        decoder, old = self.get_decoder(), self.get_decoder().embed_tokens
-        new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
-        decoder.embed_tokens = new.requires_grad_(old.weight.requires_grad)
-        self.config.decoder_vocab_size = new.num_embeddings
-        old_head = self.get_output_embeddings()
-        if old_head is not None:
-            head = self._get_resized_lm_head(old_head, new.num_embeddings, mean_resizing=mean_resizing)
-            self.set_output_embeddings(head.requires_grad_(old_head.weight.requires_grad))
-        self.tie_weights()
-        return new
-
-    def _resize_token_embeddings(self, new_num_tokens, pad_to_multiple_of=None, mean_resizing=True):
-        if self.config.share_encoder_decoder_embeddings:
-            return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
-        # transformers would resize the softmax too, which is the target's.
-        old = self.get_input_embeddings()
-        new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
-        self.set_input_embeddings(new.requires_grad_(old.weight.requires_grad))
-        return self.get_input_embeddings()
-
-    def save_pretrained(self, save_directory, is_main_process: bool = True, **kwargs):
-        """As in transformers, and with the code that loads the checkpoint where this package is not installed."""
-        if is_main_process:
-            Path(save_directory).mkdir(parents=True, exist_ok=True)
-            for source in remote_code_files():
-                shutil.copyfile(source, Path(save_directory) / source.name)
-        super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
-
-    def _get_files_timestamps(self, working_dir) -> dict[str, float]:
-        """Files that are there before the weights are saved, and thus not pushed; the code always is."""
-        code = {path.name for path in remote_code_files()}
-        return {k: v for k, v in super()._get_files_timestamps(working_dir).items() if k not in code}
-
-    @property
-    def dummy_inputs(self) -> dict[str, torch.Tensor]:
-        input_ids = torch.tensor([[3, 4, 5], [3, 4, self.config.pad_token_id]], device=self.device)
-        return {
-            "input_ids": input_ids,
-            "attention_mask": input_ids.ne(self.config.pad_token_id).long(),
-            "decoder_input_ids": input_ids,
-        }
-
-
-def remote_code_files() -> list[Path]:
-    """The source files that a checkpoint carries: this one and its siblings.
-
-    The imports stand here so that transformers, which follows the relative imports of a remote file, fetches all of
-    them together: a model loaded from remote code can then be saved whole again.
-    """
-    from .pipeline_translation import TranslationPipeline
-    from .tokenization_vaswani import VaswaniTokenizer
-
-    siblings = (VaswaniConfig, VaswaniGenerationMixin, VaswaniEncoderLayer, TranslationPipeline, VaswaniTokenizer)
-    names = [f"{sibling.__module__.rpartition('.')[2]}.py" for sibling in siblings]
-    return [Path(__file__), *(Path(__file__).with_name(name) for name in names)]
 
 
 class VaswaniStack(VaswaniPreTrainedModel):

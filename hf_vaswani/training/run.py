@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import GradientAccumulationPlugin, broadcast_object_list
+from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, broadcast_object_list
 from transformers import PreTrainedTokenizerFast, set_seed
 
 from ..configuration_vaswani import VaswaniConfig
@@ -119,6 +119,8 @@ def train(recipe: Recipe) -> Results | None:
     accelerator = Accelerator(
         mixed_precision=recipe.training.mixed_precision,
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
+        # LayerDrop leaves out other layers in each process, whose gradients DDP would wait for.
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=drops_layers(recipe))],
     )
     if accelerator.device.type == "cpu" and accelerator.mixed_precision == "fp16":
         raise InputError("Mixed precision fp16 needs a GPU. On a CPU use bf16 or no.")
@@ -173,6 +175,11 @@ def train_and_finish(recipe: Recipe, splits: dict[str, list[Pair]], accelerator:
     )
     loop.run()
     return finish(recipe, folder, loop, tokenizer, splits.get("test"))
+
+
+def drops_layers(recipe: Recipe) -> bool:
+    """Whether layers are left out in training, so that some parameters get no gradient."""
+    return any(recipe.model.get(f"{stack}_layerdrop") for stack in ("encoder", "decoder"))
 
 
 def longest_sequence(recipe: Recipe) -> int | None:

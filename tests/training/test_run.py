@@ -135,19 +135,27 @@ def test_accumulation_of_four_equals_one_batch_four_times_as_large(recipe):
     np.testing.assert_allclose(losses(four), losses(one), atol=1e-5)
 
 
-def test_two_processes_equal_one(recipe, tmp_path):
-    one = train(recipe("--accumulation=2", "--dropout=0", output="one")).folder
-    two = tmp_path / "two"
+def train_in_two_processes(recipe, *options):
     result = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-        + [str(PROJECT / "scripts" / "train.py"), *recipe.command, "--dropout=0", f"--output_dir={two}"],
+        + [str(PROJECT / "scripts" / "train.py"), *recipe.command, *options],
         env={**os.environ, "PYTHONPATH": str(PROJECT), "ACCELERATE_USE_CPU": "true"},
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
-    np.testing.assert_allclose(losses(two), losses(one), atol=1e-5)
+
+
+def test_two_processes_equal_one(recipe, tmp_path):
+    one = train(recipe("--accumulation=2", "--dropout=0", output="one")).folder
+    train_in_two_processes(recipe, "--dropout=0", f"--output_dir={tmp_path / 'two'}")
+    np.testing.assert_allclose(losses(tmp_path / "two"), losses(one), atol=1e-5)
+
+
+def test_two_processes_that_leave_out_different_layers_train_together(recipe, tmp_path):
+    train_in_two_processes(recipe, "--encoder_layerdrop=0.5", f"--output_dir={tmp_path / 'two'}")
+    assert (tmp_path / "two" / "model.safetensors").exists()
 
 
 def test_processes_share_batches_evenly_and_count_each_once():
