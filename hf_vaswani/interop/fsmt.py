@@ -5,30 +5,7 @@ from pathlib import Path
 from transformers import FSMTForConditionalGeneration
 
 from .conversion import Conversion, is_same, make_config
-from .pretrained import generation_settings, load_model, load_tokenizer
-
-COMMON_FIELDS = (
-    "d_model",
-    "encoder_layers",
-    "decoder_layers",
-    "encoder_attention_heads",
-    "decoder_attention_heads",
-    "encoder_ffn_dim",
-    "decoder_ffn_dim",
-    "encoder_layerdrop",
-    "decoder_layerdrop",
-    "activation_function",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "max_position_embeddings",
-    "scale_embedding",
-    "use_cache",
-    "pad_token_id",
-    "bos_token_id",
-    "eos_token_id",
-    "decoder_start_token_id",
-)
+from .pretrained import common_fields, generation_settings, load_model, load_tokenizer
 
 
 def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
@@ -59,7 +36,7 @@ def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
             sinusoid_exponent="tensor2tensor",
             sinusoid_offset=config.pad_token_id + 1,
             positions_skip_padding=True,
-            **{field: getattr(config, field) for field in COMMON_FIELDS},
+            **common_fields(config),
         ),
         weights=weights,
         generation_config=generation_settings(model),

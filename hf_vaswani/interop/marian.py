@@ -13,31 +13,8 @@ from transformers import MarianConfig, MarianMTModel
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .conversion import Conversion, is_same, make_config
-from .pretrained import generation_settings, load_model, load_tokenizer
+from .pretrained import common_fields, generation_settings, load_model, load_tokenizer
 
-# Config fields that mean the same in both.
-COMMON_FIELDS = (
-    "d_model",
-    "encoder_layers",
-    "decoder_layers",
-    "encoder_attention_heads",
-    "decoder_attention_heads",
-    "encoder_ffn_dim",
-    "decoder_ffn_dim",
-    "encoder_layerdrop",
-    "decoder_layerdrop",
-    "activation_function",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "max_position_embeddings",
-    "scale_embedding",
-    "use_cache",
-    "pad_token_id",
-    "bos_token_id",
-    "eos_token_id",
-    "decoder_start_token_id",
-)
 POSITION_TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 LAYER_NORM_EPS = 1e-5
 
@@ -62,7 +39,6 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
     weights["lm_head.bias"] = weights.pop("final_logits_bias")[0]
     if not share:
         weights.pop("model.shared.weight", None)
-    fields = {field: getattr(config, field) for field in COMMON_FIELDS}
     vocabularies = {"source": len(embeddings), "target": len(weights["lm_head.weight"])}
     return Conversion(
         source=str(name),
@@ -76,7 +52,7 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
             label_smoothing=0.0,
             tie_word_embeddings=tie,
             output_bias=True,
-            **fields,
+            **common_fields(config),
         ),
         weights=weights,
         generation_config=generation_settings(model),
@@ -103,7 +79,7 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
         share_encoder_decoder_embeddings=config.share_encoder_decoder_embeddings,
         tie_word_embeddings=config.tie_word_embeddings,
         forced_eos_token_id=None,
-        **{field: getattr(config, field) for field in COMMON_FIELDS},
+        **common_fields(config),
     )
     weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     if config.sinusoid_layout == "interleaved":

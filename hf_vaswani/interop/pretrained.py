@@ -3,6 +3,7 @@
 import copy
 import pickle
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -25,6 +26,29 @@ READING_ERRORS = (
     SafetensorError,
     StrictDataclassError,
     pickle.UnpicklingError,
+)
+# Fields that mean the same in MarianConfig, FSMTConfig and VaswaniConfig.
+COMMON_FIELDS = (
+    "d_model",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "encoder_ffn_dim",
+    "decoder_ffn_dim",
+    "encoder_layerdrop",
+    "decoder_layerdrop",
+    "activation_function",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "max_position_embeddings",
+    "scale_embedding",
+    "use_cache",
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "decoder_start_token_id",
 )
 TOKENIZER_FILES = ("tokenizer_config.json", "tokenizer.json", "vocab.json", "vocab-src.json", "source.spm")
 
@@ -62,6 +86,11 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
     if faults:
         raise InputError.of(faults)
     return model.eval()
+
+
+def common_fields(config: PreTrainedConfig) -> dict[str, Any]:
+    """What configs of Marian, FSMT and this model say in the same words."""
+    return {name: getattr(config, name) for name in COMMON_FIELDS}
 
 
 def generation_settings(model: PreTrainedModel) -> GenerationConfig:
