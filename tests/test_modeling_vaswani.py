@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_vaswani import VaswaniForConditionalGeneration
-from hf_vaswani.layers_vaswani import scaled_dot_product_attention, sinusoidal_positions
+from hf_vaswani.layers_vaswani import layer_norm, scaled_dot_product_attention, sinusoidal_positions
 from hf_vaswani.modeling_vaswani import sequence_loss
 
 from . import reference
@@ -96,6 +97,41 @@ def test_attention_of_the_worked_example():
     np.testing.assert_allclose(weights.flatten(), [e / (e + 1), 1 / (e + 1)], atol=1e-6)
     # The published figures are rounded on the way: exact are 1.33952 and 1.66048.
     np.testing.assert_allclose(attended.flatten(), [1.33886, 1.66114], atol=1e-3)
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_attention_equals_equation_1_in_float64(implementation):
+    generator = torch.Generator().manual_seed(0)
+    query, key = torch.randn(2, 3, 5, 4, generator=generator), torch.randn(2, 3, 7, 4, generator=generator)
+    value, lengths = torch.randn(2, 3, 7, 6, generator=generator), [7, 4]
+    mask = torch.zeros(2, 1, 5, 7)
+    mask[1, ..., 4:] = torch.finfo(torch.float32).min
+    attend = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
+    module = nn.Module().eval()
+    module.is_causal = False
+    attended = attend(module, query, key, value, mask)[0]
+    for row, length in enumerate(lengths):
+        for head in range(3):
+            q, k, v = (tensor[row, head].double().numpy() for tensor in (query, key, value))
+            weights = np.exp(q @ k[:length].T / math.sqrt(4))
+            expected = weights / weights.sum(-1, keepdims=True) @ v[:length]
+            np.testing.assert_allclose(attended[row, :, head], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1e-3])
+def test_layer_norm_equals_the_formula_in_float64(eps):
+    norm = layer_norm(tiny_config(layer_norm_eps=eps))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        norm.weight.copy_(torch.randn(16, generator=generator))
+        norm.bias.copy_(torch.randn(16, generator=generator))
+    x = torch.randn(3, 5, 16, generator=generator) / 100  # as small as eps is felt
+    exact = x.double().numpy()
+    deviation = exact - exact.mean(-1, keepdims=True)
+    variance = (deviation**2).mean(-1, keepdims=True)
+    weight, bias = norm.weight.detach().double().numpy(), norm.bias.detach().double().numpy()
+    expected = deviation / np.sqrt(variance + eps) * weight + bias
+    np.testing.assert_allclose(norm(x).detach(), expected, atol=1e-5)
 
 
 def test_causal_mask_of_size_4_is_lower_triangular():

@@ -242,7 +242,9 @@ def test_tensor_parallel_plan_covers_all_matrices(share):
             covered.add(pattern)
         else:
             assert parameter.dim() == 1, f"{name} is in no plan"
-    assert covered | {"lm_head", "model.encoder.embed_tokens", "model.decoder.embed_tokens"} >= set(model.tp_plan)
+    absent = {"encoder.embed_tokens", "decoder.embed_tokens"} if share else {"shared"}
+    plan = {name for name in VaswaniConfig.base_model_tp_plan if name.startswith(("encoder.", "decoder.", "shared"))}
+    assert covered >= {f"model.{name}" for name in plan - absent}
 
 
 def test_two_processes_of_a_tensor_parallel_group_give_the_logits_of_one(tmp_path):

@@ -47,7 +47,7 @@ def test_shared_embeddings_and_tied_softmax_stay_one_matrix():
 
 
 def test_imported_folder_searches_as_the_source_does(tmp_path):
-    marian = random_marian(3)
+    marian = random_marian(4)
     marian.generation_config.max_length = 12
     marian.generation_config.num_beams = 3
     marian.save_pretrained(tmp_path)

@@ -149,3 +149,15 @@ def test_recipes_that_come_with_the_project_are_valid(path):
     recipe_text = path.read_text(encoding="utf-8")
     loaded = load_recipe(path, [] if "dataset:" in recipe_text else files)
     assert loaded.training.output_dir == f"outputs/{path.stem}"
+
+
+def test_preset_sets_the_model_under_what_the_recipe_says(recipe):
+    options = ["--preset=system_c", "--d_model=64", "--joint=false", "--max_length=80"]
+    model = load_recipe(recipe(), options).model
+    assert (model["norm_position"], model["position_type"], model["d_model"]) == ("pre", "learned", 64)
+    assert "preset" not in model
+    assert "vocab_size" not in model
+
+
+def test_unknown_preset_is_an_error_with_those_that_there_are(recipe):
+    assert "model.preset: There is no preset 'bsae'. There are: base, big" in faults(recipe(), ["--preset=bsae"])
