@@ -6,13 +6,15 @@ replaced by one that only keeps what was pickled.
 """
 
 import argparse
-import collections
-import pickle
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from ..errors import InputError
+from .conversion import one_line
 
 
 class Inert:
@@ -53,8 +55,8 @@ KNOWN_CLASSES = (
     "numpy.ndarray",
     "_codecs.encode",
 )
-ALLOWED_CLASSES = [argparse.Namespace, collections.OrderedDict, collections.Counter, collections.defaultdict, set]
-ALLOWED_CLASSES += [(Inert, name) for name in KNOWN_CLASSES]
+ALLOWED_CLASSES = [argparse.Namespace, set, *((Inert, name) for name in KNOWN_CLASSES)]
+_lock = threading.Lock()
 
 
 def read_checkpoint(path: str) -> dict:
@@ -64,21 +66,35 @@ def read_checkpoint(path: str) -> dict:
         InputError: where the file is truncated, is no checkpoint, or holds classes that are not allowed, by name.
     """
     try:
-        with torch.serialization.safe_globals(ALLOWED_CLASSES):
+        with _allowed_classes():
             return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError) as error:
+    except Exception as error:  # a damaged pickle can raise anything
         classes = foreign_classes(error)
         if classes:
             raise InputError(
                 f"{path}: its pickle holds {classes}, which no weights need and which could run code; nothing of it "
                 "was executed, and it was not read. Save the weights and options again without it."
             ) from None
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from None
         raise InputError(
-            f"{path} cannot be read: it is truncated, or no file that PyTorch wrote ({type(error).__name__}). Copy it "
-            "again from where it came from."
+            f"{path} cannot be read: it is truncated, or no checkpoint that torch.save wrote "
+            f"({one_line(error)[:100]}). Copy it again from where it came from."
         ) from None
 
 
 def foreign_classes(error: Exception) -> str:
     """The classes that PyTorch refused to load, as it names them in its error."""
     return ", ".join(sorted(set(re.findall(r"GLOBAL ([\w.]+)", str(error)))))
+
+
+@contextmanager
+def _allowed_classes() -> Iterator[None]:
+    """PyTorch's list of allowed classes is one for the whole process: afterwards it is as it was."""
+    with _lock:
+        before = torch.serialization.get_safe_globals()
+        try:
+            with torch.serialization.safe_globals(ALLOWED_CLASSES):
+                yield
+        finally:
+            torch.serialization.add_safe_globals(before)

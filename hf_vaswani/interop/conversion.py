@@ -1,16 +1,24 @@
 """What every system's reader gives, and the model that is built from it when all of it has been checked."""
 
+from argparse import Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
+from ..layers_vaswani import sinusoidal_positions
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 
+SHARED = "model.shared.weight"
+SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"
+TARGET_EMBEDDINGS = "model.decoder.embed_tokens.weight"
+SOFTMAX = "lm_head.weight"
 NAMES_SHOWN = 5
+PLAIN = (bool, int, float, str, list, type(None))
 
 
 @dataclass
@@ -32,16 +40,18 @@ class Conversion:
     make_tokenizer: Callable[[], PreTrainedTokenizerBase | None] = field(default=lambda: None)
 
     def build(self, dtype: torch.dtype = torch.float32) -> VaswaniForConditionalGeneration:
-        """The model with its weights, in evaluation mode.
+        """The model with weights of its own, in evaluation mode.
 
         Raises:
-            InputError: weights that are missing, too many or of another shape than the configuration asks for.
+            InputError: weights that are missing, too many, no numbers or of another shape than the configuration's.
         """
         self.check_weights()
-        weights = {name: tensor.detach().to(dtype) for name, tensor in self.weights.items()}
+        # Copies, since the source may be a model that lives on.
+        weights = {name: tensor.detach().to(dtype, copy=True).contiguous() for name, tensor in self.weights.items()}
         model = VaswaniForConditionalGeneration.from_pretrained(
             None, config=self.config, state_dict=weights, dtype=dtype
         )
+        model.name_or_path = self.source
         if self.generation_config is not None:
             model.generation_config = self.generation_config
         return model.eval()
@@ -61,6 +71,9 @@ class Conversion:
             faults.append(f"{self.source} lacks weights that its configuration asks for: {listed(missing)}.")
         if unknown:
             faults.append(f"{self.source} has weights that this model has no place for: {listed(unknown)}.")
+        other = [name for name, tensor in self.weights.items() if not tensor.is_floating_point()]
+        if other:
+            faults.append(f"{self.source} has weights that are no floating-point numbers: {listed(other)}.")
         if faults:
             raise InputError.of(faults)
 
@@ -73,8 +86,30 @@ def make_config(source: str, **fields) -> VaswaniConfig:
     """
     try:
         return VaswaniConfig(**fields)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{source}: its configuration makes no model. {' '.join(str(error).split())}") from None
+    except Exception as error:  # whatever the strict dataclass raises is a fault of the source
+        raise InputError(f"{source}: its configuration makes no model. {one_line(error)}") from None
+
+
+def embedding_fields(source: str, weights: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """Sizes and sharing of embeddings and softmax as the values tell them; the shared matrix joins the weights.
+
+    Raises:
+        InputError: where one of the three is missing or no matrix.
+    """
+    names = (SOURCE_EMBEDDINGS, TARGET_EMBEDDINGS, SOFTMAX)
+    faults = [name for name in names if name not in weights or weights[name].dim() != 2]
+    if faults:
+        raise InputError(f"{source} is no whole translation model: it lacks {listed(faults)}.")
+    source_matrix, target_matrix, softmax = (weights[name] for name in names)
+    share = is_same(source_matrix, target_matrix)
+    if share:
+        weights[SHARED] = source_matrix
+    return {
+        "vocab_size": len(source_matrix),
+        "decoder_vocab_size": len(target_matrix),
+        "share_encoder_decoder_embeddings": share,
+        "tie_word_embeddings": is_same(target_matrix, softmax),
+    }
 
 
 def is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -82,8 +117,67 @@ def is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and torch.equal(first, second)
 
 
+def is_sinusoidal(table: torch.Tensor, layout: str, exponent: str, offset: int = 0) -> bool:
+    """Whether a stored table of positions `(length, d_model)` is of a layout, save for half precision's rounding."""
+    numbers = torch.arange(len(table)) + offset
+    expected = sinusoidal_positions(numbers, table.shape[-1], layout, exponent)
+    return torch.allclose(table.double(), expected.double(), atol=5e-3)
+
+
+def check_state(source: str, state: object) -> dict[str, torch.Tensor]:
+    """The weights of a checkpoint, if they are such: names and dense tensors.
+
+    Raises:
+        InputError: where they are not.
+    """
+    if not isinstance(state, dict) or not state:
+        raise InputError(f"{source} holds no weights where they should be, but {_kind(state)}.")
+    faults = [
+        str(name)
+        for name, tensor in state.items()
+        if not (isinstance(name, str) and isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided)
+    ]
+    if faults:
+        raise InputError(f"{source}: these weights are no tensors: {listed(faults)}.")
+    return dict(state)
+
+
+def check_options(source: str, options: object) -> dict[str, Any]:
+    """The options of a checkpoint by name.
+
+    Raises:
+        InputError: where they are none.
+    """
+    if isinstance(options, Namespace):
+        return dict(vars(options))
+    if isinstance(options, dict) and all(isinstance(name, str) for name in options):
+        return dict(options)
+    raise InputError(f"{source} holds no options where they should be, but {_kind(options)}.")
+
+
+def not_neutral(options: dict[str, Any], neutral: dict[str, tuple]) -> list[str]:
+    """A fault for each option whose value is none of those that change nothing."""
+    return [
+        f"{name}={options[name]!r} is not supported."
+        for name, values in neutral.items()
+        if name in options and not (isinstance(options[name], PLAIN) and options[name] in values)
+    ]
+
+
 def listed(names: Iterable[str]) -> str:
     """The first names in order, and how many more there are."""
     names = sorted(names)
     rest = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def one_line(error: Exception) -> str:
+    """An exception's kind and message without line breaks."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    message = " ".join(str(error).split())
+    return message if isinstance(error, ValueError) and message else f"{type(error).__name__} {message}".strip()
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}" if value else f"nothing ({value!r})"

@@ -12,13 +12,21 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
-from .conversion import Conversion, is_same, listed, make_config
+from .conversion import (
+    SOFTMAX,
+    Conversion,
+    check_options,
+    check_state,
+    embedding_fields,
+    make_config,
+    not_neutral,
+)
 from .vocabulary import dictionary_tokenizer, read_dictionary
 
 # The four symbols before a dictionary's own.
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
-SOFTMAX = "decoder.output_projection.weight"
+PROJECTION = "decoder.output_projection.weight"
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -43,9 +51,47 @@ NEUTRAL = {
     "scale_fc": (False, None),
     "scale_heads": (False, None),
     "scale_resids": (False, None),
+    "simul_type": (None,),
+    "encoder_unidirectional": (False, None),
     "encoder_xformers_att_config": (None,),
     "decoder_xformers_att_config": (None,),
 }
+DEFAULTS = {
+    "encoder_embed_dim": 512,
+    "encoder_ffn_embed_dim": 2048,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "encoder_attention_heads": 8,
+    "decoder_attention_heads": 8,
+    "encoder_normalize_before": False,
+    "decoder_normalize_before": False,
+    "encoder_learned_pos": False,
+    "decoder_learned_pos": False,
+    "no_token_positional_embeddings": False,
+    "no_scale_embedding": False,
+    "share_all_embeddings": False,
+    "share_decoder_input_output_embed": False,
+    "no_decoder_final_norm": False,
+    "activation_fn": "relu",
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "relu_dropout": 0.0,
+    "encoder_layerdrop": 0.0,
+    "decoder_layerdrop": 0.0,
+    "label_smoothing": 0.0,
+    "source_lang": None,
+    "target_lang": None,
+    "arch": None,
+}
+# Architectures with the names of weights, but another forward pass or another task.
+OTHER_ARCHITECTURES = (
+    "transformer_lm",
+    "transformer_unidirectional",
+    "transformer_monotonic",
+    "transformer_from_pretrained",
+    "transformer_pointer",
+)
 # Options that fairseq has for each stack, and this model once.
 ONE_FOR_BOTH = (
     ("encoder_embed_dim", "decoder_embed_dim"),
@@ -70,32 +116,21 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
     Raises:
         InputError: all options that this model cannot express, or weights that do not fit the options.
     """
-    options = read_options(contents)
+    options = read_options(str(path), contents)
+    state = check_state(str(path), contents["model"])
     faults = unsupported(options)
     if faults:
         raise InputError.of([f"{path}: {fault}" for fault in faults])
-    state = upgrade(contents["model"], options)
-    prefixes = ("encoder.", "decoder.")
-    weights = {f"model.{name}": tensor for name, tensor in state.items() if name.startswith(prefixes)}
-    needed = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", f"model.{SOFTMAX}")
-    if not set(needed) <= weights.keys():
-        raise InputError(
-            f"{path} lacks {listed(set(needed) - weights.keys())}: it is no translation model, or not a whole one."
-        )
-    source_embeddings, target_embeddings = (weights[name] for name in needed[:2])
-    weights["lm_head.weight"] = weights.pop(f"model.{SOFTMAX}")
-    share = is_same(source_embeddings, target_embeddings)
-    if share:
-        weights["model.shared.weight"] = source_embeddings
-    rows = {"source": len(source_embeddings), "target": len(target_embeddings)}
-    fields, position_faults = _positions(options, weights)
-    faults = position_faults + _final_norm_faults(options, weights)
+    weights = {f"model.{name}": tensor for name, tensor in upgrade(state, options).items()}
+    if f"model.{PROJECTION}" in weights:
+        weights[SOFTMAX] = weights.pop(f"model.{PROJECTION}")
+    fields = embedding_fields(str(path), weights)
+    positions, faults = _positions(options, weights)
+    faults += _final_norm_faults(options, weights, state)
     if faults:
         raise InputError.of([f"{path}: {fault}" for fault in faults])
     config = make_config(
         str(path),
-        vocab_size=rows["source"],
-        decoder_vocab_size=rows["target"],
         d_model=options["encoder_embed_dim"],
         encoder_layers=options["encoder_layers"],
         decoder_layers=options["decoder_layers"],
@@ -115,62 +150,33 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
         final_norm="model.encoder.layer_norm.weight" in weights,
         layer_norm_eps=1e-5,
         scale_embedding=not options["no_scale_embedding"],
-        share_encoder_decoder_embeddings=share,
-        tie_word_embeddings=is_same(target_embeddings, weights["lm_head.weight"]),
         pad_token_id=PAD,
         bos_token_id=BOS,
         eos_token_id=EOS,
         decoder_start_token_id=EOS,
         **fields,
+        **positions,
     )
+    rows = {"source": fields["vocab_size"], "target": fields["decoder_vocab_size"]}
     languages = options["source_lang"], options["target_lang"]
     return Conversion(
         source=str(path),
         config=config,
         weights=weights,
-        make_tokenizer=lambda: _make_tokenizer(path, vocabularies or path.parent, languages, rows),
+        make_tokenizer=lambda: _make_tokenizer(path, vocabularies, languages, rows),
     )
 
 
-DEFAULTS = {
-    "encoder_embed_dim": 512,
-    "encoder_ffn_embed_dim": 2048,
-    "encoder_layers": 6,
-    "decoder_layers": 6,
-    "encoder_attention_heads": 8,
-    "decoder_attention_heads": 8,
-    "encoder_normalize_before": False,
-    "decoder_normalize_before": False,
-    "encoder_learned_pos": False,
-    "decoder_learned_pos": False,
-    "no_token_positional_embeddings": False,
-    "no_scale_embedding": False,
-    "share_all_embeddings": False,
-    "share_decoder_input_output_embed": False,
-    "no_decoder_final_norm": False,
-    "activation_fn": "relu",
-    "dropout": 0.1,
-    "attention_dropout": 0.0,
-    "activation_dropout": 0.0,
-    "relu_dropout": 0.0,
-    "encoder_layerdrop": 0.0,
-    "decoder_layerdrop": 0.0,
-    "label_smoothing": 0.1,
-    "source_lang": None,
-    "target_lang": None,
-    "arch": None,
-}
-
-
-def read_options(contents: dict) -> dict:
+def read_options(source: str, contents: dict) -> dict:
     """The options of a checkpoint under fairseq's flat names, with its defaults where it says nothing."""
     found = {}
     if contents.get("args") is not None:
-        found.update(_as_dict(contents["args"]))
+        found.update(check_options(source, contents["args"]))
     else:
-        groups = _as_dict(contents.get("cfg"))
+        groups = check_options(source, contents.get("cfg"))
         for group in ("criterion", "task", "model"):
-            found.update(_flat(_as_dict(groups.get(group))))
+            if groups.get(group) is not None:
+                found.update(_flat(check_options(source, groups[group])))
     # An option without a value is one that was never set.
     found = {name: value for name, value in found.items() if value is not None}
     options = {**DEFAULTS, **found}
@@ -181,11 +187,7 @@ def read_options(contents: dict) -> dict:
 
 def unsupported(options: dict) -> list[str]:
     """All options that this model cannot express."""
-    faults = [
-        f"{name}={options[name]!r} is not supported."
-        for name, neutral in NEUTRAL.items()
-        if name in options and options[name] not in neutral
-    ]
+    faults = not_neutral(options, NEUTRAL)
     for first, second in ONE_FOR_BOTH:
         if options[first] != options[second]:
             faults.append(f"{first}={options[first]} beside {second}={options[second]} is not supported.")
@@ -194,12 +196,12 @@ def unsupported(options: dict) -> list[str]:
         faults.append(
             f"decoder_output_dim={options['decoder_output_dim']} beside decoder_embed_dim={width} is not supported."
         )
-    if options["activation_fn"] not in ACTIVATIONS:
+    if str(options["activation_fn"]) not in ACTIVATIONS:
         faults.append(f"activation_fn={options['activation_fn']!r} is not supported.")
-    if options["arch"] is not None and not str(options["arch"]).startswith("transformer"):
-        faults.append(f"arch={options['arch']!r} is not supported; only transformer* translation models are.")
-    if str(options["arch"]).startswith("transformer_lm"):
-        faults.append(f"arch={options['arch']!r} is a language model; only translation models are supported.")
+    for name in ("arch", "_name"):
+        architecture = str(options.get(name) or "transformer")
+        if not architecture.startswith("transformer") or architecture.startswith(OTHER_ARCHITECTURES):
+            faults.append(f"{name}={architecture!r} is not supported; only transformer* translation models are.")
     return faults
 
 
@@ -226,9 +228,9 @@ def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Te
         if match and int(match[2]) < len(norms.get(stack, ())):
             name = f"{match[1]}.{norms[stack][int(match[2])]}.{match[3]}"
         if name == "decoder.embed_out":
-            name = SOFTMAX
+            name = PROJECTION
         upgraded[name] = tensor
-    source, target, softmax = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", SOFTMAX
+    source, target, softmax = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", PROJECTION
     if options["share_all_embeddings"] and source in upgraded:
         upgraded.setdefault(target, upgraded[source])
     if (options["share_decoder_input_output_embed"] or options["share_all_embeddings"]) and target in upgraded:
@@ -255,26 +257,31 @@ def _positions(options: dict, weights: dict[str, torch.Tensor]) -> tuple[dict, l
     return {**fields, "position_type": "learned", "max_position_embeddings": max(sizes, default=1024)}, []
 
 
-def _final_norm_faults(options: dict, weights: dict[str, torch.Tensor]) -> list[str]:
-    """Whether a stack ends with a norm is told by the weights alone: versions differ."""
+def _final_norm_faults(options: dict, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> list[str]:
+    """Whether a stack ends with a norm is told by the weights alone: before version 3 of a stack pre-norm had none."""
     encoder, decoder = (f"model.{stack}.layer_norm.weight" in weights for stack in ("encoder", "decoder"))
     if encoder != decoder:
         return [f"a norm at the end of the {'encoder' if encoder else 'decoder'} alone is not supported."]
-    if options["encoder_normalize_before"] and not encoder and not options["no_decoder_final_norm"]:
+    is_new = float(state.get("encoder.version", torch.zeros(1)).flatten()[0]) >= 3
+    if is_new and options["encoder_normalize_before"] and not encoder and not options["no_decoder_final_norm"]:
         return ["encoder.layer_norm and decoder.layer_norm are missing, which pre-norm models end with."]
     return []
 
 
 def _make_tokenizer(
-    path: Path, folder: Path, languages: tuple[str | None, str | None], rows: dict[str, int]
+    path: Path, vocabularies: Path | None, languages: tuple[str | None, str | None], rows: dict[str, int]
 ) -> PreTrainedTokenizerBase | None:
+    folder = vocabularies or path.parent
     files = [folder / f"dict.{language}.txt" for language in languages]
     if None in languages or not any(file.exists() for file in files):
+        if vocabularies is not None:
+            names = " and ".join(file.name for file in files) if None not in languages else "dict.LANGUAGE.txt"
+            raise InputError(f"{folder} has no {names}, which {path} needs. Name the folder that has.")
         return None
     missing = [str(file) for file in files if not file.exists()]
     if missing:
         raise InputError(f"{path} needs the dictionaries of both languages; there is no {', '.join(missing)}.")
-    symbols = [[*SPECIAL_TOKENS, *read_dictionary(file)] for file in files]
+    symbols = [[*SPECIAL_TOKENS, *read_dictionary(file, SPECIAL_TOKENS)] for file in files]
     faults = [
         f"{file} has {len(tokens)} symbols with the four special ones, but {path} has {count} embeddings for them. "
         "Use the dictionary that the model was trained with."
@@ -286,16 +293,12 @@ def _make_tokenizer(
     return dictionary_tokenizer(folder, symbols[0], symbols[1], languages)
 
 
-def _as_dict(options: dict | Namespace | None) -> dict:
-    return vars(options) if isinstance(options, Namespace) else dict(options or {})
-
-
 def _flat(options: dict) -> dict:
     """Nested options under flat names: `{"encoder": {"embed_dim": 512}}` is `encoder_embed_dim`."""
     flat = {}
     for name, value in options.items():
         if name in ("encoder", "decoder", "quant_noise") and isinstance(value, dict | Namespace):
-            flat.update({f"{name}_{inner}": part for inner, part in _as_dict(value).items()})
+            flat.update({f"{name}_{inner}": part for inner, part in check_options(name, value).items()})
         else:
             flat[name] = value
     return flat

@@ -1,16 +1,18 @@
 """Folders of imported and exported models: each appears whole or not at all."""
 
 import shutil
-import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from . import marian
+from .conversion import one_line
 from .sources import read_source
 
 
@@ -58,7 +60,12 @@ def export_checkpoint(
 def check_new(output: str | Path) -> None:
     """Refuse a folder that holds anything."""
     output = Path(output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+    try:
+        output = output.resolve()
+        is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{output} cannot be written: {one_line(error)}") from None
+    if not is_free:
         raise InputError(f"{output} exists and is no empty folder. Name another one; nothing is overwritten.")
 
 
@@ -66,17 +73,15 @@ def check_new(output: str | Path) -> None:
 def new_folder(output: str | Path) -> Iterator[Path]:
     """A folder to write into, which gets its name only when all of it was written."""
     check_new(output)
-    output = Path(output).absolute()
+    output = Path(output).resolve()
+    partial = output.with_name(f".{output.name}-{uuid.uuid4().hex}")
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.parent))
-    except OSError as error:
-        raise InputError(f"{output} cannot be written: {error.strerror}. Name another folder.") from None
-    try:
+        partial.mkdir(parents=True)
         yield partial
-        partial.chmod(0o755)  # a temporary folder is its owner's alone
         if output.exists():
             output.rmdir()
         partial.rename(output)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{output} cannot be written: {one_line(error)}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)

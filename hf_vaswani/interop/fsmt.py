@@ -4,7 +4,8 @@ from pathlib import Path
 
 from transformers import FSMTForConditionalGeneration
 
-from .conversion import Conversion, is_same, make_config
+from ..errors import InputError
+from .conversion import SOFTMAX, Conversion, embedding_fields, is_sinusoidal, make_config
 from .pretrained import common_fields, generation_settings, load_model, load_tokenizer
 
 
@@ -14,28 +15,25 @@ def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
     name = str(source) if not is_model else source.name_or_path or "the FSMT model"
     model = source if is_model else load_model(FSMTForConditionalGeneration, str(source))
     config = model.config
-    weights = {key: tensor for key, tensor in model.state_dict().items() if ".embed_positions." not in key}
-    weights["lm_head.weight"] = weights.pop("model.decoder.output_projection.weight")
-    source_embeddings = weights["model.encoder.embed_tokens.weight"]
-    target_embeddings = weights["model.decoder.embed_tokens.weight"]
+    weights = dict(model.state_dict())
+    tables = [weights.pop(f"model.{stack}.embed_positions.weight") for stack in ("encoder", "decoder")]
+    first = config.pad_token_id + 1
+    if not all(is_sinusoidal(table[first:], "halves", "tensor2tensor", first) for table in tables):
+        raise InputError(f"{name} has a table of positions that are not FSMT's sinusoids.")
+    weights[SOFTMAX] = weights.pop("model.decoder.output_projection.weight")
     # The config does not say what is one matrix; only the values do.
-    share = is_same(source_embeddings, target_embeddings)
-    if share:
-        weights["model.shared.weight"] = source_embeddings
-    vocabularies = {"source": len(source_embeddings), "target": len(target_embeddings)}
+    fields = embedding_fields(name, weights)
+    vocabularies = {"source": fields["vocab_size"], "target": fields["decoder_vocab_size"]}
     return Conversion(
         source=name,
         config=make_config(
             name,
-            vocab_size=vocabularies["source"],
-            decoder_vocab_size=vocabularies["target"],
-            share_encoder_decoder_embeddings=share,
             label_smoothing=0.0,
-            tie_word_embeddings=is_same(target_embeddings, weights["lm_head.weight"]),
             sinusoid_layout="halves",
             sinusoid_exponent="tensor2tensor",
-            sinusoid_offset=config.pad_token_id + 1,
+            sinusoid_offset=first,
             positions_skip_padding=True,
+            **fields,
             **common_fields(config),
         ),
         weights=weights,

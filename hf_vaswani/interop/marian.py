@@ -12,7 +12,7 @@ from transformers import MarianConfig, MarianMTModel
 
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from .conversion import Conversion, is_same, make_config
+from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal, make_config
 from .pretrained import common_fields, generation_settings, load_model, load_tokenizer
 
 POSITION_TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
@@ -21,42 +21,37 @@ LAYER_NORM_EPS = 1e-5
 
 def read(source: str | Path | MarianMTModel) -> Conversion:
     """A MarianMT model, its folder or its Hub id."""
-    name = source if not isinstance(source, MarianMTModel) else source.name_or_path or "the Marian model"
-    model = source if isinstance(source, MarianMTModel) else load_model(MarianMTModel, str(source))
+    is_model = isinstance(source, MarianMTModel)
+    name = str(source) if not is_model else source.name_or_path or "the Marian model"
+    model = source if is_model else load_model(MarianMTModel, str(source))
     config, weights = model.config, dict(model.state_dict())
     if config.is_decoder:
         raise InputError(f"{name} is a Marian decoder without an encoder. Import a translation model.")
-    embeddings = weights["model.encoder.embed_tokens.weight"]
-    # transformers ties nothing where `tie_word_embeddings` is off, whatever the other option says.
-    share = config.share_encoder_decoder_embeddings and is_same(
-        embeddings, weights["model.decoder.embed_tokens.weight"]
-    )
-    tie = config.tie_word_embeddings and is_same(
-        weights["model.decoder.embed_tokens.weight"], weights["lm_head.weight"]
-    )
-    for table in POSITION_TABLES:
-        weights.pop(table, None)
+    if not all(is_sinusoidal(weights.pop(table), "halves", "paper") for table in POSITION_TABLES):
+        raise InputError(f"{name} has a table of positions that are not Marian's sinusoids.")
     weights["lm_head.bias"] = weights.pop("final_logits_bias")[0]
-    if not share:
-        weights.pop("model.shared.weight", None)
-    vocabularies = {"source": len(embeddings), "target": len(weights["lm_head.weight"])}
+    weights.pop(SHARED, None)
+    # transformers ties nothing where `tie_word_embeddings` is off, whatever the other option says: values decide.
+    fields = embedding_fields(name, weights)
+    fields["share_encoder_decoder_embeddings"] &= config.share_encoder_decoder_embeddings
+    fields["tie_word_embeddings"] &= config.tie_word_embeddings
+    if not fields["share_encoder_decoder_embeddings"]:
+        weights.pop(SHARED, None)
+    vocabularies = {"source": fields["vocab_size"], "target": fields["decoder_vocab_size"]}
     return Conversion(
-        source=str(name),
+        source=name,
         config=make_config(
-            str(name),
-            vocab_size=vocabularies["source"],
-            decoder_vocab_size=vocabularies["target"],
+            name,
             sinusoid_layout="halves",
             layer_norm_eps=LAYER_NORM_EPS,
-            share_encoder_decoder_embeddings=share,
             label_smoothing=0.0,
-            tie_word_embeddings=tie,
             output_bias=True,
+            **fields,
             **common_fields(config),
         ),
         weights=weights,
         generation_config=generation_settings(model),
-        make_tokenizer=lambda: None if model is source else load_tokenizer(str(source), vocabularies, config),
+        make_tokenizer=lambda: None if is_model else load_tokenizer(str(source), vocabularies, config),
     )
 
 
@@ -93,6 +88,9 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
     missing, unexpected = marian.load_state_dict(weights, strict=False)
     assert set(missing) <= set(POSITION_TABLES) and not unexpected, (missing, unexpected)
     marian.generation_config = copy.deepcopy(model.generation_config)
+    if marian.generation_config.max_length is None and marian.generation_config.max_new_tokens is None:
+        # Without an end of its own transformers would stop after 20 tokens.
+        marian.generation_config.max_length = config.max_position_embeddings
     return marian.eval()
 
 
@@ -111,6 +109,7 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
         f"sinusoid_offset={config.sinusoid_offset}": config.sinusoid_offset != 0,
         'sinusoid_exponent="tensor2tensor"': config.sinusoid_exponent != "paper",
         "positions_skip_padding=True": config.positions_skip_padding,
+        "no decoder_start_token_id": config.decoder_start_token_id is None,
         'decoder_start_embedding="zero"': config.decoder_start_embedding == "zero",
         f"d_k={config.d_k} and d_v={config.d_v}": is_wide,
         f"embedding_dropout={embedding_dropout} beside dropout={config.dropout}": embedding_dropout != config.dropout,

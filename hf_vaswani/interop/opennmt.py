@@ -13,7 +13,17 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .checkpoint_file import Inert
-from .conversion import Conversion, is_same, make_config
+from .conversion import (
+    SOURCE_EMBEDDINGS,
+    Conversion,
+    check_options,
+    check_state,
+    embedding_fields,
+    is_sinusoidal,
+    listed,
+    make_config,
+    not_neutral,
+)
 from .vocabulary import join_backends, word_backend
 
 UNK, PAD, BOS, EOS = "<unk>", "<blank>", "<s>", "</s>"
@@ -60,6 +70,10 @@ DECODER_PARTS = {
     "encoder_attn.v_proj": "context_attn.linear_values",
     "encoder_attn.out_proj": "context_attn.final_linear",
 }
+SINUSOIDS = {
+    "SinusoidalInterleaved": {},
+    "SinusoidalConcat": {"sinusoid_layout": "halves", "sinusoid_exponent": "tensor2tensor"},
+}
 POSITION_TABLE = "make_embedding.pe.pe"
 EMBEDDINGS = "embeddings.make_embedding.emb_luts.0.weight"
 
@@ -79,42 +93,33 @@ def read(path: Path, contents: dict) -> Conversion:
     Raises:
         InputError: all options that this model cannot express, or weights and vocabularies that do not fit.
     """
-    options = dict(vars(contents["opt"]))
+    options = check_options(str(path), contents["opt"])
     if contents.get("model") is None:
-        raise InputError(f"{path} holds no weights; checkpoints with weights in files of their own are not supported.")
-    state = {name: tensor for name, tensor in contents["model"].items() if not name.startswith("generator.")}
+        raise InputError(f"{path} holds no weights; OpenNMT-py's checkpoints in safetensors are not supported.")
+    state = check_state(str(path), contents["model"])
+    generator = check_state(str(path), contents.get("generator"))
     faults = unsupported(options, state)
     if faults:
         raise InputError.of([f"{path}: {fault}" for fault in faults])
-    vocabularies = read_vocabularies(contents["vocab"])
-    weights = _rename(state)
-    generator = {name.removeprefix("0."): tensor for name, tensor in (contents.get("generator") or {}).items()}
-    weights.update({f"lm_head.{name}": tensor for name, tensor in generator.items()})
-    source = weights.get("model.encoder.embed_tokens.weight")
-    target = weights.get("model.decoder.embed_tokens.weight")
-    softmax = weights.get("lm_head.weight")
-    if source is None or target is None or softmax is None:
-        raise InputError(f"{path} holds no embeddings or no generator: it is no whole translation model.")
-    _check_vocabularies(path, vocabularies, {"src": len(source), "tgt": len(target)})
-    share = is_same(source, target)
-    if share:
-        weights["model.shared.weight"] = source
-    ids = {token: vocabularies["tgt"].index(token) for token in (PAD, BOS, EOS)}
+    vocabularies = read_vocabularies(path, contents["vocab"])
+    weights = _rename({name: tensor for name, tensor in state.items() if not name.startswith("generator.")})
+    weights.update({f"lm_head.{name.removeprefix('0.')}": tensor for name, tensor in generator.items()})
+    fields = embedding_fields(str(path), weights)
     start = contents["vocab"].get("decoder_start_token") or BOS
+    _check_vocabularies(path, vocabularies, {"src": fields["vocab_size"], "tgt": fields["decoder_vocab_size"]}, start)
     # One rate each, or one for each stage of the training.
     dropout, attention_dropout = (_first(options.get(name)) for name in ("dropout", "attention_dropout"))
     dropout = 0.1 if dropout is None else dropout
+    heads = options.get("heads", 8)
     config = make_config(
         str(path),
-        vocab_size=len(source),
-        decoder_vocab_size=len(target),
-        d_model=source.shape[1],
+        d_model=weights[SOURCE_EMBEDDINGS].shape[1],
         encoder_layers=_layers(state, "encoder.transformer."),
         decoder_layers=_layers(state, "decoder.transformer_layers."),
-        encoder_attention_heads=options.get("heads", 8),
-        decoder_attention_heads=options.get("heads", 8),
-        encoder_ffn_dim=len(state["encoder.transformer.0.feed_forward.w_1.weight"]),
-        decoder_ffn_dim=len(state["decoder.transformer_layers.0.feed_forward.w_1.weight"]),
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=_ffn_dim(weights, "encoder"),
+        decoder_ffn_dim=_ffn_dim(weights, "decoder"),
         activation_function=ACTIVATIONS[options.get("pos_ffn_activation_fn", "relu")],
         dropout=dropout,
         attention_dropout=dropout if attention_dropout is None else attention_dropout,
@@ -122,16 +127,15 @@ def read(path: Path, contents: dict) -> Conversion:
         label_smoothing=options.get("label_smoothing", 0.0),
         norm_position="pre",
         layer_norm_eps=options.get("norm_eps", 1e-6),
-        **_positions(options, state),
-        share_encoder_decoder_embeddings=share,
-        tie_word_embeddings=is_same(target, softmax),
-        attention_bias="encoder.transformer.0.self_attn.linear_query.bias" in state,
-        ffn_bias="encoder.transformer.0.feed_forward.w_1.bias" in state,
+        attention_bias=any(name.endswith(".q_proj.bias") for name in weights),
+        ffn_bias=any(name.endswith(".fc1.bias") for name in weights),
         output_bias="lm_head.bias" in weights,
-        pad_token_id=ids[PAD],
-        bos_token_id=ids[BOS],
-        eos_token_id=ids[EOS],
+        pad_token_id=vocabularies["tgt"].index(PAD),
+        bos_token_id=vocabularies["tgt"].index(BOS),
+        eos_token_id=vocabularies["tgt"].index(EOS),
         decoder_start_token_id=vocabularies["tgt"].index(start),
+        **fields,
+        **_positions(path, options, state),
     )
     return Conversion(
         source=str(path), config=config, weights=weights, make_tokenizer=lambda: _make_tokenizer(vocabularies)
@@ -140,13 +144,9 @@ def read(path: Path, contents: dict) -> Conversion:
 
 def unsupported(options: dict, state: dict[str, torch.Tensor]) -> list[str]:
     """All options that this model cannot express."""
-    faults = [
-        f"{name}={options[name]!r} is not supported."
-        for name, neutral in NEUTRAL.items()
-        if name in options and options[name] not in neutral
-    ]
+    faults = not_neutral(options, NEUTRAL)
     activation = options.get("pos_ffn_activation_fn", "relu")
-    if activation not in ACTIVATIONS:
+    if str(activation) not in ACTIVATIONS:
         faults.append(f"pos_ffn_activation_fn={activation!r} is not supported.")
     if any("emb_luts.1." in name for name in state):
         faults.append("source features (more than one embedding table) are not supported.")
@@ -155,22 +155,33 @@ def unsupported(options: dict, state: dict[str, torch.Tensor]) -> list[str]:
     return faults
 
 
-SINUSOIDS = {
-    "SinusoidalInterleaved": {},
-    "SinusoidalConcat": {"sinusoid_layout": "halves", "sinusoid_exponent": "tensor2tensor"},
-}
-
-
-def _positions(options: dict, state: dict[str, torch.Tensor]) -> dict:
-    """Without positions OpenNMT-py does not scale its embeddings either."""
-    if not options.get("position_encoding") and not any(name.endswith(POSITION_TABLE) for name in state):
+def _positions(path: Path, options: dict, state: dict[str, torch.Tensor]) -> dict:
+    """Without positions OpenNMT-py does not scale its embeddings either. A stored table goes before the options."""
+    tables = [tensor.flatten(0, -2) for name, tensor in state.items() if name.endswith(POSITION_TABLE)]
+    if not tables and not options.get("position_encoding"):
         return {"position_type": "none", "scale_embedding": False}
-    return SINUSOIDS[options.get("position_encoding_type") or "SinusoidalInterleaved"]
+    if not tables:
+        return SINUSOIDS[options.get("position_encoding_type") or "SinusoidalInterleaved"]
+    for fields in SINUSOIDS.values():
+        layout = fields.get("sinusoid_layout", "interleaved"), fields.get("sinusoid_exponent", "paper")
+        if all(is_sinusoidal(table, *layout) for table in tables):
+            return fields
+    raise InputError(f"{path}: its table of positions ({POSITION_TABLE}) holds no sinusoids that are known here.")
 
 
-def read_vocabularies(vocabulary: dict) -> dict[str, list[str]]:
-    """The tokens of `"src"` and `"tgt"` in the order of their ids: lists in version 3, fields of torchtext before."""
-    return {side: _tokens(vocabulary[side]) for side in ("src", "tgt")}
+def read_vocabularies(path: Path, vocabulary: object) -> dict[str, list[str]]:
+    """The tokens of `"src"` and `"tgt"` in the order of their ids: lists in version 3, fields of torchtext before.
+
+    Raises:
+        InputError: where there are none.
+    """
+    try:
+        vocabularies = {side: _tokens(vocabulary[side]) for side in ("src", "tgt")}
+    except (AttributeError, IndexError, KeyError, TypeError):
+        raise InputError(f"{path}: its vocab holds no lists of tokens for src and tgt.") from None
+    if not all(isinstance(token, str) for tokens in vocabularies.values() for token in tokens):
+        raise InputError(f"{path}: its vocab holds tokens that are no text.")
+    return vocabularies
 
 
 def _tokens(vocabulary: list | Inert) -> list[str]:
@@ -181,20 +192,26 @@ def _tokens(vocabulary: list | Inert) -> list[str]:
     return list(dict.fromkeys(vocabulary))
 
 
-def _check_vocabularies(path: Path, vocabularies: dict[str, list[str]], rows: dict[str, int]) -> None:
+def _check_vocabularies(path: Path, vocabularies: dict[str, list[str]], rows: dict[str, int], start: str) -> None:
     faults = [
         f"{path}: its {side} vocabulary has {len(vocabularies[side])} tokens, but there are {count} embeddings."
         for side, count in rows.items()
         if len(vocabularies[side]) != count
     ]
-    lacking = [token for token in (UNK, PAD, BOS, EOS) if token not in vocabularies["tgt"]]
+    lacking = [token for token in (UNK, PAD, BOS, EOS, start) if token not in vocabularies["tgt"]]
     lacking += [token for token in (UNK, PAD) if token not in vocabularies["src"]]
     if lacking:
-        faults.append(f"{path}: its vocabularies lack the special tokens {', '.join(dict.fromkeys(lacking))}.")
+        faults.append(f"{path}: its vocabularies lack the special tokens {listed(set(lacking))}.")
     elif vocabularies["src"].index(PAD) != vocabularies["tgt"].index(PAD):
         faults.append(f"{path}: {PAD} has another id in the source vocabulary than in the target's.")
     if faults:
         raise InputError.of(faults)
+
+
+def _ffn_dim(weights: dict[str, torch.Tensor], stack: str) -> int:
+    """The inner width, by the first layer that has one: what is missing is named with all else that is."""
+    found = (weights.get(f"model.{stack}.layers.{number}.fc1.weight") for number in range(len(weights)))
+    return next((len(weight) for weight in found if weight is not None and weight.dim() == 2), 1)
 
 
 def _rename(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -1,32 +1,22 @@
-"""Loads another transformers model and its tokenizer strictly: a missing weight is an error, not a random one."""
+"""Loads another transformers model and its tokenizer strictly: a missing weight is an error, not a random one.
+
+Nothing here trusts a folder's own code. transformers raises many kinds of exceptions where a file is damaged, missing
+or of another kind than it says; each becomes one clear error.
+"""
 
 import copy
-import pickle
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..errors import InputError
 from .checkpoint_file import foreign_classes
-from .conversion import listed
+from .conversion import listed, one_line
 
-# What reading a damaged, truncated or missing file can raise.
-READING_ERRORS = (
-    OSError,
-    ValueError,
-    RuntimeError,
-    KeyError,
-    EOFError,
-    ImportError,
-    SafetensorError,
-    StrictDataclassError,
-    pickle.UnpicklingError,
-)
 # Fields that mean the same in MarianConfig, FSMTConfig and VaswaniConfig.
 COMMON_FIELDS = (
     "d_model",
@@ -57,15 +47,16 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
     """The model of a folder or a Hub id, in float32.
 
     Raises:
-        InputError: where a file is damaged, missing or dangerous, or weights are missing.
+        InputError: where a file is damaged, missing or dangerous, or weights do not fit the configuration.
     """
+    _check_json(Path(source) / "generation_config.json")
     verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # missing weights are an error below
+    logging.set_verbosity_error()  # what it would warn of is an error below
     try:
         model, report = model_class.from_pretrained(
             source, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32
         )
-    except READING_ERRORS as error:
+    except Exception as error:
         classes = foreign_classes(error)
         if classes:
             raise InputError(
@@ -118,10 +109,10 @@ def load_tokenizer(
     if folder.is_dir() and not any((folder / name).exists() for name in TOKENIZER_FILES):
         return None
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    except (*READING_ERRORS, AssertionError, TypeError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        faults = _misfits(source, tokenizer, vocabularies, config)
+    except Exception as error:
         raise InputError(f"{source}: its tokenizer cannot be read: {one_line(error)}") from None
-    faults = _misfits(source, tokenizer, vocabularies, config)
     if faults:
         raise InputError.of(faults)
     return tokenizer
@@ -154,6 +145,10 @@ def _misfits(
     return faults
 
 
-def one_line(error: Exception) -> str:
-    """An exception's message without line breaks, or its kind where it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
+def _check_json(path: Path) -> None:
+    """transformers passes over a generation config that it cannot read."""
+    try:
+        if path.is_file() and not isinstance(json.loads(path.read_text(encoding="utf-8")), dict):
+            raise ValueError("it holds no settings")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {one_line(error)}") from None

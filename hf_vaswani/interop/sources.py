@@ -17,12 +17,12 @@ from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
-from .conversion import Conversion
-from .pretrained import READING_ERRORS, one_line
+from .conversion import Conversion, one_line
 
 KNOWN = (
     "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
 )
+FILE_ENDINGS = (".pt", ".pth", ".bin", ".safetensors", ".json")
 READERS = {"marian": marian.read, "fsmt": fsmt.read}
 MODEL_CLASSES = {MarianMTModel: marian.read, FSMTForConditionalGeneration: fsmt.read}
 
@@ -66,11 +66,9 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
         return torch_transformer.read(source, **options)
     if options:
         raise TypeError(f"{', '.join(options)}: these options are for a torch.nn.Transformer alone.")
-    if isinstance(source, PreTrainedModel):
-        for model_class, read in MODEL_CLASSES.items():
-            if isinstance(source, model_class):
-                return read(source)
-        raise InputError(f"A {type(source).__name__} cannot be imported. Known are {KNOWN}.")
+    for model_class, read in MODEL_CLASSES.items():
+        if isinstance(source, model_class):
+            return read(source)
     if not isinstance(source, str | Path):
         raise InputError(f"A {type(source).__name__} cannot be imported. Known are {KNOWN}.")
     if vocabularies is not None and not Path(vocabularies).is_dir():
@@ -80,12 +78,14 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
         path = _checkpoint_in(path)
     if path.is_file():
         return _read_file(path, Path(vocabularies) if vocabularies is not None else None)
+    if vocabularies is not None:
+        raise InputError(f"{source} is no checkpoint of fairseq: there are no dictionaries to give.")
     return _read_pretrained(str(source), path)
 
 
 def _checkpoint_in(folder: Path) -> Path:
     """The one checkpoint of a folder; of several, the best or the last by fairseq's names for them."""
-    checkpoints = sorted(folder.glob("*.pt"))
+    checkpoints = sorted(path for path in folder.glob("*.pt") if path.is_file())
     for name in ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt"):
         if folder / name in checkpoints:
             return folder / name
@@ -103,6 +103,8 @@ def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
     if not isinstance(contents, dict):
         raise InputError(f"{path} holds no checkpoint but a {type(contents).__name__}. Known are {KNOWN}.")
     if opennmt.is_checkpoint(contents):
+        if vocabularies is not None:
+            raise InputError(f"{path} holds its vocabularies itself: there are no dictionaries to give.")
         return opennmt.read(path, contents)
     if fairseq.is_checkpoint(contents):
         return fairseq.read(path, contents, vocabularies)
@@ -113,12 +115,12 @@ def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
 
 
 def _read_pretrained(source: str, path: Path) -> Conversion:
-    if not path.exists() and (source.count("/") > 1 or path.suffix or source.startswith((".", "/", "~"))):
+    is_path = source.count("/") > 1 or path.suffix in FILE_ENDINGS or source.startswith((".", "/", "~"))
+    if is_path and not path.exists():
         raise InputError(f"{source} does not exist.")
     try:
-        config = AutoConfig.from_pretrained(source)
-        model_type = config.model_type
-    except READING_ERRORS as error:
+        model_type = AutoConfig.from_pretrained(source, trust_remote_code=False).model_type
+    except Exception as error:  # transformers raises many kinds for a config that is none
         model_type = _model_type(path)
         if model_type is None or model_type in READERS:
             raise InputError(f"{source} cannot be read: {one_line(error)}") from None
@@ -131,6 +133,7 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
 def _model_type(folder: Path) -> str | None:
     """What a config says of itself that transformers cannot read."""
     try:
-        return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+        model_type = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     except (OSError, ValueError, AttributeError):
         return None
+    return model_type if isinstance(model_type, str) else None

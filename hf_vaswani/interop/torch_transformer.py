@@ -4,6 +4,8 @@ The module has neither embeddings nor positions nor a softmax. Without more, the
 positions, and `model.model(inputs_embeds=source, decoder_inputs_embeds=target)` gives the module's output.
 """
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -57,10 +59,18 @@ def read(
     """
     parts = {SOURCE_EMBEDDING: source_embedding, TARGET_EMBEDDING: target_embedding, SOFTMAX: output_projection}
     given = {name: part for name, part in parts.items() if part is not None}
-    faults = unsupported(module)
+    faults = unsupported(module, given)
     if faults:
         raise InputError.of([f"{NAME} has {fault}, which this model lacks." for fault in faults])
-    config = make_config(NAME, **{**_module_fields(module), **_embedding_fields(given), **fields})
+    told = {**_module_fields(module), **_embedding_fields(given)}
+    faults = [
+        f"{NAME} says {name}={told[name]!r}; {value!r} was asked for."
+        for name, value in fields.items()
+        if told.get(name, value) != value
+    ]
+    if faults:
+        raise InputError.of(faults)
+    config = make_config(NAME, **{**_free_fields(module, given), **fields, **told})
     # What the module lacks is new: this model's own initialisation.
     weights = VaswaniForConditionalGeneration(config).state_dict()
     for stack, parts in (("encoder", ENCODER_PARTS), ("decoder", DECODER_PARTS)):
@@ -77,9 +87,11 @@ def read(
     return Conversion(source=NAME, config=config, weights=weights)
 
 
-def unsupported(module: nn.Transformer) -> list[str]:
-    """All that the module has and this model lacks."""
+def unsupported(module: nn.Transformer, given: dict[str, nn.Module]) -> list[str]:
+    """All that the module, and what stood around it, have and this model lacks."""
     faults = []
+    if type(module).forward is not nn.Transformer.forward:
+        faults.append(f"a forward pass of its own ({type(module).__name__})")
     for stack, stack_class, layer_class in (
         ("encoder", nn.TransformerEncoder, nn.TransformerEncoderLayer),
         ("decoder", nn.TransformerDecoder, nn.TransformerDecoderLayer),
@@ -89,29 +101,44 @@ def unsupported(module: nn.Transformer) -> list[str]:
             faults.append(f"a custom {stack} ({type(layers).__name__})")
         elif any(type(layer) is not layer_class for layer in layers.layers):
             faults.append(f"custom layers in its {stack}")
+        elif len(layers.layers) == 0:
+            faults.append(f"no layers in its {stack}")
+    for name, part in given.items():
+        wanted = nn.Linear if name == SOFTMAX else nn.Embedding
+        if not isinstance(part, wanted):
+            faults.append(f"a {type(part).__name__} for {name}, where a {wanted.__name__} is expected")
+        elif getattr(part, "max_norm", None) is not None:
+            faults.append(f"an embedding with max_norm for {name}")
+    if len({getattr(part, "padding_idx", None) for part in given.values()} - {None}) > 1:
+        faults.append("source and target embeddings with different padding_idx")
     if faults:
         return faults
     layers = [*module.encoder.layers, *module.decoder.layers]
+    norms = [norm for norm in (module.encoder.norm, module.decoder.norm) if norm is not None]
+    norms += [layer.get_submodule(f"norm{i}") for layer in layers for i in (1, 2, 3) if hasattr(layer, f"norm{i}")]
+    if any(type(norm) is not nn.LayerNorm or norm.weight is None for norm in norms):
+        return ["a norm other than LayerNorm with a scale"]
     attentions = [part for layer in layers for part in layer.modules() if isinstance(part, nn.MultiheadAttention)]
-    norms = [part for part in module.modules() if "norm" in type(part).__name__.lower()]
     checks = {
-        "a norm other than LayerNorm": any(type(norm) is not nn.LayerNorm for norm in norms),
-        "norms without a scale": any(getattr(norm, "weight", 0) is None for norm in norms),
         "an attention with bias_k and bias_v": any(part.bias_k is not None for part in attentions),
         "an attention with add_zero_attn": any(part.add_zero_attn for part in attentions),
         "keys or values of another width than d_model": any(not part._qkv_same_embed_dim for part in attentions),
         "an activation without a name here": any(_activation(layer) is None for layer in layers),
         "a final norm in one stack alone": (module.encoder.norm is None) != (module.decoder.norm is None),
-        "several rates of dropout on outputs of sub-layers": any(len(_rates(layer)) > 1 for layer in layers),
         "layers that differ in norm position, activation, biases, eps or dropout": len(set(map(_settings, layers))) > 1
-        or len({norm.eps for norm in norms if type(norm) is nn.LayerNorm}) > 1,
+        or len({norm.eps for norm in norms}) > 1,
+        "different numbers of heads in one stack": any(
+            len({part.num_heads for part in attentions if part in set(getattr(module, stack).modules())}) > 1
+            for stack in ("encoder", "decoder")
+        ),
+        "several rates of dropout on attention weights": len({part.dropout for part in attentions}) > 1,
+        "several rates of dropout on outputs of sub-layers": any(len(_rates(layer)) > 1 for layer in layers),
     }
     return [fault for fault, applies in checks.items() if applies]
 
 
 def _settings(layer: nn.Module) -> tuple:
-    has_bias = layer.linear1.bias is not None
-    return layer.norm_first, _activation(layer), has_bias, layer.dropout.p, layer.self_attn.dropout, *_rates(layer)
+    return layer.norm_first, _activation(layer), layer.linear1.bias is not None, layer.dropout.p, *_rates(layer)
 
 
 def _rates(layer: nn.Module) -> set[float]:
@@ -128,7 +155,8 @@ def _activation(layer: nn.Module) -> str | None:
     return ACTIVATIONS.get(activation)
 
 
-def _module_fields(module: nn.Transformer) -> dict:
+def _module_fields(module: nn.Transformer) -> dict[str, Any]:
+    """What the module's shapes and its forward pass say."""
     encoder, decoder = module.encoder.layers[0], module.decoder.layers[0]
     has_bias = encoder.linear1.bias is not None
     return {
@@ -140,22 +168,31 @@ def _module_fields(module: nn.Transformer) -> dict:
         "encoder_ffn_dim": encoder.linear1.out_features,
         "decoder_ffn_dim": decoder.linear1.out_features,
         "activation_function": _activation(encoder),
-        "dropout": encoder.dropout1.p,
-        "attention_dropout": encoder.self_attn.dropout,
-        "activation_dropout": encoder.dropout.p,
-        "embedding_dropout": 0.0,
-        "label_smoothing": 0.0,
         "norm_position": "pre" if encoder.norm_first else "post",
         "final_norm": module.encoder.norm is not None,
         "layer_norm_eps": encoder.norm1.eps,
-        "position_type": "none",
-        "scale_embedding": False,
         "attention_bias": has_bias,
         "ffn_bias": has_bias,
     }
 
 
-def _embedding_fields(given: dict[str, nn.Module]) -> dict:
+def _free_fields(module: nn.Transformer, given: dict[str, nn.Module]) -> dict[str, Any]:
+    """What is outside the module or matters to training alone, and may be asked for otherwise."""
+    layer = module.encoder.layers[0]
+    fields = {
+        "dropout": layer.dropout1.p,
+        "attention_dropout": layer.self_attn.dropout,
+        "activation_dropout": layer.dropout.p,
+        "embedding_dropout": 0.0,
+        "label_smoothing": 0.0,
+        "position_type": "none",
+        "scale_embedding": False,
+    }
+    padding = {getattr(part, "padding_idx", None) for part in given.values()} - {None}
+    return {**fields, "pad_token_id": padding.pop()} if padding else fields
+
+
+def _embedding_fields(given: dict[str, nn.Module]) -> dict[str, Any]:
     """Sizes and sharing of embeddings and softmax; what is one parameter stays one."""
     if not given:
         return {}

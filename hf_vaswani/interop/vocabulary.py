@@ -14,21 +14,26 @@ from transformers import FSMTTokenizer, MarianTokenizer, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from ..tokenization_vaswani import VaswaniTokenizer
+from .conversion import one_line
 
 BPE_CODES = ("bpecodes", "bpe.codes", "code", "codes")
 SENTENCEPIECE_MODELS = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm.bpe.model")
 JOINER = "@@"
 
 
-def read_dictionary(path: Path) -> list[str]:
+def read_dictionary(path: Path, special_tokens: Sequence[str]) -> list[str]:
     """The symbols of a fairseq `dict.LANGUAGE.txt` in order: one a line, with its count behind the last space.
 
     Raises:
         InputError: every line without a count, or with a symbol that was there before, by its number.
     """
-    symbols, seen, faults = [], set(), []
-    for number, line in enumerate(path.read_text(encoding="utf-8").rstrip("\n").split("\n"), start=1):
-        may_repeat = line.rstrip().endswith("#fairseq:overwrite")
+    try:
+        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {one_line(error)}") from None
+    symbols, seen, faults = [], set(special_tokens), []
+    for number, line in enumerate(lines, start=1):
+        may_repeat = line.rstrip().endswith("#fairseq:overwrite") and line.split(" ")[0] not in special_tokens
         symbol, _, count = line.rstrip().removesuffix("#fairseq:overwrite").rstrip().rpartition(" ")
         if not count.isdigit() or not symbol:
             faults.append(f"{path}, line {number}: a symbol, a space and its count are expected, found {line!r}.")
@@ -108,8 +113,9 @@ def _bpe_tokenizer(codes: Path, source: list[str], target: list[str], languages:
         files = {"src_vocab_file": source, "tgt_vocab_file": target}
         for name, tokens in files.items():
             _write_json(Path(folder) / name, {_word_end_marked(token): i for i, token in enumerate(tokens)})
-        return _with_backends_named(
+        return _open(
             FSMTTokenizer,
+            codes,
             langs=list(languages),
             merges_file=str(codes),
             do_lower_case=False,
@@ -125,8 +131,9 @@ def _sentencepiece_tokenizer(
         files = {"vocab": source, "target_vocab_file": target}
         for name, tokens in files.items():
             _write_json(Path(folder) / name, {token: i for i, token in enumerate(tokens)})
-        return _with_backends_named(
+        return _open(
             MarianTokenizer,
+            model,
             source_spm=str(model),
             target_spm=str(model),
             source_lang=languages[0],
@@ -136,14 +143,16 @@ def _sentencepiece_tokenizer(
         )
 
 
-def _with_backends_named(tokenizer_class: type[PreTrainedTokenizerBase], **arguments) -> PreTrainedTokenizerBase:
+def _open(tokenizer_class: type[PreTrainedTokenizerBase], model: Path, **arguments) -> PreTrainedTokenizerBase:
     try:
         return tokenizer_class(**arguments)
     except ImportError as error:
         raise InputError(
             f"{tokenizer_class.__name__} needs a package that is not installed: pip install 'hf_vaswani[interop]' "
-            f"({' '.join(str(error).split())[:200]})"
+            f"({one_line(error)[:200]})"
         ) from None
+    except Exception as error:  # whatever a damaged sub-word model makes it raise
+        raise InputError(f"{model} cannot be read as a sub-word model: {one_line(error)[:200]}") from None
 
 
 def _word_end_marked(token: str) -> str:

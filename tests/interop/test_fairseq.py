@@ -342,9 +342,143 @@ def test_softmax_that_is_missing_is_named_unless_it_is_shared(tmp_path):
     path, args, state = write_checkpoint(tmp_path, {})
     del state["decoder.output_projection.weight"]
     torch.save({"model": state, "args": Namespace(**args)}, path)
-    with pytest.raises(InputError, match=r"lacks model\.decoder\.output_projection\.weight"):
+    with pytest.raises(InputError, match=r"it lacks lm_head\.weight"):
         import_model(path)
     args["share_decoder_input_output_embed"] = True
     torch.save({"model": state, "args": Namespace(**args)}, path)
     state["decoder.output_projection.weight"] = state["decoder.embed_tokens.weight"]
     assert_same_logits(import_model(path), args, state)
+
+
+@pytest.mark.parametrize("name", ["gelu_accurate", "gelu_fast"])
+def test_approximate_gelu_is_the_one_by_tanh(tmp_path, name):
+    def approximate(x):
+        return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+    path, args, state = write_checkpoint(tmp_path, {"activation_fn": name})
+    model = import_model(path)
+    x = torch.linspace(-3, 3, 50)
+    activation = model.model.encoder.layers[0].activation_fn
+    np.testing.assert_allclose(activation(x), approximate(x.double().numpy()), atol=1e-6)
+
+
+def test_training_options_are_taken_over(tmp_path):
+    changes = {"dropout": 0.3, "attention_dropout": 0.2, "relu_dropout": 0.15, "encoder_layerdrop": 0.05}
+    config = import_model(write_checkpoint(tmp_path, changes)[0]).config
+    assert (config.dropout, config.attention_dropout, config.activation_dropout) == (0.3, 0.2, 0.15)
+    assert (config.encoder_layerdrop, config.label_smoothing) == (0.05, 0)
+    config = import_model(write_checkpoint(tmp_path, {"label_smoothing": 0.1})[0]).config
+    assert config.label_smoothing == 0.1
+
+
+def test_copies_of_weights_that_version_0_12_2_stored_are_passed_over(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, {})
+    copies = {f"encoder.layers.{i}.{name}": torch.zeros(3) for i in (0, 1) for name in ("in_proj_weight", "fc1_bias")}
+    torch.save({"model": state | copies, "args": Namespace(**args)}, path)
+    assert_same_logits(import_model(path), args, state)
+
+
+def test_pre_norm_models_of_old_versions_have_no_final_norms(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, PRE)
+    state = {
+        name: tensor for name, tensor in state.items() if not name.startswith(("encoder.layer_n", "decoder.layer_n"))
+    }
+    torch.save({"model": state, "args": Namespace(**args)}, path)
+    with pytest.raises(InputError, match=r"encoder\.layer_norm and decoder\.layer_norm are missing"):
+        import_model(path)
+    state = {name: tensor for name, tensor in state.items() if not name.endswith(".version")}
+    torch.save({"model": state, "args": Namespace(**args)}, path)
+    config = import_model(path).config
+    assert (config.norm_position, config.final_norm) == ("pre", False)
+
+
+@pytest.mark.parametrize("changes", [{"arch": "transformer_unidirectional"}, {"_name": "transformer_monotonic"}])
+def test_architecture_with_another_forward_pass_is_refused(tmp_path, changes):
+    with pytest.raises(InputError, match="is not supported; only transformer"):
+        import_model(write_checkpoint(tmp_path, changes)[0])
+
+
+def test_weights_that_nothing_here_reads_are_named(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, {})
+    torch.save({"model": state | {"adapter.weight": torch.zeros(2, 2)}, "args": Namespace(**args)}, path)
+    with pytest.raises(InputError, match=r"no place for: model\.adapter\.weight"):
+        import_model(path)
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        {"model": [1], "args": Namespace()},
+        {"model": None, "args": Namespace()},
+        {"model": {"encoder.embed_tokens.weight": 3}, "args": Namespace()},
+        {"model": {7: torch.zeros(2)}, "args": Namespace()},
+        {"model": {"encoder.embed_tokens.weight": torch.tensor(3.0)}, "args": Namespace()},
+        {"model": {"encoder.embed_tokens.weight": torch.zeros(2, 2)}, "args": "transformer"},
+        {"model": {"encoder.embed_tokens.weight": torch.zeros(2, 2)}, "cfg": ["transformer"]},
+        {"model": {"encoder.embed_tokens.weight": torch.zeros(2, 2)}, "args": Namespace(activation_fn=["relu"])},
+        {"model": {"encoder.embed_tokens.weight": torch.zeros(2, 2)}, "args": Namespace(scale_attn=torch.zeros(2))},
+    ],
+    ids=str,
+)
+def test_contents_that_are_no_checkpoint_are_one_clear_error(tmp_path, contents):
+    torch.save(contents, tmp_path / "model.pt")
+    with pytest.raises(InputError, match=r"model\.pt"):
+        import_model(tmp_path / "model.pt")
+
+
+def test_integers_as_weights_are_refused(tmp_path):
+    path, args, state = write_checkpoint(tmp_path, {})
+    state["encoder.layers.0.fc1.weight"] = torch.zeros(FFN, D, dtype=torch.int8)
+    torch.save({"model": state, "args": Namespace(**args)}, path)
+    with pytest.raises(InputError, match=r"no floating-point numbers: model\.encoder\.layers\.0\.fc1\.weight"):
+        import_model(path)
+
+
+def test_options_of_the_wrong_kind_are_one_clear_error(tmp_path):
+    path, *_ = write_checkpoint(tmp_path, {"dropout": "0.1"})
+    with pytest.raises(InputError, match="its configuration makes no model.*dropout"):
+        import_model(path)
+
+
+def test_special_symbol_in_a_dictionary_is_refused(tmp_path):
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "de", ["ein", "</s>"], SOURCE)
+    write_dictionary(tmp_path, "en", ["a"], TARGET)
+    with pytest.raises(InputError, match=r"dict\.de\.txt, line 2: '</s>' was there before"):
+        import_tokenizer(path)
+
+
+def test_symbol_marked_to_overwrite_takes_the_later_id(tmp_path):
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "de", ["ein", "Hund"], SOURCE - 1)
+    with open(tmp_path / "dict.de.txt", "a", encoding="utf-8") as file:
+        file.write("ein 3 #fairseq:overwrite\n")
+    write_dictionary(tmp_path, "en", ["a"], TARGET)
+    assert import_tokenizer(path)("ein Hund").input_ids == [SOURCE - 1, 5, EOS]
+
+
+@pytest.mark.parametrize("content", [b"ein \xff 3\n", None], ids=["no UTF-8", "folder"])
+def test_unreadable_dictionary_is_one_clear_error(tmp_path, content):
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "en", ["a"], TARGET)
+    file = tmp_path / "dict.de.txt"
+    file.mkdir() if content is None else file.write_bytes(content)
+    with pytest.raises(InputError, match=r"dict\.de\.txt cannot be read"):
+        import_tokenizer(path)
+
+
+def test_folder_of_dictionaries_that_has_none_is_an_error(tmp_path):
+    path, *_ = write_checkpoint(tmp_path, {})
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match=r"other has no dict\.de\.txt and dict\.en\.txt"):
+        import_tokenizer(path, vocabularies=tmp_path / "other")
+
+
+def test_damaged_sub_word_model_is_one_clear_error(tmp_path):
+    pytest.importorskip("sentencepiece")
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "de", ["ein"], SOURCE)
+    write_dictionary(tmp_path, "en", ["a"], TARGET)
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(b"no model")
+    with pytest.raises(InputError, match=r"sentencepiece\.bpe\.model cannot be read as a sub-word model"):
+        import_tokenizer(path)

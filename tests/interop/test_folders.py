@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 
 import pytest
@@ -7,6 +6,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel, pipeline
 
 from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
 from hf_vaswani.interop import folders
 
 from ..conftest import tiny_model
@@ -121,7 +121,7 @@ def test_disk_that_fills_while_writing_leaves_no_folder(tmp_path, monkeypatch):
 
     monkeypatch.setattr(folders.VaswaniForConditionalGeneration, "save_pretrained", full)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(OSError):
+    with pytest.raises(InputError, match="out cannot be written: No space left on device"):
         folders.import_checkpoint(tmp_path / "marian", tmp_path / "out")
     assert sorted(tmp_path.iterdir()) == before
 
@@ -137,12 +137,22 @@ def test_vocabulary_that_does_not_fit_leaves_no_folder(opus, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_output_that_cannot_be_written_is_one_clear_error(tmp_path, capsys):
+@pytest.mark.parametrize("output", ["file/out", "nul\0", "file"])
+def test_output_that_cannot_be_written_is_one_clear_error(tmp_path, capsys, output):
     random_marian(0).save_pretrained(tmp_path / "marian")
-    (tmp_path / "locked").mkdir(mode=0o500)
-    assert main(["import", str(tmp_path / "marian"), str(tmp_path / "locked" / "out")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    (tmp_path / "file").write_text("no folder")
+    assert main(["import", str(tmp_path / "marian"), str(tmp_path / output)]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+    assert (tmp_path / "file").read_text() == "no folder"
+
+
+def test_output_may_be_a_link_to_an_empty_folder(tmp_path):
+    random_marian(0).save_pretrained(tmp_path / "marian")
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    assert main(["import", str(tmp_path / "marian"), str(tmp_path / "link")]) == 0
+    assert (tmp_path / "disk" / "model.safetensors").exists()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_vocabulary_of_another_model_is_refused(opus, tmp_path, capsys):

@@ -96,3 +96,35 @@ def test_marian_decoder_without_an_encoder_is_refused():
     marian.config.is_decoder = True
     with pytest.raises(InputError, match="without an encoder"):
         import_model(marian)
+
+
+def test_import_leaves_the_source_alone():
+    marian = random_marian(0)
+    before = {name: tensor.clone() for name, tensor in marian.state_dict().items()}
+    model = import_model(marian)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert all(torch.equal(marian.state_dict()[name], tensor) for name, tensor in before.items())
+
+
+def test_import_trains_on_marians_loss():
+    config = import_model(random_marian(0)).config
+    assert (config.label_smoothing, config.dropout, config.embedding_dropout) == (0, 0.1, None)
+
+
+def test_exported_model_translates_long_sentences_to_their_end():
+    model = tiny_model(max_position_embeddings=100)
+    source = torch.randint(3, 30, (1, 40))
+    expected = model.generate(source)
+    assert expected.shape[1] > 30
+    assert torch.equal(export_marian(model).generate(source, max_length=expected.shape[1]), expected)
+    assert export_marian(model).generation_config.max_length == 100
+
+
+def test_table_of_positions_that_is_not_marians_is_refused():
+    marian = random_marian(0)
+    with torch.no_grad():
+        marian.model.encoder.embed_positions.weight.normal_()
+    with pytest.raises(InputError, match="positions that are not Marian's"):
+        import_model(marian)

@@ -42,7 +42,7 @@ def norm(name):
     return {f"{name}.weight": 1 + torch.randn(D) / 5, f"{name}.bias": torch.randn(D) / 5}
 
 
-def random_state(attention_bias=True, position_encoding=True):
+def random_state(attention_bias=True, position_encoding=True, layout=("interleaved", "paper")):
     torch.manual_seed(0)
     state = {}
     for stack, layers, attentions, vocabulary in (
@@ -52,7 +52,8 @@ def random_state(attention_bias=True, position_encoding=True):
         embeddings = f"{stack}.embeddings.make_embedding"
         state[f"{embeddings}.emb_luts.0.weight"] = torch.randn(len(vocabulary), D) / 4
         if position_encoding:
-            state[f"{embeddings}.pe.pe"] = torch.zeros(5000, 1, D)
+            table = reference.positions(range(50), D, *layout)
+            state[f"{embeddings}.pe.pe"] = torch.tensor(table, dtype=torch.float32)[:, None]
         for number in range(2):
             layer = f"{layers}.{number}"
             for attention in attentions:
@@ -151,7 +152,8 @@ def test_layers_without_attention_biases_are_read(tmp_path):
 
 
 def test_concatenated_sinusoids_are_read(tmp_path):
-    path, contents = write_checkpoint(tmp_path, {"position_encoding_type": "SinusoidalConcat"})
+    state = random_state(layout=("halves", "tensor2tensor"))
+    path, contents = write_checkpoint(tmp_path, {"position_encoding_type": "SinusoidalConcat"}, state)
     assert_same_logits(import_model(path), contents, layout="halves", exponent="tensor2tensor")
 
 
@@ -237,3 +239,61 @@ def test_vocabulary_that_does_not_fit_the_weights_is_refused(tmp_path):
         import_model(path)
     assert "src vocabulary has 19 tokens, but there are 21 embeddings" in str(error.value)
     assert "tgt vocabulary has 30 tokens, but there are 29 embeddings" in str(error.value)
+
+
+def test_start_token_and_eps_of_the_checkpoint_are_taken_over(tmp_path):
+    vocab = {"src": SOURCE, "tgt": TARGET, "decoder_start_token": "t3"}
+    config = import_model(write_checkpoint(tmp_path, {"norm_eps": 1e-4}, vocab=vocab)[0]).config
+    assert (config.decoder_start_token_id, config.layer_norm_eps) == (TARGET.index("t3"), 1e-4)
+
+
+def test_names_of_norms_before_version_0_7_are_read(tmp_path):
+    old = {
+        name.replace("norm.weight", "norm.a_2").replace("norm.bias", "norm.b_2"): tensor
+        for name, tensor in random_state().items()
+    }
+    assert any(name.endswith("layer_norm.a_2") for name in old)
+    path, contents = write_checkpoint(tmp_path, state=old)
+    contents["model"] = random_state()
+    assert_same_logits(import_model(path), contents)
+
+
+def test_stored_table_of_positions_goes_before_the_options(tmp_path):
+    path, contents = write_checkpoint(tmp_path, state=random_state(layout=("halves", "tensor2tensor")))
+    assert_same_logits(import_model(path), contents, layout="halves", exponent="tensor2tensor")
+
+
+def test_unknown_table_of_positions_is_refused(tmp_path):
+    state = random_state()
+    state["encoder.embeddings.make_embedding.pe.pe"] = torch.randn(50, 1, D)
+    with pytest.raises(InputError, match="no sinusoids that are known"):
+        import_model(write_checkpoint(tmp_path, state=state)[0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"opt": {"heads": None}},
+        {"opt": "transformer"},
+        {"vocab": [SOURCE, TARGET]},
+        {"vocab": {"src": SOURCE}},
+        {"vocab": {"src": [1, 2], "tgt": TARGET}},
+        {"vocab": {"src": SOURCE, "tgt": TARGET, "decoder_start_token": "nowhere"}},
+        {"model": [1]},
+        {"model": None},
+        {"generator": None},
+        {"generator": {"0.weight": "text"}},
+    ],
+    ids=str,
+)
+def test_contents_that_are_no_checkpoint_are_one_clear_error(tmp_path, change):
+    path, contents = write_checkpoint(tmp_path)
+    torch.save({**contents, **change}, path)
+    with pytest.raises(InputError, match=r"model_step_100\.pt"):
+        import_model(path)
+
+
+def test_missing_first_layer_is_named(tmp_path):
+    state = {name: tensor for name, tensor in random_state().items() if "encoder.transformer.0.feed" not in name}
+    with pytest.raises(InputError, match=r"lacks weights.*model\.encoder\.layers\.0\.fc1\.bias"):
+        import_model(write_checkpoint(tmp_path, state=state)[0])

@@ -1,3 +1,4 @@
+import json
 import pickle
 import zipfile
 from argparse import Namespace
@@ -171,3 +172,66 @@ def test_module_that_is_no_transformer_is_refused():
         import_model(nn.Linear(3, 3))
     with pytest.raises(InputError, match="A VaswaniForConditionalGeneration cannot be imported"):
         import_model(tiny_model())
+
+
+def test_code_in_a_folder_is_never_executed(tmp_path, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    trace = tmp_path / "executed"
+    (tmp_path / "configuration_evil.py").write_text(
+        f"open({str(trace)!r}, 'w')\nfrom transformers import PreTrainedConfig\n"
+        "class EvilConfig(PreTrainedConfig):\n    model_type = 'evil'\n"
+    )
+    config = {"model_type": "evil", "auto_map": {"AutoConfig": "configuration_evil.EvilConfig"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="of the kind 'evil'"):
+        import_model(tmp_path)
+    assert not trace.exists()
+
+
+def test_classes_that_a_program_allows_torch_stay_allowed(tmp_path):
+    torch.serialization.add_safe_globals([Namespace, Trap])
+    try:
+        torch.save({"weights": {}}, tmp_path / "other.pt")
+        with pytest.raises(InputError):
+            import_model(tmp_path / "other.pt")
+        assert {Namespace, Trap} <= set(torch.serialization.get_safe_globals())
+    finally:
+        torch.serialization.clear_safe_globals()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"d_model": 0}, {"encoder_attention_heads": 0}, {"vocab_size": 0}, {"pad_token_id": 10**9}, {"dtype": "float7"}],
+    ids=str,
+)
+def test_config_that_makes_no_model_is_one_clear_error(tmp_path, change):
+    random_marian(0).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, **change}))
+    with pytest.raises(InputError, match=str(tmp_path)):
+        import_model(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["null", "3", "[]", '{"model_type": ["marian"]}'])
+def test_config_of_another_kind_is_one_clear_error(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(InputError, match=str(tmp_path)):
+        import_model(tmp_path)
+
+
+def test_damaged_generation_config_is_one_clear_error(tmp_path):
+    random_marian(0).save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").write_text("[]")
+    with pytest.raises(InputError, match=r"generation_config\.json cannot be read"):
+        import_model(tmp_path)
+
+
+def test_name_with_a_dot_may_be_a_hub_id():
+    with pytest.raises(InputError, match=r"someone/opus-mt-v1\.5 cannot be read"):
+        import_model("someone/opus-mt-v1.5")
+
+
+def test_dictionaries_for_a_source_that_has_none_are_an_error(tmp_path):
+    random_marian(0).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="there are no dictionaries to give"):
+        import_model(tmp_path, vocabularies=tmp_path)

@@ -103,3 +103,74 @@ def test_all_that_the_model_lacks_is_named_at_once():
 def test_custom_stack_is_refused():
     with pytest.raises(InputError, match=r"custom encoder \(Identity\)"):
         import_model(torch_transformer(custom_encoder=nn.Identity()))
+
+
+def test_import_leaves_the_module_alone():
+    module = torch_transformer()
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    model = import_model(module)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert all(torch.equal(module.state_dict()[name], tensor) for name, tensor in before.items())
+
+
+def test_padding_of_the_embeddings_is_the_models():
+    embedding = nn.Embedding(20, 16, padding_idx=1)
+    assert import_model(torch_transformer(), source_embedding=embedding).config.pad_token_id == 1
+
+
+def own_forward():
+    class Mine(nn.Transformer):
+        def forward(self, *args, **kwargs):
+            return super().forward(*args, **kwargs) * 2
+
+    return Mine(16, 4, 1, 1, 24, batch_first=True)
+
+
+def other_heads():
+    module = torch_transformer()
+    module.decoder.layers[1].multihead_attn.num_heads = 2
+    return module
+
+
+def no_norm():
+    module = torch_transformer()
+    module.encoder.layers[0].norm1 = nn.Identity()
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (own_forward, r"a forward pass of its own \(Mine\)"),
+        (other_heads, "different numbers of heads in one stack"),
+        (no_norm, "a norm other than LayerNorm"),
+        (lambda: torch_transformer(num_encoder_layers=0), "no layers in its encoder"),
+    ],
+)
+def test_module_that_computes_something_else_is_refused(make, fault):
+    with pytest.raises(InputError, match=fault):
+        import_model(make())
+
+
+@pytest.mark.parametrize(
+    ("around", "fault"),
+    [
+        ({"source_embedding": nn.Embedding(20, 16, max_norm=1.0)}, "an embedding with max_norm"),
+        ({"source_embedding": nn.Linear(20, 16)}, "a Linear for .*embed_tokens, where a Embedding is expected"),
+        ({"d_model": 32}, "says d_model=16; 32 was asked for"),
+        (
+            {
+                "source_embedding": nn.Embedding(20, 16),
+                "target_embedding": nn.Embedding(20, 16),
+                "share_encoder_decoder_embeddings": True,
+            },
+            "says share_encoder_decoder_embeddings=False; True was asked for",
+        ),
+        ({"vocab_size": "many"}, "its configuration makes no model"),
+    ],
+)
+def test_surroundings_that_do_not_fit_are_refused(around, fault):
+    with pytest.raises(InputError, match=fault):
+        import_model(torch_transformer(), **around)
