@@ -8,6 +8,7 @@ from pathlib import Path
 
 from transformers.utils.logging import disable_progress_bar
 
+from . import __version__
 from .errors import InputError
 
 USER_ERROR = 2
@@ -29,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hf-vaswani", description="Train and use translation models.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     train = commands.add_parser(
@@ -64,7 +66,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     importing.add_argument("source", help="folder, .pt file or Hub id")
     importing.add_argument("output", help="folder to make")
-    importing.add_argument("--vocabularies", help="folder of fairseq's dict.LANGUAGE.txt; default: the checkpoint's")
+    importing.add_argument(
+        "--vocabularies",
+        help="folder with fairseq's dict.LANGUAGE.txt and sub-word model; default: the folder of SOURCE",
+    )
     importing.set_defaults(run=_import)
 
     export = commands.add_parser("export", help="turn a model into a folder of transformers' MarianMT")
@@ -136,9 +141,9 @@ def _evaluate(options: argparse.Namespace) -> None:
 def _import(options: argparse.Namespace) -> None:
     from .interop import import_checkpoint
 
-    has_tokenizer = import_checkpoint(options.source, options.output, vocabularies=options.vocabularies)
-    if has_tokenizer:
-        print(f"{options.output} holds the model and its tokenizer.")
+    splitting = import_checkpoint(options.source, options.output, vocabularies=options.vocabularies)
+    if splitting:
+        print(f"{options.output} holds the model and its tokenizer: {splitting}.")
     else:
         print(f"{options.output} holds the model alone: there is no tokenizer in {options.source}.", file=sys.stderr)
 
@@ -152,7 +157,8 @@ def _export(options: argparse.Namespace) -> None:
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"{options.model} is a {type(model).__name__}; only this package's own models are exported.")
     export_checkpoint(model, tokenizer, options.output)
-    print(f"{options.output} holds the model as a MarianMT and its tokenizer.")
+    tokenizers = sorted(path.name for path in Path(options.output).glob("*_tokenizer"))
+    print(f"{options.output} holds the model as a MarianMT and {' and '.join(tokenizers) or 'its tokenizer'}.")
 
 
 def _corpus(options: argparse.Namespace) -> None:

@@ -214,13 +214,37 @@ class VaswaniConfig(PreTrainedConfig):
             raise ValueError("VaswaniConfig: " + "; ".join(faults))
 
 
+# What other toolkits call a field of this config.
+FOREIGN_NAMES = {
+    "encoder_layers and decoder_layers": "layers num_layers n_layers num_encoder_layers num_decoder_layers"
+    " enc_layers dec_layers enc_depth dec_depth",
+    "encoder_attention_heads and decoder_attention_heads": "heads nhead n_heads n_head num_heads",
+    "encoder_ffn_dim and decoder_ffn_dim": "encoder_ffn_embed_dim decoder_ffn_embed_dim dim_feedforward transformer_ff"
+    " d_ff ffn_dim intermediate_size",
+    "d_model": "encoder_embed_dim decoder_embed_dim embed_dim rnn_size word_vec_size dim_emb n_embd",
+    "norm_position": "encoder_normalize_before decoder_normalize_before normalize_before norm_first pre_norm prenorm",
+    "position_type": "encoder_learned_pos decoder_learned_pos learned_positions position_embedding_type",
+    "share_encoder_decoder_embeddings": "share_all_embeddings share_embeddings",
+    "tie_word_embeddings": "share_decoder_input_output_embed share_decoder_embeddings tie_embeddings",
+    "layer_norm_eps": "layer_norm_epsilon norm_eps",
+    "label_smoothing": "label_smooth label_smoothing_factor",
+    "activation_function": "activation activation_fn pos_ffn_activation_fn hidden_act",
+    "activation_dropout": "relu_dropout",
+    "max_position_embeddings": "max_positions max_source_positions max_target_positions",
+    "vocab_size and decoder_vocab_size": "src_vocab_size tgt_vocab_size",
+}
+
+
 def _refuse_misspelt_fields(config: VaswaniConfig, unknown: dict) -> None:
     """transformers keeps unknown arguments as attributes, so that a misspelt field would mean another model."""
     names = [field.name for field in dataclasses.fields(config)]
+    meanings = {name: meant for meant, foreign in FOREIGN_NAMES.items() for name in foreign.split()}
     faults = []
     for name in unknown:
-        for meant in difflib.get_close_matches(name, names, n=1, cutoff=0.9):
-            faults.append(f"{name} is not a field; {meant} is")
+        close = difflib.get_close_matches(name, names, n=1, cutoff=0.9)
+        meant = meanings.get(name) or (close[0] if close else None)
+        if meant:
+            faults.append(f"{name} is not a field; use {meant}")
     if faults:
         raise ValueError("VaswaniConfig: " + "; ".join(faults))
 

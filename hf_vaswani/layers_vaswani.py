@@ -92,11 +92,11 @@ def scaled_dot_product_attention(
     """softmax(Q K^T / sqrt(d_k)) V (equation 1): the "eager" attention, which also returns its weights.
 
     Args:
-        query: `(batch, heads, target_length, d_k)`; key and value: `(batch, heads, source_length, d_k)`.
+        query: `(batch, heads, target_length, d_k)`; key and value: `(batch, heads, source_length, d_k or d_v)`.
         attention_mask: additive, broadcastable to `(batch, heads, target_length, source_length)`.
 
     Returns:
-        The attended values `(batch, target_length, heads, d_k)` and the weights
+        The attended values `(batch, target_length, heads, d_v)` and the weights
         `(batch, heads, target_length, source_length)`.
     """
     if scaling is None:
@@ -195,7 +195,7 @@ class VaswaniAttention(nn.Module):
 
 def split_heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:
     """`(batch, length, heads * head_dim)` → `(batch, heads, length, head_dim)`."""
-    return states.view(*states.shape[:-1], -1, head_dim).transpose(1, 2)
+    return states.view(*states.shape[:-1], states.shape[-1] // head_dim, head_dim).transpose(1, 2)
 
 
 class VaswaniLayer(GradientCheckpointingLayer):

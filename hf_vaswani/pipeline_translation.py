@@ -121,6 +121,9 @@ class TranslationPipeline(Pipeline):
     def _forward(self, model_inputs: dict, **generate_kwargs) -> dict:
         """Token ids `(batch, source_length)` → hypotheses `(batch, hypotheses a text, target_length)`."""
         batch_size, source_length = model_inputs["input_ids"].shape
+        if source_length == 0:  # tokenizers that add no token of their own make nothing of an empty text
+            hypotheses = generate_kwargs.get("num_return_sequences") or 1
+            return {"output_ids": model_inputs["input_ids"].new_zeros(batch_size, hypotheses, 0)}
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
         first_token = model_inputs.pop("forced_bos_token_id", None)
         if first_token is not None:

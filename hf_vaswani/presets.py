@@ -6,6 +6,8 @@
 A preset sets fields of `VaswaniConfig`; sizes of vocabularies and special tokens are those of your tokenizer.
 """
 
+import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from .configuration_vaswani import VaswaniConfig
@@ -138,7 +140,20 @@ def preset(name: str, **changes) -> VaswaniConfig:
         InputError: where there is no preset of that name.
         ValueError: fields that contradict each other, all of them at once.
     """
+    check_fields(changes)
     return VaswaniConfig(**{**preset_fields(name), **changes})
+
+
+def check_fields(fields: Iterable[str]) -> None:
+    """Refuse names that are no fields of `VaswaniConfig`, which itself keeps unknown ones as attributes.
+
+    Raises:
+        InputError: all of them.
+    """
+    known = {field.name for field in dataclasses.fields(VaswaniConfig)} | set(VaswaniConfig.attribute_map)
+    unknown = sorted(set(fields) - known)
+    if unknown:
+        raise InputError(f"{', '.join(unknown)}: no such field of VaswaniConfig. See its documentation for all.")
 
 
 def preset_fields(name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import hf_vaswani
 from hf_vaswani.cli import main
 from hf_vaswani.evaluation.translate import translate
 
@@ -118,3 +119,10 @@ def test_script_prints_one_line_and_leaves_with_status_2(tmp_path):
     assert result.returncode == 2
     assert result.stderr.strip().count("\n") == 0
     assert "absent.yaml does not exist" in result.stderr
+
+
+def test_version_is_printed(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.strip() == f"hf-vaswani {hf_vaswani.__version__}"

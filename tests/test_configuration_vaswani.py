@@ -103,7 +103,7 @@ def test_heads_need_not_divide_the_width_where_theirs_is_given():
 
 @pytest.mark.parametrize("typo", ["norm_positions", "dropouts", "layernorm_eps", "encoder_layer", "vocab_sise"])
 def test_misspelt_field_is_refused_with_the_right_one(typo):
-    with pytest.raises(ValueError, match=f"{typo} is not a field; .* is"):
+    with pytest.raises(ValueError, match=f"{typo} is not a field; use "):
         tiny_config(**{typo: 1})
 
 

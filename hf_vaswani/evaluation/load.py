@@ -9,6 +9,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 
 from ..errors import InputError
 
+TOKENIZER_FILES = ("tokenizer_config.json", "tokenizer.json", "vocab.json", "vocab-src.json", "source.spm")
+
 
 def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Load model and tokenizer from a folder or the Hub, onto an accelerator where there is one.
@@ -31,7 +33,8 @@ def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
 
 def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
     source, target = len(tokenizer), getattr(tokenizer, "target_vocab_size", 0)
-    if source > model.config.vocab_size or target > getattr(model.config, "decoder_vocab_size", target):
+    rows = len(model.get_input_embeddings().weight)
+    if source > rows or target > getattr(model.config, "decoder_vocab_size", target):
         raise InputError(
             f"{path}: the tokenizer has {max(source, target)} tokens, more than the model has embeddings. Put "
             "tokenizer and model of one training into the folder."
@@ -43,3 +46,7 @@ def _check_folder(folder: Path) -> None:
         raise InputError(f"{folder} has no config.json: it is no folder of a model. Name another one.")
     if not any(folder.glob("*.safetensors")):
         raise InputError(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
+    if not any((folder / name).exists() for name in TOKENIZER_FILES):
+        raise InputError(
+            f"{folder} has no tokenizer ({TOKENIZER_FILES[0]}). Put that of its training into the folder."
+        )

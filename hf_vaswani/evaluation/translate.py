@@ -37,7 +37,10 @@ def translate(
     translations = [""] * len(texts)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         for start in range(0, len(texts), batch_size):
-            rows = longest_first[start : start + batch_size]
+            # Tokenizers that add no token of their own make nothing of an empty text, and there it stays.
+            rows = [row for row in longest_first[start : start + batch_size] if encoded[row]]
+            if not rows:
+                continue
             inputs = tokenizer.pad({"input_ids": [encoded[i] for i in rows]}, return_tensors="pt").to(model.device)
             output_ids = model.generate(**inputs, **generate_kwargs)
             for row, text in zip(rows, tokenizer.batch_decode(output_ids, skip_special_tokens=True)):
@@ -47,12 +50,13 @@ def translate(
     return translations
 
 
-def _cut(encoded: list[list[int]], model: PreTrainedModel, eos_token_id: int) -> list[list[int]]:
+def _cut(encoded: list[list[int]], model: PreTrainedModel, eos_token_id: int | None) -> list[list[int]]:
     """Shorten the texts that reach beyond a model's learned positions, with a warning: the others need no less."""
     if getattr(model.config, "position_type", None) != "learned":
         return encoded
     limit = model.config.max_position_embeddings
     too_long = sum(len(token_ids) > limit for token_ids in encoded)
     if too_long:
-        logger.warning("%d texts are cut at %d tokens, where the model's learned positions end", too_long, limit)
-    return [ids if len(ids) <= limit else [*ids[: limit - 1], eos_token_id] for ids in encoded]
+        logger.warning("Texts cut: %d, at %d tokens, where the model's learned positions end", too_long, limit)
+    end = [] if eos_token_id is None else [eos_token_id]
+    return [ids if len(ids) <= limit else [*ids[: limit - len(end)], *end] for ids in encoded]

@@ -31,6 +31,7 @@ class Conversion:
         weights: all parameters under this model's names, tied ones under each of theirs.
         generation_config: how the other system searches, where it says so.
         make_tokenizer: builds the tokenizer, or gives None where the source has none.
+        splitting: how that tokenizer splits text, in words.
     """
 
     source: str
@@ -38,6 +39,7 @@ class Conversion:
     weights: dict[str, torch.Tensor]
     generation_config: GenerationConfig | None = None
     make_tokenizer: Callable[[], PreTrainedTokenizerBase | None] = field(default=lambda: None)
+    splitting: str = "the source's own tokenizer splits text"
 
     def build(self, dtype: torch.dtype = torch.float32) -> VaswaniForConditionalGeneration:
         """The model with weights of its own, in evaluation mode.

@@ -21,7 +21,7 @@ from .conversion import (
     make_config,
     not_neutral,
 )
-from .vocabulary import dictionary_tokenizer, read_dictionary
+from .vocabulary import describe_splitting, dictionary_tokenizer, read_dictionary
 
 # The four symbols before a dictionary's own.
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
@@ -164,6 +164,7 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
         config=config,
         weights=weights,
         make_tokenizer=lambda: _make_tokenizer(path, vocabularies, languages, rows),
+        splitting=describe_splitting(vocabularies or path.parent),
     )
 
 

@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..tokenization_vaswani import VaswaniTokenizer
 from . import marian
 from .conversion import one_line
 from .sources import read_source
 
 
-def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: str | Path | None = None) -> bool:
+def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: str | Path | None = None) -> str | None:
     """Write a folder with another system's model and its tokenizer, ready for `from_pretrained` and `pipeline`.
 
     Args:
@@ -25,7 +26,7 @@ def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: s
         vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, where it is not the checkpoint's.
 
     Returns:
-        Whether a tokenizer came along.
+        How the tokenizer that came along splits text; None where none did.
 
     Raises:
         InputError: as `import_model`, and where `output` cannot be written.
@@ -38,13 +39,16 @@ def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: s
         model.save_pretrained(folder)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
-    return tokenizer is not None
+    return conversion.splitting if tokenizer is not None else None
 
 
 def export_checkpoint(
     model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase | None, output: str | Path
 ) -> None:
     """Write a folder of transformers' MarianMT with the same weights and tokenizer.
+
+    Without this package transformers would read a tokenizer of two vocabularies as that of its source alone. Such a
+    one becomes two plain tokenizers, in the sub-folders `source_tokenizer` and `target_tokenizer`.
 
     Raises:
         InputError: all that the model has and Marian lacks; where `output` cannot be written.
@@ -53,7 +57,11 @@ def export_checkpoint(
     exported = marian.write(model)
     with new_folder(output) as folder:
         exported.save_pretrained(folder)
-        if tokenizer is not None:
+        if isinstance(tokenizer, VaswaniTokenizer):
+            for side, backend in tokenizer.backends.items():
+                plain = PreTrainedTokenizerFast(tokenizer_object=backend, **tokenizer.special_tokens_map)
+                plain.save_pretrained(folder / f"{side}_tokenizer")
+        elif tokenizer is not None:
             tokenizer.save_pretrained(folder)
 
 

@@ -24,7 +24,7 @@ from .conversion import (
     make_config,
     not_neutral,
 )
-from .vocabulary import join_backends, word_backend
+from .vocabulary import SPLIT_AT_SPACES, join_backends, word_backend
 
 UNK, PAD, BOS, EOS = "<unk>", "<blank>", "<s>", "</s>"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
@@ -138,7 +138,11 @@ def read(path: Path, contents: dict) -> Conversion:
         **_positions(path, options, state),
     )
     return Conversion(
-        source=str(path), config=config, weights=weights, make_tokenizer=lambda: _make_tokenizer(vocabularies)
+        source=str(path),
+        config=config,
+        weights=weights,
+        make_tokenizer=lambda: _make_tokenizer(vocabularies),
+        splitting=SPLIT_AT_SPACES,
     )
 
 

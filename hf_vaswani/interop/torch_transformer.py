@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..presets import check_fields
 from .conversion import Conversion, make_config
 
 NAME = "the torch.nn.Transformer"
@@ -57,6 +58,7 @@ def read(
     Raises:
         InputError: all that the module has and this model lacks.
     """
+    check_fields(fields)
     parts = {SOURCE_EMBEDDING: source_embedding, TARGET_EMBEDDING: target_embedding, SOFTMAX: output_projection}
     given = {name: part for name, part in parts.items() if part is not None}
     faults = unsupported(module, given)

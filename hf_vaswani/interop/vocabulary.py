@@ -16,9 +16,10 @@ from ..errors import InputError
 from ..tokenization_vaswani import VaswaniTokenizer
 from .conversion import one_line
 
-BPE_CODES = ("bpecodes", "bpe.codes", "code", "codes")
+BPE_CODES = ("bpecodes", "bpe.codes", "bpe_codes", "code", "codes", "bpe_codes.txt", "codes.txt")
 SENTENCEPIECE_MODELS = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm.bpe.model")
 JOINER = "@@"
+SPLIT_AT_SPACES = "text must come as the tokens of the vocabulary, separated by spaces"
 
 
 def read_dictionary(path: Path, special_tokens: Sequence[str]) -> list[str]:
@@ -66,6 +67,17 @@ def dictionary_tokenizer(
     return join_backends(*backends, **special)
 
 
+def describe_splitting(folder: Path) -> str:
+    """How `dictionary_tokenizer` splits text, in words."""
+    codes, pieces = _first_file(folder, BPE_CODES), _first_file(folder, SENTENCEPIECE_MODELS)
+    if codes:
+        return f"text is split by Moses' tokenizer and the codes of {codes.name}, without lower-casing"
+    if pieces:
+        return f"text is split by the SentencePiece model {pieces.name}"
+    names = ", ".join((*BPE_CODES, *SENTENCEPIECE_MODELS))
+    return f"{SPLIT_AT_SPACES}, since {folder} has no sub-word model by a known name ({names})"
+
+
 def join_backends(source: Tokenizer, target: Tokenizer, **special_tokens: str) -> PreTrainedTokenizerBase:
     """One tokenizer of two backends; a plain fast tokenizer where both are the same."""
     settings = {**special_tokens, "model_input_names": ["input_ids", "attention_mask"]}
@@ -91,8 +103,8 @@ def word_backend(
         [
             decoders.Replace(Regex("$"), " "),
             decoders.Fuse(),
-            decoders.Replace(Regex(rf"{JOINER} |{JOINER}$"), ""),
-            decoders.Strip(" ", 0, 1),
+            # Not `Strip`, which breaks on a text without tokens.
+            decoders.Replace(Regex(rf"{JOINER} ?$|{JOINER} | $"), ""),
         ]
     )
     if end is not None:

@@ -145,7 +145,10 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
         InputError: all faults at once: unknown keys, with the nearest right one, and values of the wrong kind.
     """
     values, faults = _read_yaml(Path(path))
-    for name, text in _parse_options(options or [], faults):
+    given = _parse_options(options or [], faults)
+    if any(name in ("preset", "model.preset") for name, _ in given):
+        values["model"] = {}  # a preset is a whole architecture: the file's own would undo it
+    for name, text in given:
         section = _section_of(name, faults)
         if section:
             key_name = name.rpartition(".")[2]

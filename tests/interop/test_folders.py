@@ -3,15 +3,27 @@ import shutil
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel, pipeline
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    MarianMTModel,
+    PreTrainedTokenizerFast,
+    pipeline,
+)
 
+from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.cli import main
+from hf_vaswani.data.tokenizer import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import folders
+from hf_vaswani.interop.vocabulary import word_backend
 
 from ..conftest import tiny_model
 from .foreign import random_marian
 from .test_fairseq import SOURCE, TARGET, write_checkpoint, write_dictionary
+from .test_opennmt import write_checkpoint as opennmt_checkpoint
+
+SIDES = ("source", "target")
 
 TEXT = ["der Hund sieht die Katze .", "eine Katze schläft ."]
 
@@ -162,3 +174,48 @@ def test_vocabulary_of_another_model_is_refused(opus, tmp_path, capsys):
     (broken / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate([*pieces, "<pad>"])}))
     assert main(["import", str(broken), str(tmp_path / "out")]) == 2
     assert f"pad_token_id is {len(pieces)} in the vocabulary and {len(vocabulary) - 1}" in capsys.readouterr().err
+
+
+def test_exported_vocabularies_are_two_plain_tokenizers(tmp_path, capsys):
+    model = tiny_model(share_encoder_decoder_embeddings=False, decoder_vocab_size=30)
+    source, target = ["<pad>", "<s>", "</s>", "<unk>"], ["<pad>", "<s>", "</s>", "<unk>"]
+    source += [f"s{i}" for i in range(36)]
+    target += [f"t{i}" for i in range(26)]
+    tokenizer = VaswaniTokenizer.from_backends(
+        *(word_backend(tokens, "<unk>", "</s>") for tokens in (source, target)), **SPECIAL_TOKENS
+    )
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "marian")]) == 0
+    assert "source_tokenizer and target_tokenizer" in capsys.readouterr().out
+    assert not (tmp_path / "marian" / "tokenizer.json").exists()
+    sides = [PreTrainedTokenizerFast.from_pretrained(tmp_path / "marian" / f"{side}_tokenizer") for side in SIDES]
+    assert sides[0]("s3 s5").input_ids == [7, 9, 2]
+    assert sides[1].decode([7, 9, 2], skip_special_tokens=True) == "t3 t5"
+
+
+def test_import_says_how_text_is_split(tmp_path, capsys):
+    path, *_ = write_checkpoint(tmp_path, {})
+    write_dictionary(tmp_path, "de", ["Hund"], SOURCE)
+    write_dictionary(tmp_path, "en", ["dog"], TARGET)
+    assert main(["import", str(path), str(tmp_path / "imported")]) == 0
+    assert "separated by spaces, since" in capsys.readouterr().out
+
+
+def test_empty_texts_have_empty_translations(tmp_path):
+    path, _ = opennmt_checkpoint(tmp_path)
+    main(["import", str(path), str(tmp_path / "imported")])
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "imported")
+    assert tokenizer.decode([], skip_special_tokens=True) == ""
+    assert tokenizer.decode([tokenizer.pad_token_id], skip_special_tokens=True) == ""
+    assert pipeline("translation", model=str(tmp_path / "imported"))("") == [{"translation_text": ""}]
+    (tmp_path / "in.txt").write_text("s1 s2\n\ns3\n")
+    assert main(["translate", str(tmp_path / "imported"), "--input", str(tmp_path / "in.txt")]) == 0
+
+
+def test_folder_without_a_tokenizer_says_so_when_it_should_translate(tmp_path, capsys):
+    random_marian(0).save_pretrained(tmp_path / "marian")
+    main(["import", str(tmp_path / "marian"), str(tmp_path / "imported")])
+    (tmp_path / "in.txt").write_text("text\n")
+    assert main(["translate", str(tmp_path / "imported"), "--input", str(tmp_path / "in.txt")]) == 2
+    assert "imported has no tokenizer" in capsys.readouterr().err

@@ -174,3 +174,8 @@ def test_module_that_computes_something_else_is_refused(make, fault):
 def test_surroundings_that_do_not_fit_are_refused(around, fault):
     with pytest.raises(InputError, match=fault):
         import_model(torch_transformer(), **around)
+
+
+def test_misspelt_surroundings_are_refused():
+    with pytest.raises(InputError, match="sorce_embedding: no such field"):
+        import_model(torch_transformer(), sorce_embedding=nn.Embedding(20, 16))

@@ -159,5 +159,13 @@ def test_preset_sets_the_model_under_what_the_recipe_says(recipe):
     assert "vocab_size" not in model
 
 
+def test_preset_on_the_command_line_replaces_the_files_architecture(recipe):
+    path = recipe()
+    assert load_recipe(path).model["d_model"] != 1024
+    model = load_recipe(path, ["--preset=big", "--encoder_layers=2"]).model
+    assert (model["d_model"], model["encoder_layers"], model["decoder_ffn_dim"]) == (1024, 2, 4096)
+    assert "layer_norm_eps" not in model
+
+
 def test_unknown_preset_is_an_error_with_those_that_there_are(recipe):
     assert "model.preset: There is no preset 'bsae'. There are: base, big" in faults(recipe(), ["--preset=bsae"])
