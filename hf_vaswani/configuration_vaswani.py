@@ -151,7 +151,7 @@ class VaswaniConfig(PreTrainedConfig):
     label_smoothing: float | int = 0.1
     norm_position: str = "post"
     final_norm: bool | None = None
-    layer_norm_eps: float = 1e-5
+    layer_norm_eps: float | int = 1e-5
     position_type: str = "sinusoidal"
     sinusoid_layout: str = "interleaved"
     sinusoid_exponent: str = "paper"

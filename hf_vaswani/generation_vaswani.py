@@ -51,6 +51,14 @@ class VaswaniGenerationMixin(GenerationMixin):
                 QuantizedCache(config=config, **options), DynamicCache(config=config)
             )
             return
+        limit, longest = self.config.max_position_embeddings, generation_config.max_length
+        is_static = generation_config.cache_implementation == "static"
+        # With a static cache lengths are tensors, at which no step looks.
+        if is_static and self.config.position_type == "learned" and longest > limit:
+            raise ValueError(
+                f"A static cache for {longest} tokens was asked for, but this model's learned positions end at "
+                f"max_position_embeddings={limit}. Set max_length to that, or use another cache."
+            )
         super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
 
     def _beam_search(self, *args, **kwargs):

@@ -43,6 +43,12 @@ def test_static_cache_gives_the_same_tokens(changes, num_beams):
     assert torch.equal(tokens, expected)
 
 
+def test_static_cache_beyond_learned_positions_is_a_clear_error():
+    model = tiny_model(position_type="learned", max_position_embeddings=10)
+    with pytest.raises(ValueError, match="static cache for 21 tokens .* end at max_position_embeddings=10"):
+        model.generate(**source(), max_new_tokens=20, cache_implementation="static")
+
+
 @pytest.mark.parametrize(("encoder_layers", "decoder_layers"), [(1, 3), (3, 1)])
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 def test_caches_have_the_decoders_layers(encoder_layers, decoder_layers, cache):

@@ -1,6 +1,8 @@
 """Checkpoints written here in fairseq's names and shapes, against a forward pass in float64 from the formulas."""
 
 import math
+import sys
+import types
 from argparse import Namespace
 
 import numpy as np
@@ -482,3 +484,15 @@ def test_damaged_sub_word_model_is_one_clear_error(tmp_path):
     (tmp_path / "sentencepiece.bpe.model").write_bytes(b"no model")
     with pytest.raises(InputError, match=r"sentencepiece\.bpe\.model cannot be read as a sub-word model"):
         import_tokenizer(path)
+
+
+def test_statistics_that_versions_pickled_with_their_classes_are_no_obstacle(tmp_path, monkeypatch):
+    module = types.ModuleType("fairseq.meters")
+    module.AverageMeter = type("AverageMeter", (), {"__module__": "fairseq.meters", "__qualname__": "AverageMeter"})
+    monkeypatch.setitem(sys.modules, "fairseq", types.ModuleType("fairseq"))
+    monkeypatch.setitem(sys.modules, "fairseq.meters", module)
+    meter = module.AverageMeter()
+    meter.val, meter.sum = np.float64(3.5), np.arange(3)
+    path, args, state = write_checkpoint(tmp_path, {}, train_meters={"loss": meter})
+    monkeypatch.undo()
+    assert_same_logits(import_model(path), args, state)

@@ -1,5 +1,6 @@
 """Checkpoints written here in OpenNMT-py's names and shapes, against its formulas in float64."""
 
+import functools
 import math
 import sys
 import types
@@ -198,7 +199,7 @@ def torchtext(monkeypatch):
     return (
         module("torchtext.vocab", "Vocab").Vocab,
         module("torchtext.data.field", "Field").Field,
-        module("onmt.inputters.text_dataset", "TextMultiField").TextMultiField,
+        module("onmt.inputters.text_dataset", "TextMultiField", "_feature_tokenize").TextMultiField,
     )
 
 
@@ -209,6 +210,7 @@ def test_vocabularies_of_versions_1_and_2_are_read_without_torchtext(tmp_path, t
         vocab, inner, outer = vocab_class(), field_class(), multi_field_class()
         vocab.itos, vocab.stoi = tokens, {token: i for i, token in enumerate(tokens)}
         inner.vocab = vocab
+        inner.tokenize = functools.partial(sys.modules["onmt.inputters.text_dataset"]._feature_tokenize, layer=0)
         outer.fields = [("src", inner)]
         return outer
 
