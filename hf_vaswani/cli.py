@@ -145,7 +145,11 @@ def _import(options: argparse.Namespace) -> None:
     if splitting:
         print(f"{options.output} holds the model and its tokenizer: {splitting}.")
     else:
-        print(f"{options.output} holds the model alone: there is no tokenizer in {options.source}.", file=sys.stderr)
+        print(
+            f"{options.output} holds the model alone: there is no tokenizer in {options.source}, or it does not say "
+            "which languages its dictionaries are of.",
+            file=sys.stderr,
+        )
 
 
 def _export(options: argparse.Namespace) -> None:

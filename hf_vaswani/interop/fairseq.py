@@ -84,6 +84,8 @@ DEFAULTS = {
     "target_lang": None,
     "arch": None,
 }
+# What is read of the groups of `cfg`; None for all.
+GROUPS = {"criterion": ("label_smoothing",), "task": ("source_lang", "target_lang"), "model": None}
 # Architectures with the names of weights, but another forward pass or another task.
 OTHER_ARCHITECTURES = (
     "transformer_lm",
@@ -175,9 +177,10 @@ def read_options(source: str, contents: dict) -> dict:
         found.update(check_options(source, contents["args"]))
     else:
         groups = check_options(source, contents.get("cfg"))
-        for group in ("criterion", "task", "model"):
+        for group, names in GROUPS.items():
             if groups.get(group) is not None:
-                found.update(_flat(check_options(source, groups[group])))
+                options = _flat(check_options(source, groups[group]))
+                found.update({name: value for name, value in options.items() if names is None or name in names})
     # An option without a value is one that was never set.
     found = {name: value for name, value in found.items() if value is not None}
     options = {**DEFAULTS, **found}

@@ -179,8 +179,11 @@ def test_nested_options_are_read(tmp_path):
         stack, _, option = name.partition("_")
         if stack in model:
             model[stack][option] = value
-    torch.save({"model": state, "args": None, "cfg": {"model": model, "task": None}}, path)
-    assert_same_logits(import_model(path), args, state)
+    cfg = {"model": model, "task": {"_name": "translation"}, "criterion": {"_name": "x", "label_smoothing": 0.2}}
+    torch.save({"model": state, "args": None, "cfg": cfg}, path)
+    imported = import_model(path)
+    assert_same_logits(imported, args, state)
+    assert imported.config.label_smoothing == 0.2
 
 
 def test_shared_matrices_stay_one(tmp_path):
