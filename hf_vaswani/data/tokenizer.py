@@ -5,6 +5,7 @@ set apart; the space before a word is part of its first piece, so that decoding 
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
@@ -14,6 +15,12 @@ from .parallel_text import Pair
 
 # In the order of their ids, which are the defaults of VaswaniConfig.
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+TOKENIZER_FILES = ("tokenizer*.json", "vocab*", "*.spm", "*.model")
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a folder holds the files of a tokenizer, of any kind that transformers knows."""
+    return any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
 
 
 def train_tokenizer(pairs: list[Pair], vocab_size: int, joint: bool = True) -> PreTrainedTokenizerFast:

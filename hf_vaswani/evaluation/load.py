@@ -7,9 +7,8 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
+from ..data.tokenizer import has_tokenizer
 from ..errors import InputError
-
-TOKENIZER_FILES = ("tokenizer_config.json", "tokenizer.json", "vocab.json", "vocab-src.json", "source.spm")
 
 
 def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
@@ -46,7 +45,5 @@ def _check_folder(folder: Path) -> None:
         raise InputError(f"{folder} has no config.json: it is no folder of a model. Name another one.")
     if not any(folder.glob("*.safetensors")):
         raise InputError(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
-    if not any((folder / name).exists() for name in TOKENIZER_FILES):
-        raise InputError(
-            f"{folder} has no tokenizer ({TOKENIZER_FILES[0]}). Put that of its training into the folder."
-        )
+    if not has_tokenizer(folder):
+        raise InputError(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")

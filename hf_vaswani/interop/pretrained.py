@@ -13,6 +13,7 @@ import torch
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from ..data.tokenizer import has_tokenizer
 from ..errors import InputError
 from .checkpoint_file import foreign_classes
 from .conversion import listed, one_line
@@ -40,7 +41,6 @@ COMMON_FIELDS = (
     "eos_token_id",
     "decoder_start_token_id",
 )
-TOKENIZER_FILES = ("tokenizer_config.json", "tokenizer.json", "vocab.json", "vocab-src.json", "source.spm")
 
 
 def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedModel:
@@ -105,8 +105,7 @@ def load_tokenizer(
     Raises:
         InputError: where it cannot be read, or is another model's.
     """
-    folder = Path(source)
-    if folder.is_dir() and not any((folder / name).exists() for name in TOKENIZER_FILES):
+    if Path(source).is_dir() and not has_tokenizer(Path(source)):
         return None
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
