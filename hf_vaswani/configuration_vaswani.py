@@ -182,7 +182,7 @@ class VaswaniConfig(PreTrainedConfig):
         # show its pipeline: with the package installed the task is registered, and `pipeline` would otherwise
         # insist on `trust_remote_code`.
         kwargs.pop("custom_pipelines", None)
-        _refuse_misspelt_fields(self, kwargs)
+        _refuse_misspelt_fields(kwargs)
         kwargs["auto_map"] = {**(kwargs.get("auto_map") or {}), **REMOTE_CLASSES}
         super().__post_init__(**kwargs)
         self.validate_architecture()
@@ -202,7 +202,13 @@ class VaswaniConfig(PreTrainedConfig):
                 f"This VaswaniConfig has format_version {version}, written by a newer hf_vaswani; this one reads up "
                 f"to {FORMAT_VERSION}. Update the package: pip install --upgrade hf_vaswani"
             )
-        return super().from_dict(config_dict, **kwargs)
+        # What others wrote into a file is theirs, whatever its name; only arguments are checked.
+        others = {name: value for name, value in config_dict.items() if _meant_field(name)}
+        loaded = super().from_dict({n: v for n, v in config_dict.items() if n not in others}, **kwargs)
+        config = loaded[0] if isinstance(loaded, tuple) else loaded
+        for name, value in others.items():
+            setattr(config, name, value)
+        return loaded
 
     def to_dict(self) -> dict:
         return {**super().to_dict(), "custom_pipelines": copy.deepcopy(REMOTE_PIPELINES)}
@@ -233,18 +239,22 @@ FOREIGN_NAMES = {
     "max_position_embeddings": "max_positions max_source_positions max_target_positions",
     "vocab_size and decoder_vocab_size": "src_vocab_size tgt_vocab_size",
 }
+MEANINGS = {name: meant for meant, foreign in FOREIGN_NAMES.items() for name in foreign.split()}
 
 
-def _refuse_misspelt_fields(config: VaswaniConfig, unknown: dict) -> None:
+def _meant_field(name: str) -> str | None:
+    """The field that a name may mean which is none: one nearly so spelt, or one that other toolkits call so."""
+    names = [field.name for field in dataclasses.fields(VaswaniConfig)]
+    if name in names or name in VaswaniConfig.attribute_map:
+        return None
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.9)
+    return MEANINGS.get(name) or (close[0] if close else None)
+
+
+def _refuse_misspelt_fields(unknown: dict) -> None:
     """transformers keeps unknown arguments as attributes, so that a misspelt field would mean another model."""
-    names = [field.name for field in dataclasses.fields(config)]
-    meanings = {name: meant for meant, foreign in FOREIGN_NAMES.items() for name in foreign.split()}
-    faults = []
-    for name in unknown:
-        close = difflib.get_close_matches(name, names, n=1, cutoff=0.9)
-        meant = meanings.get(name) or (close[0] if close else None)
-        if meant:
-            faults.append(f"{name} is not a field; use {meant}")
+    meant = {name: _meant_field(name) for name in unknown}
+    faults = [f"{name} is not a field; use {field}" for name, field in meant.items() if field]
     if faults:
         raise ValueError("VaswaniConfig: " + "; ".join(faults))
 

@@ -9,6 +9,7 @@ import copy
 from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin, QuantizedCache
 
 MAX_TOKENS_OVER_SOURCE = 50
+STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
 
 
 class VaswaniGenerationMixin(GenerationMixin):
@@ -52,7 +53,9 @@ class VaswaniGenerationMixin(GenerationMixin):
             )
             return
         limit, longest = self.config.max_position_embeddings, generation_config.max_length
-        is_static = generation_config.cache_implementation == "static"
+        is_static = (
+            generation_config.cache_implementation in STATIC_CACHES and generation_config.use_cache is not False
+        )
         # With a static cache lengths are tensors, at which no step looks.
         if is_static and self.config.position_type == "learned" and longest > limit:
             raise ValueError(

@@ -1,11 +1,12 @@
 """The translation pipeline that transformers 5 removed, with the contract it had in transformers 4.
 
 It serves every sequence-to-sequence model of transformers: Marian, T5, M2M100, NLLB, mBART, Bart and Vaswani. The file
-travels with each checkpoint as remote code and therefore imports nothing but transformers.
+travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
 """
 
 import re
 
+import torch
 from transformers import Pipeline
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
@@ -121,7 +122,10 @@ class TranslationPipeline(Pipeline):
     def _forward(self, model_inputs: dict, **generate_kwargs) -> dict:
         """Token ids `(batch, source_length)` → hypotheses `(batch, hypotheses a text, target_length)`."""
         batch_size, source_length = model_inputs["input_ids"].shape
-        if source_length == 0:  # tokenizers that add no token of their own make nothing of an empty text
+        # Tokenizers that add no token of their own make nothing of an empty text, and there it stays.
+        mask = model_inputs.get("attention_mask")
+        is_empty = mask.sum(dim=-1) == 0 if mask is not None else torch.zeros(batch_size, dtype=torch.bool)
+        if is_empty.all() and mask is not None:
             hypotheses = generate_kwargs.get("num_return_sequences") or 1
             return {"output_ids": model_inputs["input_ids"].new_zeros(batch_size, hypotheses, 0)}
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
@@ -135,7 +139,10 @@ class TranslationPipeline(Pipeline):
         self._limit_length(source_length, generate_kwargs)
         output = self.model.generate(**model_inputs, **generate_kwargs)
         output_ids = getattr(output, "sequences", output)
-        return {"output_ids": output_ids.reshape(batch_size, -1, output_ids.shape[-1])}
+        output_ids = output_ids.reshape(batch_size, -1, output_ids.shape[-1])
+        if is_empty.any() and self.tokenizer.pad_token_id is not None:
+            output_ids[is_empty.to(output_ids.device)] = self.tokenizer.pad_token_id
+        return {"output_ids": output_ids}
 
     def _limit_length(self, source_length: int, generate_kwargs: dict) -> None:
         """Let the output be long enough where nobody set a limit; warn where the limit looks too short."""

@@ -140,3 +140,11 @@ def test_pipeline_entry_is_saved_but_not_shown_where_the_package_is_installed(tm
     config.save_pretrained(tmp_path)
     assert '"pipeline_translation.TranslationPipeline"' in (tmp_path / "config.json").read_text()
     assert not hasattr(VaswaniConfig.from_pretrained(tmp_path), "custom_pipelines")
+
+
+def test_what_others_wrote_into_a_file_does_not_keep_it_from_loading(tmp_path):
+    config = tiny_config()
+    config.num_heads, config.dropouts = 7, 0.3
+    config.save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert (loaded.num_heads, loaded.dropouts, loaded.dropout) == (7, 0.3, 0.1)

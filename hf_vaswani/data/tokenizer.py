@@ -15,7 +15,7 @@ from .parallel_text import Pair
 
 # In the order of their ids, which are the defaults of VaswaniConfig.
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-TOKENIZER_FILES = ("tokenizer*.json", "vocab*", "*.spm", "*.model")
+TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 
 
 def has_tokenizer(folder: Path) -> bool:

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..data.tokenizer import has_tokenizer
@@ -22,7 +20,7 @@ def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(path)
         tokenizer = AutoTokenizer.from_pretrained(path)
-    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
+    except Exception as error:  # transformers raises many kinds for files that are damaged or missing
         where = "" if Path(path).exists() else " is no folder here, and"
         raise InputError(f"{path}{where} cannot be loaded: {' '.join(str(error).split())}") from None
     _check_vocabularies(path, model, tokenizer)

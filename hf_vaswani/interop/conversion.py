@@ -121,9 +121,10 @@ def is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 def is_sinusoidal(table: torch.Tensor, layout: str, exponent: str, offset: int = 0) -> bool:
     """Whether a stored table of positions `(length, d_model)` is of a layout, save for half precision's rounding."""
-    numbers = torch.arange(len(table)) + offset
-    expected = sinusoidal_positions(numbers, table.shape[-1], layout, exponent)
-    return torch.allclose(table.double(), expected.double(), atol=5e-3)
+    if table.dim() != 2 or not table.is_floating_point() or table.numel() == 0 or table.shape[1] % 2:
+        return False
+    expected = sinusoidal_positions(torch.arange(len(table)) + offset, table.shape[1], layout, exponent).double()
+    return torch.allclose(table.double().cpu(), expected, atol=5e-3)
 
 
 def check_state(source: str, state: object) -> dict[str, torch.Tensor]:

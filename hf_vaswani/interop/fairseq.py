@@ -224,7 +224,7 @@ def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Te
         if re.search(r"^encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$", name):
             continue
         match = re.search(r"^(.*_attn)\.in_proj_(weight|bias)$", name)
-        if match:
+        if match and tensor.dim() > 0:
             for part, chunk in zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3)):
                 upgraded[f"{match[1]}.{part}.{match[2]}"] = chunk
             continue
@@ -253,7 +253,7 @@ def _positions(options: dict, weights: dict[str, torch.Tensor]) -> tuple[dict, l
     sizes = set()
     for stack in ("encoder", "decoder"):
         name = f"model.{stack}.embed_positions.weight"
-        if name in weights:
+        if name in weights and weights[name].dim() == 2:
             weights[name] = weights[name][PAD + 1 :]
             sizes.add(len(weights[name]))
     if len(sizes) > 1:
@@ -266,7 +266,7 @@ def _final_norm_faults(options: dict, weights: dict[str, torch.Tensor], state: d
     encoder, decoder = (f"model.{stack}.layer_norm.weight" in weights for stack in ("encoder", "decoder"))
     if encoder != decoder:
         return [f"a norm at the end of the {'encoder' if encoder else 'decoder'} alone is not supported."]
-    is_new = float(state.get("encoder.version", torch.zeros(1)).flatten()[0]) >= 3
+    is_new = bool((state.get("encoder.version", torch.zeros(1)) >= 3).any())
     if is_new and options["encoder_normalize_before"] and not encoder and not options["no_decoder_final_norm"]:
         return ["encoder.layer_norm and decoder.layer_norm are missing, which pre-norm models end with."]
     return []

@@ -161,7 +161,11 @@ def unsupported(options: dict, state: dict[str, torch.Tensor]) -> list[str]:
 
 def _positions(path: Path, options: dict, state: dict[str, torch.Tensor]) -> dict:
     """Without positions OpenNMT-py does not scale its embeddings either. A stored table goes before the options."""
-    tables = [tensor.flatten(0, -2) for name, tensor in state.items() if name.endswith(POSITION_TABLE)]
+    tables = [
+        tensor.flatten(0, -2) if tensor.dim() > 1 else tensor
+        for name, tensor in state.items()
+        if name.endswith(POSITION_TABLE)
+    ]
     if not tables and not options.get("position_encoding"):
         return {"position_type": "none", "scale_embedding": False}
     if not tables:

@@ -138,10 +138,16 @@ def _misfits(
     faults += [
         f"{source}: {name} is {getattr(tokenizer, name)} in the vocabulary and {getattr(config, name)} in config.json."
         for name in ("pad_token_id", "eos_token_id")
-        if None not in (getattr(tokenizer, name), getattr(config, name))
-        and getattr(tokenizer, name) != getattr(config, name)
+        if not _agree(getattr(tokenizer, name), getattr(config, name))
     ]
     return faults
+
+
+def _agree(token_id: int | None, configured: int | list[int] | None) -> bool:
+    """Whether a special token of the tokenizer is (one of) the model's, as far as both say anything."""
+    if token_id is None or configured is None:
+        return True
+    return token_id in configured if isinstance(configured, list) else token_id == configured
 
 
 def _check_json(path: Path) -> None:
@@ -149,5 +155,5 @@ def _check_json(path: Path) -> None:
     try:
         if path.is_file() and not isinstance(json.loads(path.read_text(encoding="utf-8")), dict):
             raise ValueError("it holds no settings")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read: {one_line(error)}") from None

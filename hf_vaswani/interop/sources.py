@@ -134,6 +134,6 @@ def _model_type(folder: Path) -> str | None:
     """What a config says of itself that transformers cannot read."""
     try:
         model_type = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None
     return model_type if isinstance(model_type, str) else None

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..presets import check_fields
@@ -59,6 +60,7 @@ def read(
         InputError: all that the module has and this model lacks.
     """
     check_fields(fields)
+    fields = {VaswaniConfig.attribute_map.get(name, name): value for name, value in fields.items()}
     parts = {SOURCE_EMBEDDING: source_embedding, TARGET_EMBEDDING: target_embedding, SOFTMAX: output_projection}
     given = {name: part for name, part in parts.items() if part is not None}
     faults = unsupported(module, given)

@@ -146,7 +146,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     """
     values, faults = _read_yaml(Path(path))
     given = _parse_options(options or [], faults)
-    if any(name in ("preset", "model.preset") for name, _ in given):
+    if any(name in ("preset", "model.preset") and text != "null" for name, text in given):
         values["model"] = {}  # a preset is a whole architecture: the file's own would undo it
     for name, text in given:
         section = _section_of(name, faults)

@@ -194,6 +194,13 @@ def test_exported_vocabularies_are_two_plain_tokenizers(tmp_path, capsys):
     assert sides[1].decode([7, 9, 2], skip_special_tokens=True) == "t3 t5"
 
 
+def test_one_of_several_end_tokens_may_be_the_tokenizers(opus, tmp_path):
+    folder = shutil.copytree(opus, tmp_path / "marian")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": [0, 5]}))
+    assert main(["import", str(folder), str(tmp_path / "imported")]) == 0
+
+
 def test_import_says_how_text_is_split(tmp_path, capsys):
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "de", ["Hund"], SOURCE)
@@ -208,7 +215,11 @@ def test_empty_texts_have_empty_translations(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "imported")
     assert tokenizer.decode([], skip_special_tokens=True) == ""
     assert tokenizer.decode([tokenizer.pad_token_id], skip_special_tokens=True) == ""
-    assert pipeline("translation", model=str(tmp_path / "imported"))("") == [{"translation_text": ""}]
+    translator = pipeline("translation", model=str(tmp_path / "imported"), batch_size=3)
+    assert translator("") == [{"translation_text": ""}]
+    texts = [output["translation_text"] for output in translator(["", "t9 s3", ""], num_beams=2)]
+    assert texts[0] == texts[2] == ""
+    assert texts[1] == translator("t9 s3", num_beams=2)[0]["translation_text"]
     (tmp_path / "in.txt").write_text("s1 s2\n\ns3\n")
     assert main(["translate", str(tmp_path / "imported"), "--input", str(tmp_path / "in.txt")]) == 0
 

@@ -160,6 +160,7 @@ def test_module_that_computes_something_else_is_refused(make, fault):
         ({"source_embedding": nn.Embedding(20, 16, max_norm=1.0)}, "an embedding with max_norm"),
         ({"source_embedding": nn.Linear(20, 16)}, "a Linear for .*embed_tokens, where a Embedding is expected"),
         ({"d_model": 32}, "says d_model=16; 32 was asked for"),
+        ({"num_hidden_layers": 7}, "says encoder_layers=2; 7 was asked for"),
         (
             {
                 "source_embedding": nn.Embedding(20, 16),
