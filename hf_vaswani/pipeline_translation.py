@@ -123,9 +123,9 @@ class TranslationPipeline(Pipeline):
         """Token ids `(batch, source_length)` → hypotheses `(batch, hypotheses a text, target_length)`."""
         batch_size, source_length = model_inputs["input_ids"].shape
         # Tokenizers that add no token of their own make nothing of an empty text, and there it stays.
-        mask = model_inputs.get("attention_mask")
-        is_empty = mask.sum(dim=-1) == 0 if mask is not None else torch.zeros(batch_size, dtype=torch.bool)
-        if is_empty.all() and mask is not None:
+        is_token = model_inputs.get("attention_mask", torch.ones_like(model_inputs["input_ids"]))
+        is_empty = is_token.sum(dim=-1) == 0
+        if is_empty.all():
             hypotheses = generate_kwargs.get("num_return_sequences") or 1
             return {"output_ids": model_inputs["input_ids"].new_zeros(batch_size, hypotheses, 0)}
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
