@@ -42,10 +42,8 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
         """As in transformers, which has no quantised cache for encoder–decoders: here that of the target is."""
-        is_quantised = (
-            generation_config.cache_implementation == "quantized" and generation_config.use_cache is not False
-        )
-        if is_quantised and model_kwargs.get("past_key_values") is None:
+        kind = None if generation_config.use_cache is False else generation_config.cache_implementation
+        if kind == "quantized" and model_kwargs.get("past_key_values") is None:
             options = {"backend": "quanto", **(generation_config.cache_config or {})}
             config = self.config.get_text_config(decoder=True)
             model_kwargs["past_key_values"] = EncoderDecoderCache(
@@ -53,11 +51,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             )
             return
         limit, longest = self.config.max_position_embeddings, generation_config.max_length
-        is_static = (
-            generation_config.cache_implementation in STATIC_CACHES and generation_config.use_cache is not False
-        )
         # With a static cache lengths are tensors, at which no step looks.
-        if is_static and self.config.position_type == "learned" and longest > limit:
+        if kind in STATIC_CACHES and self.config.position_type == "learned" and longest > limit:
             raise ValueError(
                 f"A static cache for {longest} tokens was asked for, but this model's learned positions end at "
                 f"max_position_embeddings={limit}. Set max_length to that, or use another cache."

@@ -63,21 +63,48 @@ class Conversion:
             state = VaswaniForConditionalGeneration(self.config).state_dict()
         expected = {name: tuple(tensor.shape) for name, tensor in state.items()}
         found = {name: tuple(tensor.shape) for name, tensor in self.weights.items()}
-        faults = [
-            f"{self.source}: {name} has shape {found[name]}, but its configuration asks for {shape}."
-            for name, shape in expected.items()
-            if name in found and found[name] != shape
-        ]
-        missing, unknown = expected.keys() - found.keys(), found.keys() - expected.keys()
-        if missing:
-            faults.append(f"{self.source} lacks weights that its configuration asks for: {listed(missing)}.")
-        if unknown:
-            faults.append(f"{self.source} has weights that this model has no place for: {listed(unknown)}.")
+        common = expected.keys() & found.keys()
+        faults = weight_faults(
+            self.source,
+            [
+                (name, found[name], shape)
+                for name, shape in expected.items()
+                if name in common and found[name] != shape
+            ],
+            expected.keys() - common,
+            found.keys() - common,
+        )
         other = [name for name, tensor in self.weights.items() if not tensor.is_floating_point()]
         if other:
             faults.append(f"{self.source} has weights that are no floating-point numbers: {listed(other)}.")
         if faults:
             raise InputError.of(faults)
+
+
+def weight_faults(
+    source: str, mismatched: Iterable[tuple[str, tuple, tuple]], missing: Iterable[str], unknown: Iterable[str]
+) -> list[str]:
+    """What is wrong between the weights of a source and its configuration.
+
+    Args:
+        mismatched: name, shape found and shape expected of each weight of another shape.
+        missing, unknown: names of weights that are expected or found alone.
+    """
+    faults = [
+        f"{source}: {name} has shape {tuple(found)}, but its configuration asks for {tuple(expected)}."
+        for name, found, expected in mismatched
+    ]
+    if missing:
+        faults.append(f"{source} lacks weights that its configuration asks for: {listed(missing)}.")
+    if unknown:
+        faults.append(f"{source} has weights that this model has no place for: {listed(unknown)}.")
+    return faults
+
+
+def split_projections(attention: str, kind: str, joined: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Queries', keys' and values' weights or biases that fairseq and torch join to one tensor, in that order."""
+    names = ("q_proj", "k_proj", "v_proj")
+    return {f"{attention}.{name}.{kind}": part for name, part in zip(names, joined.chunk(3))}
 
 
 def make_config(source: str, **fields) -> VaswaniConfig:

@@ -20,6 +20,7 @@ from .conversion import (
     embedding_fields,
     make_config,
     not_neutral,
+    split_projections,
 )
 from .vocabulary import describe_splitting, dictionary_tokenizer, read_dictionary
 
@@ -225,8 +226,7 @@ def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Te
             continue
         match = re.search(r"^(.*_attn)\.in_proj_(weight|bias)$", name)
         if match and tensor.dim() > 0:
-            for part, chunk in zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3)):
-                upgraded[f"{match[1]}.{part}.{match[2]}"] = chunk
+            upgraded.update(split_projections(match[1], match[2], tensor))
             continue
         match = re.search(r"^(.*)\.layer_norms\.(\d)\.(weight|bias)$", name)
         if match and int(match[2]) < len(norms.get(stack, ())):

@@ -87,7 +87,7 @@ def read(path: Path, contents: dict) -> Conversion:
     """An OpenNMT-py checkpoint.
 
     Args:
-        path: the file, for messages and for weights in a `.safetensors` beside it.
+        path: the file, for messages.
         contents: what `read_checkpoint` gave.
 
     Raises:
@@ -250,7 +250,9 @@ def _layers(state: dict[str, torch.Tensor], prefix: str) -> int:
 
 
 def _first(rate: float | list[float] | None) -> float | None:
-    return rate[0] if isinstance(rate, list) and rate else rate if not isinstance(rate, list) else None
+    if isinstance(rate, list):
+        return rate[0] if rate else None
+    return rate
 
 
 def _make_tokenizer(vocabularies: dict[str, list[str]]) -> PreTrainedTokenizerBase:

@@ -16,7 +16,7 @@ from transformers.utils import logging
 from ..data.tokenizer import has_tokenizer
 from ..errors import InputError
 from .checkpoint_file import foreign_classes
-from .conversion import listed, one_line
+from .conversion import one_line, weight_faults
 
 # Fields that mean the same in MarianConfig, FSMTConfig and VaswaniConfig.
 COMMON_FIELDS = (
@@ -66,14 +66,9 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
         raise InputError(f"{source} cannot be read: {one_line(error)}") from None
     finally:
         logging.set_verbosity(verbosity)
-    faults = [
-        f"{source}: {name} has shape {tuple(found)}, but its configuration asks for {tuple(expected)}."
-        for name, found, expected in sorted(report["mismatched_keys"])
-    ]
-    if report["missing_keys"]:
-        faults.append(f"{source} lacks weights that its configuration asks for: {listed(report['missing_keys'])}.")
-    if report["unexpected_keys"]:
-        faults.append(f"{source} has weights that its model has no place for: {listed(report['unexpected_keys'])}.")
+    faults = weight_faults(
+        source, sorted(report["mismatched_keys"]), report["missing_keys"], report["unexpected_keys"]
+    )
     if faults:
         raise InputError.of(faults)
     return model.eval()

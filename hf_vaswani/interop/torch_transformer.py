@@ -14,7 +14,7 @@ from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..presets import check_fields
-from .conversion import Conversion, make_config
+from .conversion import SHARED, SOURCE_EMBEDDINGS, Conversion, make_config, split_projections
 
 NAME = "the torch.nn.Transformer"
 SOURCE_EMBEDDING, TARGET_EMBEDDING = "model.encoder.embed_tokens", "model.decoder.embed_tokens"
@@ -87,7 +87,7 @@ def read(
     for name, part in given.items():
         weights.update(_part_weights(name, part))
     if config.share_encoder_decoder_embeddings and given:
-        weights["model.shared.weight"] = weights["model.encoder.embed_tokens.weight"]
+        weights[SHARED] = weights[SOURCE_EMBEDDINGS]
     return Conversion(source=NAME, config=config, weights=weights)
 
 
@@ -222,10 +222,9 @@ def _part_weights(name: str, part: nn.Module) -> dict[str, torch.Tensor]:
     """Weights of a part of torch's module under this model's names."""
     if isinstance(part, nn.MultiheadAttention):
         weights = _part_weights(f"{name}.out_proj", part.out_proj)
-        for key, tensor in (("weight", part.in_proj_weight), ("bias", part.in_proj_bias)):
+        for kind, tensor in (("weight", part.in_proj_weight), ("bias", part.in_proj_bias)):
             if tensor is not None:
-                projections = zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3))
-                weights.update({f"{name}.{projection}.{key}": chunk for projection, chunk in projections})
+                weights.update(split_projections(name, kind, tensor))
         return weights
     weights = {f"{name}.weight": part.weight}
     if isinstance(part, nn.LayerNorm):

@@ -16,6 +16,19 @@ def randomised(model: torch.nn.Module, seed: int, scale: float = 0.3) -> torch.n
     return model.eval()
 
 
+def random_sizes(choose: random.Random, heads: int) -> dict[str, int]:
+    """Widths, depths and heads that differ between encoder and decoder."""
+    return {
+        "d_model": heads * 2 * choose.randint(2, 5),
+        "encoder_layers": choose.randint(1, 3),
+        "decoder_layers": choose.randint(1, 3),
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": choose.choice([1, 2]),
+        "encoder_ffn_dim": choose.randint(5, 40),
+        "decoder_ffn_dim": choose.randint(5, 40),
+    }
+
+
 def random_marian(seed: int, **changes) -> MarianMTModel:
     choose = random.Random(seed)
     heads = choose.choice([2, 4])
@@ -26,13 +39,7 @@ def random_marian(seed: int, **changes) -> MarianMTModel:
     fields = {
         "vocab_size": vocab_size,
         "decoder_vocab_size": target_size,
-        "d_model": heads * 2 * choose.randint(2, 5),
-        "encoder_layers": choose.randint(1, 3),
-        "decoder_layers": choose.randint(1, 3),
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": choose.choice([1, 2]),
-        "encoder_ffn_dim": choose.randint(5, 40),
-        "decoder_ffn_dim": choose.randint(5, 40),
+        **random_sizes(choose, heads),
         "activation_function": ("relu", "gelu", "swish")[seed % 3],
         "share_encoder_decoder_embeddings": share,
         "tie_word_embeddings": seed % 4 < 2,
@@ -53,13 +60,7 @@ def random_fsmt(seed: int, **changes) -> FSMTForConditionalGeneration:
     fields = {
         "src_vocab_size": 35,
         "tgt_vocab_size": choose.choice([35, 42]),
-        "d_model": heads * 2 * choose.randint(2, 5),
-        "encoder_layers": choose.randint(1, 3),
-        "decoder_layers": choose.randint(1, 3),
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": choose.choice([1, 2]),
-        "encoder_ffn_dim": choose.randint(5, 40),
-        "decoder_ffn_dim": choose.randint(5, 40),
+        **random_sizes(choose, heads),
         "activation_function": ("relu", "gelu", "swish")[seed % 3],
         "scale_embedding": choose.random() < 0.5,
         "max_position_embeddings": 64,
