@@ -1,6 +1,8 @@
-"""The error for what a user can put right: a missing file, a wrong key, a folder in use.
+"""The errors that end a command with a clear message instead of a traceback.
 
-Commands print its message alone, without a traceback, and leave with exit status 2.
+What a user can put right before work starts is an [`InputError`] (exit status 2): a missing file, a wrong key, a
+folder in use. What ends a running training is a [`TrainingError`] (status 1) or, on a signal, a
+[`TrainingInterrupted`] (128 and the signal's number, as shells have it).
 """
 
 
@@ -11,3 +13,19 @@ class InputError(ValueError):
     def of(cls, faults: list[str]) -> "InputError":
         """All faults of one input in one error."""
         return cls("\n".join(faults))
+
+
+class TrainingError(RuntimeError):
+    """A training that cannot go on. The message says at which update, why, and where it can be taken up again."""
+
+
+class TrainingInterrupted(Exception):
+    """A training that was told to stop by a signal, and has saved its state.
+
+    Attributes:
+        signal: its number.
+    """
+
+    def __init__(self, message: str, signal: int):
+        super().__init__(message)
+        self.signal = signal

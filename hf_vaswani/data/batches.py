@@ -1,21 +1,25 @@
 """Batches by token count, of sentences of like length (section 5.1): little padding, even work for each update."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..errors import InputError
+from .mixture import mixed_rows
 
 
 class TokenBudgetBatches:
     """Cuts a corpus into batches whose padded source and padded target hold at most `max_tokens` tokens each.
 
-    Every pair comes exactly once an epoch. Composition and order depend on seed and epoch alone, so any epoch can be
-    made again at any time, by any process.
+    Every pair comes exactly once an epoch, unless sources are mixed by weight. Composition and order depend on seed
+    and epoch alone, so any epoch can be made again at any time, by any process.
 
     Args:
         source_lengths, target_lengths: `(pairs,)`, in tokens.
         max_tokens: budget of each side, padding included.
         max_sentences: most pairs in a batch, where given.
-        seed: of the order.
+        seed: of the order; a number or several.
+        origins, weights: of a mixture, as [`mixed_rows`] takes them.
 
     Raises:
         InputError: where a pair alone is over the budget.
@@ -27,47 +31,62 @@ class TokenBudgetBatches:
         target_lengths: np.ndarray,
         max_tokens: int,
         max_sentences: int | None = None,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
+        origins: np.ndarray | None = None,
+        weights: list[float] | None = None,
     ):
         self.source_lengths = source_lengths
         self.target_lengths = target_lengths
         self.longest_side = np.maximum(source_lengths, target_lengths)
         if self.longest_side.max() > max_tokens:
             raise InputError(
-                f"A pair has {self.longest_side.max()} tokens on one side, more than a batch of "
-                f"training.max_tokens={max_tokens} holds. Raise max_tokens or lower data.max_length."
+                f"{(self.longest_side > max_tokens).sum():,} pairs have more tokens on a side (the longest "
+                f"{self.longest_side.max():,}) than a batch of training.max_tokens={max_tokens} holds. Raise max_tokens "
+                "or lower data.max_length."
             )
         self.max_tokens = max_tokens
-        self.max_sentences = max_sentences or len(source_lengths)
-        self.seed = seed
+        self.max_sentences = max_sentences or max_tokens
+        self.seed = [seed] if isinstance(seed, int) else list(seed)
+        self.origins, self.weights = origins, weights
 
     def epoch(self, number: int) -> list[np.ndarray]:
         """The batches of one epoch, in order: int64 arrays of row numbers."""
-        generator = np.random.default_rng([self.seed, number])
+        generator = np.random.default_rng([*self.seed, number])
+        order = self._shuffled(generator)
         # A stable sort of a shuffled order: pairs of one length meet different partners in each epoch.
-        order = generator.permutation(len(self.source_lengths))
-        order = order[np.lexsort((self.source_lengths[order], self.target_lengths[order]))]
+        # Sources rise and fall in turn, so that a batch of several target lengths holds no whole range of sources.
+        source, target = self.source_lengths[order], self.target_lengths[order]
+        order = order[np.lexsort((np.where(target % 2, source, -source), target))]
         batches = self._cut(order)
         return [batches[i] for i in generator.permutation(len(batches))]
 
-    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
-        batches, start, longest = [], 0, 0
-        for end, row in enumerate(order):
-            longest_with_row = max(longest, self.longest_side[row])
-            size = end + 1 - start
-            if size * longest_with_row > self.max_tokens or size > self.max_sentences:
-                batches.append(order[start:end])
-                start, longest = end, self.longest_side[row]
-            else:
-                longest = longest_with_row
-        batches.append(order[start:])
-        return batches
+    def random_padding_ratio(self) -> float:
+        """What [`padding_ratio`] would be if the batches of the first epoch were filled regardless of length."""
+        return self.padding_ratio(self._cut(self._shuffled(np.random.default_rng([*self.seed, 0]))))
 
     def padding_ratio(self, batches: list[np.ndarray]) -> float:
         """Share of padding among all tokens of these batches, source and target together."""
         padded = tokens = 0
         for batch in batches:
             for lengths in (self.source_lengths[batch], self.target_lengths[batch]):
-                padded += len(batch) * lengths.max()
-                tokens += lengths.sum()
-        return float(1 - tokens / padded)
+                padded += len(batch) * int(lengths.max())
+                tokens += int(lengths.sum())
+        return 1 - tokens / padded
+
+    def _shuffled(self, generator: np.random.Generator) -> np.ndarray:
+        if self.weights is None:
+            return generator.permutation(len(self.source_lengths))
+        return generator.permutation(mixed_rows(self.origins, self.weights, generator))
+
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        batches, start, longest = [], 0, 0
+        for end, length in enumerate(self.longest_side[order].tolist()):
+            longest_with_row = max(longest, length)
+            size = end + 1 - start
+            if size * longest_with_row > self.max_tokens or size > self.max_sentences:
+                batches.append(order[start:end])
+                start, longest = end, length
+            else:
+                longest = longest_with_row
+        batches.append(order[start:])
+        return batches

@@ -1,11 +1,15 @@
-"""Parallel text as token ids, and batches of it as the tensors that the model takes."""
+"""Parallel text as token ids, in memory or in a memory-mapped file, and batches of it as tensors."""
 
 import logging
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import InputError
@@ -13,6 +17,11 @@ from ..modeling_vaswani import IGNORED_LABEL
 from .parallel_text import Pair
 
 logger = logging.getLogger(__name__)
+
+# Rows of a file of token ids in one task of a process.
+MAP_BATCH = 1000
+# (sources, targets, generator of what is random) → token ids of both.
+Encoder = Callable[[list[str], list[str], np.random.Generator], tuple[list[list[int]], list[list[int]]]]
 
 
 @dataclass(frozen=True)
@@ -22,40 +31,95 @@ class EncodedPairs:
     Attributes:
         dataset: rows of `input_ids` (source) and `labels` (target), each ending with `</s>`.
         source_lengths, target_lengths: int64 arrays `(pairs,)`, in tokens.
+        origins: `(pairs,)`, the number of each pair's source, where several are mixed.
     """
 
     dataset: Dataset
     source_lengths: np.ndarray
     target_lengths: np.ndarray
+    origins: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.dataset)
+
+    @classmethod
+    def of(cls, sources: list[list[int]], targets: list[list[int]]) -> "EncodedPairs":
+        """Token ids in memory."""
+        dataset = Dataset.from_dict({"input_ids": sources, "labels": targets})
+        return cls(dataset, *(np.array([len(row) for row in side], dtype=np.int64) for side in (sources, targets)))
+
+
+def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
+    """The tokenizer's own encoding, in which nothing is random."""
+
+    def encode(sources: list[str], targets: list[str], generator: np.random.Generator | None = None):
+        columns = tokenizer(sources, text_target=targets)
+        return columns["input_ids"], columns["labels"]
+
+    return encode
 
 
 def encode_pairs(
     pairs: list[Pair], tokenizer: PreTrainedTokenizerFast, max_length: int | None = None, name: str = "given"
 ) -> EncodedPairs:
-    """Tokenise pairs, leaving out those with an empty side or with a side of more than `max_length` tokens.
+    """Tokenise pairs in memory, leaving out those with an empty side or a side of more than `max_length` tokens.
 
     Args:
-        name: of the pairs, for messages: "training".
+        name: of the pairs, for messages: "validation".
 
     Raises:
         InputError: where no pair is left.
     """
     kept = [(source, target) for source, target in pairs if source.strip() and target.strip()]
     empty = len(pairs) - len(kept)
-    columns = tokenizer([s for s, _ in kept], text_target=[t for _, t in kept]) if kept else {}
-    rows = zip(columns.get("input_ids", []), columns.get("labels", []))
-    rows = [row for row in rows if max_length is None or max(map(len, row)) <= max_length]
+    sources, targets = plain_encoder(tokenizer)([s for s, _ in kept], [t for _, t in kept]) if kept else ([], [])
+    rows = [row for row in zip(sources, targets) if max_length is None or max(map(len, row)) <= max_length]
     too_long = len(kept) - len(rows)
     left_out = f"{empty} with an empty side" + (f", {too_long} over {max_length} tokens" if max_length else "")
     if empty or too_long:
         logger.warning("%d of %d %s pairs left out: %s", empty + too_long, len(pairs), name, left_out)
     if not rows:
         raise InputError(f"None of the {len(pairs)} {name} pairs can be used: {left_out}. Check the files.")
-    dataset = Dataset.from_dict({"input_ids": [row[0] for row in rows], "labels": [row[1] for row in rows]})
-    return EncodedPairs(dataset, *(np.array([len(row[side]) for row in rows]) for side in (0, 1)))
+    return EncodedPairs.of([source for source, _ in rows], [target for _, target in rows])
+
+
+def encode_to_file(text: Dataset, tokenizer: PreTrainedTokenizerFast, folder: Path, processes: int) -> None:
+    """Tokenise rows of `source` and `target` into memory-mapped files in a folder, with several processes.
+
+    [`read_encoded`] reads them, in the order of `text`.
+    """
+    if processes > 1:
+        # The tokenizer's own threads do not survive the fork into processes.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    encode = plain_encoder(tokenizer)
+
+    def encode_rows(sources: list[str], targets: list[str]) -> dict[str, list[np.ndarray]]:
+        # Half the size of the default; no vocabulary has two billion tokens.
+        columns = zip(("input_ids", "labels"), encode(sources, targets))
+        return {name: [np.array(row, dtype=np.int32) for row in rows] for name, rows in columns}
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text.map(
+        encode_rows,
+        batched=True,
+        batch_size=MAP_BATCH,
+        input_columns=["source", "target"],
+        remove_columns=text.column_names,
+        num_proc=processes if processes > 1 else None,
+        cache_file_name=str(folder / "ids.arrow"),
+        new_fingerprint="tokenised",
+        desc="Tokenising",
+    )
+
+
+def read_encoded(folder: Path) -> Dataset:
+    """What [`encode_to_file`] has written, memory-mapped: rows of `input_ids` and `labels`."""
+    return concatenate_datasets([Dataset.from_file(str(path)) for path in sorted(folder.glob("ids*.arrow"))])
+
+
+def token_lengths(dataset: Dataset, column: str) -> np.ndarray:
+    """Lengths of the lists in a column, `(rows,)` int64, without reading the lists themselves."""
+    return pc.list_value_length(dataset.data.column(column)).to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass
 
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 
 
 @dataclass(frozen=True)
 class Score:
     """A corpus score, 0 to 100, and the signature under which others can compute the same."""
 
+    name: str
     value: float
     signature: str
 
     def __str__(self) -> str:
-        return f"BLEU {self.value:.2f} ({self.signature})"
+        return f"{self.name} {self.value:.2f} ({self.signature})"
 
 
 def bleu(hypotheses: list[str], references: list[str], **settings) -> Score:
@@ -25,4 +26,11 @@ def bleu(hypotheses: list[str], references: list[str], **settings) -> Score:
     """
     metric = BLEU(**settings)
     value = metric.corpus_score(hypotheses, [references]).score
-    return Score(value, str(metric.get_signature()))
+    return Score("BLEU", value, str(metric.get_signature()))
+
+
+def chrf(hypotheses: list[str], references: list[str], **settings) -> Score:
+    """Corpus chrF2 (Popović 2015); arguments as of [`bleu`], `settings` those of `sacrebleu.metrics.CHRF`."""
+    metric = CHRF(**settings)
+    value = metric.corpus_score(hypotheses, [references]).score
+    return Score("chrF2", value, str(metric.get_signature()))

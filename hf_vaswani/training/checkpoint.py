@@ -1,20 +1,34 @@
-"""Checkpoints of a running training: everything that going on needs, written whole or not at all."""
+"""Checkpoints of a running training: everything that going on needs, written whole or not at all.
 
+A checkpoint is a folder `update-00001000`. It is written under another name, read back, and renamed once it is
+complete; its list of digests tells later whether a file was damaged. Nothing is deleted before its successor stands.
+"""
+
+import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from ..errors import InputError
+from ..errors import TrainingError
 
 WEIGHTS_FILE = "model.safetensors"
+EMA_FILE = "ema.safetensors"
+OPTIMIZER_FILE = "optimizer.pt"
+SCALER_FILE = "scaler.pt"
+PROGRESS_FILE = "progress.json"
+DIGESTS_FILE = "digests.json"
+
+Tensors = dict[str, torch.Tensor]
 
 
 @dataclass
@@ -23,22 +37,44 @@ class Progress:
 
     Attributes:
         update: optimiser steps done.
-        epoch, batch: the next batch is number `batch` of epoch `epoch`.
+        epoch, chunk, batch: where the next batch stands: its epoch, the part of the epoch, its place in that part.
         seconds: time spent in training, over all its runs.
+        skipped: updates left out because of a gradient that was not finite.
+        skipped_in_a_row: those since the last good update.
+        best_score: of the measure that early stopping watches; `None` before the first validation.
+        validations_without_gain: since that best one.
+        log_window: sums since the last line of the log, so that the next line is that of a training in one.
     """
 
     update: int = 0
     epoch: int = 0
+    chunk: int = 0
     batch: int = 0
     seconds: float = 0.0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    best_score: float | None = None
+    validations_without_gain: int = 0
+    log_window: dict[str, float] = field(default_factory=dict)
 
 
-def weights(model: nn.Module) -> dict[str, torch.Tensor]:
+@dataclass
+class TrainingState:
+    """All that a training is made of: names of weights → tensors, and the state dicts of optimiser and loss scaler."""
+
+    weights: Tensors
+    optimizer: dict[str, Any]
+    progress: Progress
+    ema: Tensors | None = None
+    scaler: dict[str, Any] | None = None
+
+
+def weights(model: nn.Module) -> Tensors:
     """A model's parameters by name, tied ones once."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def set_weights(model: nn.Module, values: dict[str, torch.Tensor]) -> None:
+def set_weights(model: nn.Module, values: Tensors) -> None:
     """Copy values into the parameters of those names.
 
     Raises:
@@ -54,60 +90,200 @@ def set_weights(model: nn.Module, values: dict[str, torch.Tensor]) -> None:
 
 def checkpoint_folders(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, oldest first."""
-    return sorted(path for path in folder.glob("update-*") if path.suffix != ".part")
+    return sorted(path for path in folder.glob("update-*") if not path.suffix)
 
 
-def save_checkpoint(
-    folder: Path, model: nn.Module, optimizer, scaler, progress: Progress, keep: int, every: int = 1
-) -> Path:
+def update_of(path: Path) -> int:
+    """The update after which a checkpoint was written."""
+    return int(path.name.removeprefix("update-"))
+
+
+def save_checkpoint(folder: Path, state: TrainingState, keep: int, every: int = 1) -> Path:
     """Write a checkpoint into `folder` and remove the oldest beyond `keep`.
 
     One that is no multiple of `every` updates was the last of an earlier run. It goes, too, so that a training in
     parts ends with the checkpoints, and thus their mean, of a training in one.
+
+    Raises:
+        TrainingError: where it cannot be written, a full disk say. The earlier checkpoints are as they were.
     """
-    path = folder / f"update-{progress.update:08d}"
-    part = path.with_suffix(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    save_file({name: value.contiguous() for name, value in weights(model).items()}, part / WEIGHTS_FILE)
-    torch.save(optimizer.state_dict(), part / "optimizer.pt")
-    if scaler is not None:
-        torch.save(scaler.state_dict(), part / "scaler.pt")
-    (part / "progress.json").write_text(json.dumps(asdict(progress)))
-    # A checkpoint has its name only once it is complete.
-    shutil.rmtree(path, ignore_errors=True)
-    os.replace(part, path)
-    between = [old for old in checkpoint_folders(folder) if old != path and int(old.name[7:]) % every]
-    for old in between:
-        shutil.rmtree(old)
+
+    def write(part: Path) -> None:
+        save_file(_contiguous(state.weights), part / WEIGHTS_FILE)
+        if state.ema is not None:
+            save_file(_contiguous(state.ema), part / EMA_FILE)
+        torch.save(state.optimizer, part / OPTIMIZER_FILE)
+        if state.scaler is not None:
+            torch.save(state.scaler, part / SCALER_FILE)
+        (part / PROGRESS_FILE).write_text(json.dumps(asdict(state.progress)))
+
+    path = folder / f"update-{state.progress.update:08d}"
+    try:
+        write_whole(path, write)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        before = [old for old in checkpoint_folders(folder) if old != path]
+        last = f"The last good one is {before[-1]}." if before else "There is none before it."
+        raise TrainingError(
+            f"The checkpoint of update {state.progress.update} cannot be written to {folder}: {_reason(error)}. {last} "
+            "Make room, then the same command goes on from there."
+        ) from error
+    for old in checkpoint_folders(folder):
+        if old != path and update_of(old) % every:
+            shutil.rmtree(old)
     for old in checkpoint_folders(folder)[:-keep]:
         shutil.rmtree(old)
     return path
 
 
-def load_checkpoint(path: Path, model: nn.Module, optimizer, scaler) -> Progress:
-    """Set model, optimiser and loss scaler to a checkpoint's state and say how far it had come.
+def write_whole(path: Path, write) -> None:
+    """Make a folder that is there whole, with the digests of its files, or not at all.
+
+    Args:
+        write: fills the empty folder that it is given.
+    """
+    part = path.with_name(f"{path.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        write(part)
+        digests = {file.name: file_digest(file, to_disk=True) for file in sorted(part.iterdir())}
+        (part / DIGESTS_FILE).write_text(json.dumps(digests, indent=1))
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    if path.exists():
+        # A kill between the two renames leaves the old one under a name that is not looked at; the new one is next.
+        old = path.with_name(f"{path.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(path, old)
+        os.replace(part, path)
+        shutil.rmtree(old)
+    else:
+        os.replace(part, path)
+    _to_disk(path.parent)
+
+
+def file_digest(path: Path, to_disk: bool = False) -> str:
+    """BLAKE2b of a file's bytes; with `to_disk`, once they have reached it."""
+    with path.open("rb") as file:
+        if to_disk:
+            os.fsync(file.fileno())
+        digest = hashlib.blake2b(digest_size=16)
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def damage_of(path: Path) -> str | None:
+    """What is wrong with the files of a checkpoint; `None` where nothing is."""
+    try:
+        digests = json.loads((path / DIGESTS_FILE).read_text())
+        wrong = [name for name, digest in digests.items() if file_digest(path / name) != digest]
+    except (OSError, ValueError, AttributeError) as error:
+        return _reason(error)
+    return f"{', '.join(wrong)} changed since it was written" if wrong else None
+
+
+def newest_intact(folder: Path, report) -> Path | None:
+    """The newest checkpoint whose files are whole. Damaged ones are set aside under the ending `.damaged`.
+
+    Args:
+        report: called with a line about each that is passed over.
 
     Raises:
-        InputError: where the checkpoint is damaged.
+        TrainingError: where there are checkpoints, and none is whole.
+    """
+    _tidy(folder)
+    checkpoints, faults = checkpoint_folders(folder), []
+    for path in reversed(checkpoints):
+        damage = damage_of(path)
+        if damage is None:
+            for damaged, fault in faults:
+                _set_aside(damaged)
+                report(f"{fault}; passed over, and kept as {damaged.name}.damaged")
+            return path
+        faults.append((path, f"{path} is damaged ({damage})"))
+    if faults:
+        raise TrainingError(
+            "\n".join(fault for _, fault in faults) + "\nNo checkpoint is left to go on from. Bring one back, or give "
+            "--overwrite true to begin anew."
+        )
+    return None
+
+
+def load_checkpoint(path: Path) -> TrainingState:
+    """Read a checkpoint, tensors on the CPU.
+
+    Raises:
+        TrainingError: where it is damaged.
     """
     try:
-        set_weights(model, load_file(path / WEIGHTS_FILE))
-        optimizer.load_state_dict(torch.load(path / "optimizer.pt", weights_only=True, map_location="cpu"))
-        if scaler is not None and (path / "scaler.pt").exists():
-            scaler.load_state_dict(torch.load(path / "scaler.pt", weights_only=True))
-        return Progress(**json.loads((path / "progress.json").read_text()))
-    except (OSError, ValueError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} is damaged ({reason}). Delete it to go on from the checkpoint before.") from None
+        return TrainingState(
+            weights=load_file(path / WEIGHTS_FILE),
+            optimizer=_load(path / OPTIMIZER_FILE),
+            progress=Progress(**json.loads((path / PROGRESS_FILE).read_text())),
+            ema=load_file(path / EMA_FILE) if (path / EMA_FILE).exists() else None,
+            scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
+        )
+    except (OSError, ValueError, TypeError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
+        raise TrainingError(f"{path} is damaged ({_reason(error)}). Delete it to go on from the one before.") from None
 
 
-def average_weights(paths: list[Path]) -> dict[str, torch.Tensor]:
-    """The mean of checkpoints' weights (section 6.1), summed in float64."""
-    total: dict[str, torch.Tensor] = {}
-    kinds = {}
+def average_weights(paths: Iterable[Path]) -> Tensors:
+    """The mean of weights (section 6.1), summed in float64.
+
+    Args:
+        paths: safetensors files with the same names and shapes.
+    """
+    total: Tensors = {}
+    kinds, number = {}, 0
     for path in paths:
-        for name, value in load_file(path / WEIGHTS_FILE).items():
-            total[name] = total.get(name, 0) + value.double()
+        number += 1
+        for name, value in load_file(path).items():
+            total[name] = total[name] + value.double() if name in total else value.double()
             kinds[name] = value.dtype
-    return {name: (value / len(paths)).to(kinds[name]) for name, value in total.items()}
+    return {name: (value / number).to(kinds[name]) for name, value in total.items()}
+
+
+def weights_file(path: Path) -> Path:
+    """The file of a checkpoint with the weights to translate with: their moving average, where one is kept."""
+    return path / EMA_FILE if (path / EMA_FILE).exists() else path / WEIGHTS_FILE
+
+
+def _contiguous(tensors: Tensors) -> Tensors:
+    return {name: value.contiguous() for name, value in tensors.items()}
+
+
+def _load(path: Path) -> dict[str, Any]:
+    return torch.load(path, weights_only=True, map_location="cpu")
+
+
+def _tidy(folder: Path) -> None:
+    """Undo what a kill in the middle of [`write_whole`] left."""
+    for part in folder.glob("update-*.part"):
+        shutil.rmtree(part)
+    for old in folder.glob("update-*.old"):
+        if old.with_suffix("").exists():
+            shutil.rmtree(old)
+        else:
+            os.replace(old, old.with_suffix(""))
+
+
+def _set_aside(path: Path) -> None:
+    aside = path.with_name(f"{path.name}.damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    os.replace(path, aside)
+
+
+def _to_disk(folder: Path) -> None:
+    """Have a folder's renames survive a power failure, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__

@@ -1,57 +1,122 @@
-"""What a training says while it runs: a progress bar on a terminal, plain lines elsewhere, and a file of records."""
+"""What a training says while it runs: a progress bar on a terminal, plain lines elsewhere, a file of records, curves."""
 
 import json
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tqdm import tqdm
 
-LOG_FILE = "log.jsonl"
+from ..evaluation.curves import draw_curves
+from .checkpoint import Progress
+from .output import CURVES_FILE, LOG_FILE
+
 
 
 class TrainingLog:
     """Shows records of a training and appends them to `log.jsonl`, one JSON object a line.
 
     Args:
-        folder: of the file; `None` where this process is not the one that reports.
-        update, max_updates: where the training starts and ends, in updates. Records of later updates, left by a run
-            that was stopped after its last checkpoint, are removed.
+        folder: of the files; `None` where this process is not the one that reports.
+        progress: of the training; it changes while the training runs. Records of later updates, left by a run that
+            was stopped after its last checkpoint, are removed.
+        max_updates: where the training ends.
+        max_minutes: when it ends at the latest.
+        track: called with the values of a record and `step=`, in every process; passes them on to trackers.
     """
 
-    def __init__(self, folder: Path | None, update: int, max_updates: int):
-        self.path = folder / LOG_FILE if folder else None
+    def __init__(
+        self,
+        folder: Path | None,
+        progress: Progress,
+        max_updates: int,
+        max_minutes: float | None = None,
+        track: Callable[..., None] | None = None,
+    ):
+        self.folder = folder
+        self.progress = progress
+        self.max_updates, self.max_minutes = max_updates, max_minutes
+        self.track = track
         self.on_terminal = sys.stderr.isatty()
-        if self.path and self.path.exists():
-            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["update"] <= update]
-            self.path.write_text("".join(kept), encoding="utf-8")
+        if folder and (folder / LOG_FILE).exists():
+            lines = (folder / LOG_FILE).read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["update"] <= progress.update]
+            (folder / LOG_FILE).write_text("".join(kept), encoding="utf-8")
         self.bar = tqdm(
-            total=max_updates, initial=update, unit=" updates", disable=not (self.path and self.on_terminal)
+            total=max_updates, initial=progress.update, unit=" updates", disable=not (folder and self.on_terminal)
         )
+        # The loss is summed over all runs of a training, the speed is that of this one.
+        self.loss_sum = progress.log_window.get("loss", 0.0)
+        self.updates = int(progress.log_window.get("updates", 0))
+        self._begin_speed()
+        self.started, self.first_update = time.monotonic(), progress.update
 
-    def advance(self) -> None:
+    def _begin_speed(self) -> None:
+        self.target_tokens, self.window_started = 0, time.monotonic()
+
+    def window_state(self) -> dict[str, float]:
+        """The sums since the last record of the training loss, for a checkpoint."""
+        return {"loss": self.loss_sum, "updates": self.updates}
+
+    def advance(self, loss: float, target_tokens: int) -> None:
         """One more update is done."""
+        self.loss_sum += loss
+        self.updates += 1
+        self.target_tokens += target_tokens
         self.bar.update()
 
-    def record(self, update: int, **values: float) -> None:
-        """Store the values of an update and show them."""
-        if not self.path:
+    def record_window(self, learning_rate: float) -> None:
+        """Record the mean loss and the speed of the updates since the last such record."""
+        seconds = time.monotonic() - self.window_started
+        self.record(
+            epoch=self.progress.epoch,
+            loss=self.loss_sum / self.updates,
+            learning_rate=learning_rate,
+            target_tokens_per_second=self.target_tokens / seconds,
+            minutes=self.progress.seconds / 60,
+        )
+        self.loss_sum, self.updates = 0.0, 0
+        self._begin_speed()
+
+    def record(self, **values: float) -> None:
+        """Store the values of this update and show them."""
+        if self.track:
+            self.track(values, step=self.progress.update)
+        if not self.folder:
             return
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"update": update, **values}) + "\n")
+        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"update": self.progress.update, **values}) + "\n")
         shown = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
-        if self.on_terminal and "loss" in values:
+        if "loss" not in values:
+            self.say(f"update {self.progress.update}: {shown}")
+        elif self.on_terminal:
             self.bar.set_postfix_str(shown)
         else:
-            self.say(f"update {update}: {shown}")
+            self.say(f"update {self.progress.update}: {shown}  minutes_left {_short(self._minutes_left())}")
+
+    def draw(self) -> None:
+        """Draw the curves anew. A picture that cannot be drawn ends no training."""
+        if not self.folder:
+            return
+        try:
+            draw_curves(self.folder / LOG_FILE, self.folder / CURVES_FILE)
+        except Exception as error:
+            self.say(f"{CURVES_FILE} could not be drawn: {error}")
 
     def say(self, message: str) -> None:
         """A line for the reader."""
-        if self.path:
+        if self.folder:
             self.bar.write(message) if self.on_terminal else print(message, flush=True)
 
     def close(self) -> None:
         self.bar.close()
+
+    def _minutes_left(self) -> float:
+        done = self.progress.update - self.first_update
+        pace = (time.monotonic() - self.started) / 60 / max(done, 1)
+        left = (self.max_updates - self.progress.update) * pace
+        return left if self.max_minutes is None else min(left, max(self.max_minutes - self.progress.seconds / 60, 0))
 
 
 def _short(value: float) -> str:

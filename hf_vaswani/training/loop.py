@@ -8,56 +8,44 @@ training that was stopped goes on as if it had not been.
 import math
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object
-from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerFast
+from torch import nn
 
-from ..data.batches import TokenBudgetBatches
-from ..data.encoding import Collator, EncodedPairs
-from ..data.parallel_text import Pair
-from ..evaluation.score import bleu
-from ..evaluation.translate import translate
-from ..modeling_vaswani import IGNORED_LABEL, VaswaniForConditionalGeneration
-from .checkpoint import Progress, checkpoint_folders, load_checkpoint, save_checkpoint
+from ..data.encoding import Collator
+from ..errors import TrainingError, TrainingInterrupted
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .arguments import TrainingArguments
+from .checkpoint import Progress, checkpoint_folders, save_checkpoint
+from .ema import MovingAverage
 from .log import TrainingLog
-from .prepare import CHECKPOINTS
-from .recipe import TrainingArguments
+from .loss import training_loss
+from .optimizer import make_optimizer
+from .output import BEST, CHECKPOINTS
+from .processes import on_main_process
 from .schedule import learning_rate
-
-
-@dataclass(frozen=True)
-class UpdateData:
-    """What one process computes for one update.
-
-    Attributes:
-        micro_batches: tensors of each forward pass.
-        target_tokens: in the whole update, over all processes.
-        end: the batch of the epoch at which the next update begins; 0 where it is a new epoch.
-    """
-
-    micro_batches: list[dict[str, torch.Tensor]]
-    target_tokens: int
-    end: int
+from .selection import BestWeights, note_validation
+from .state import gather_state, gather_weights, restore_state
+from .stop import StopSignals
+from .updates import Corpus, UpdateData, Updates, updates_loader
+from .validation import Validation, total
 
 
 class TrainingLoop:
-    """Trains a model up to `max_updates` or `max_minutes`, from its newest checkpoint where there is one.
+    """Trains a model up to `max_updates`, `max_minutes` or until validation gains no more.
 
     Args:
         arguments: of the training.
-        folder: output folder, holding `checkpoints/` and `log.jsonl`.
+        folder: output folder; gets `checkpoints/`, `best/`, `log.jsonl` and `curves.png`.
         model: trained in place.
-        tokenizer: of model and data.
-        train, validation: encoded pairs.
-        batches: of the training pairs.
-        validation_pairs: the text of the validation pairs, for BLEU.
+        corpus: the training pairs.
+        validation: measures the model.
+        pad_token_id: fills up source sentences.
+        checkpoint: where there is one to go on from.
     """
 
     def __init__(
@@ -66,232 +54,195 @@ class TrainingLoop:
         folder: Path,
         accelerator: Accelerator,
         model: VaswaniForConditionalGeneration,
-        tokenizer: PreTrainedTokenizerFast,
-        train: EncodedPairs,
-        batches: TokenBudgetBatches,
-        validation: EncodedPairs,
-        validation_pairs: list[Pair],
+        corpus: Corpus,
+        validation: Validation,
+        pad_token_id: int,
+        checkpoint: Path | None = None,
     ):
         self.arguments = arguments
         self.folder = folder
         self.accelerator = accelerator
-        self.tokenizer = tokenizer
-        self.train, self.validation, self.validation_pairs = train, validation, validation_pairs
-        self.collate = Collator(tokenizer.pad_token_id)
-        self.batches = batches
+        self.corpus = corpus
+        self.validation = validation
+        self.collate = Collator(pad_token_id)
         if arguments.gradient_checkpointing:
             model.gradient_checkpointing_enable()
+        if arguments.compile:
+            model.compile(dynamic=True)
+        self.d_model = model.config.d_model
         self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments, accelerator.device))
+        self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
         self.progress = Progress()
         self.has_trained = False
-        checkpoints = checkpoint_folders(folder / CHECKPOINTS)
-        if checkpoints:
-            self.progress = load_checkpoint(checkpoints[-1], self.raw_model, self.optimizer, accelerator.scaler)
+        if checkpoint:
+            self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)
         self.log = TrainingLog(
-            folder if accelerator.is_main_process else None, self.progress.update, arguments.max_updates
+            folder if accelerator.is_main_process else None,
+            self.progress,
+            arguments.max_updates,
+            arguments.max_minutes,
+            accelerator.log if arguments.trackers else None,
         )
-        if checkpoints:
-            self.log.say(f"Going on from {checkpoints[-1]}")
+        if checkpoint:
+            self.log.say(f"Going on from {checkpoint}")
 
     @property
     def raw_model(self) -> VaswaniForConditionalGeneration:
         return self.accelerator.unwrap_model(self.model)
 
     def run(self) -> None:
-        """Train to the end, validating and saving on the way. The last checkpoint is that of the last update."""
+        """Train to the end, validating and saving on the way. The last checkpoint is that of the last update.
+
+        Raises:
+            TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
+            TrainingError: where gradients stay not finite, or a checkpoint cannot be written.
+        """
         arguments, progress = self.arguments, self.progress
         started = time.monotonic() - progress.seconds
-        window = Window()
+        if self.is_finished():
+            return
+        self.has_trained = True
         self.model.train()
-        updates = self.updates()
-        is_finished = self._is_finished()
-        self.has_trained = not is_finished
-        while not is_finished:
-            data = next(updates)
-            loss = self.step(data)
-            progress.update += 1
-            progress.epoch, progress.batch = (progress.epoch, data.end) if data.end else (progress.epoch + 1, 0)
-            progress.seconds = time.monotonic() - started
-            window.add(loss, data.target_tokens)
-            is_finished = self._is_finished()
-            self.log.advance()
-            if progress.update % arguments.log_every == 0:
-                self._log_training(window)
-                window = Window()
-            if progress.update % arguments.validate_every == 0:
-                self.validate()
-            if progress.update % arguments.save_every == 0 or is_finished:
-                self.save()
+        updates = Updates(
+            self.corpus,
+            self.collate,
+            (progress.epoch, progress.chunk, progress.batch),
+            self.accelerator.process_index,
+            self.accelerator.num_processes,
+            arguments.accumulation,
+        )
+        # On an accelerator, batches are made while it computes; on a CPU the cores are busy anyway.
+        loader = updates_loader(updates, workers=int(self.accelerator.device.type == "cuda"))
+        with StopSignals() as stop:
+            for data in loader:
+                progress.seconds = time.monotonic() - started
+                loss, is_told_to_stop = self.step(data, stop)
+                progress.epoch, progress.chunk, progress.batch = data.following
+                if loss is None:
+                    self._note_skipped_update()
+                else:
+                    progress.update += 1
+                    progress.skipped_in_a_row = 0
+                    self._after_update(loss, data.target_tokens)
+                is_finished = self.is_finished()
+                is_due = loss is not None and progress.update % arguments.save_every == 0
+                if is_due or is_finished or is_told_to_stop:
+                    self.save()
+                if is_finished:
+                    break
+                if is_told_to_stop:
+                    raise TrainingInterrupted(
+                        f"Stopped by {stop.name} after update {progress.update}; the state is saved in "
+                        f"{self.folder / CHECKPOINTS}. The same command goes on from there.",
+                        stop.received,
+                    )
         self.log.close()
 
-    def updates(self) -> Iterator[UpdateData]:
-        """This process' share of all updates from here on, one epoch after another."""
-        processes, rank = self.accelerator.num_processes, self.accelerator.process_index
-        epoch, position = self.progress.epoch, self.progress.batch
-        while True:
-            batches = self.batches.epoch(epoch)
-            size = processes * self.arguments.accumulation
-            groups = [batches[start : start + size] for start in range(position, len(batches), size)]
-            shares = [share_of(group, rank, processes) for group in groups]
-            loader = iter(
-                DataLoader(
-                    self.train.dataset,
-                    batch_sampler=[batch.tolist() for share, _ in shares for batch in share],
-                    collate_fn=self.collate,
-                    pin_memory=self.accelerator.device.type == "cuda",
-                )
-            )
-            for group, (share, is_filled_up) in zip(groups, shares):
-                micro_batches = [next(loader) for _ in share]
-                if is_filled_up:
-                    micro_batches[-1]["labels"].fill_(IGNORED_LABEL)
-                position += len(group)
-                yield UpdateData(
-                    micro_batches,
-                    target_tokens=int(sum(self.train.target_lengths[batch].sum() for batch in group)),
-                    end=position if position < len(batches) else 0,
-                )
-            epoch, position = epoch + 1, 0
+    def step(self, data: UpdateData, stop: StopSignals) -> tuple[float | None, bool]:
+        """One update.
 
-    def step(self, data: UpdateData) -> torch.Tensor:
-        """One update. Returns this process' part of the mean loss per target token, which all parts sum up to."""
-        arguments, accelerator = self.arguments, self.accelerator
-        update = self.progress.update + 1
-        torch.manual_seed(generator_seed(arguments.seed, update, accelerator.process_index))
+        Returns:
+            The mean loss per target token, `None` where the update was left out because loss or gradient were not
+            finite; and whether a signal has come to any process.
+        """
+        arguments, accelerator, progress = self.arguments, self.accelerator, self.progress
+        # An update that was left out is not counted, but the one after it shall not repeat its dropout.
+        numbers = (progress.update + 1, progress.skipped) if progress.skipped else (progress.update + 1,)
+        torch.manual_seed(generator_seed(arguments.seed, *numbers, accelerator.process_index))
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(
                 arguments.schedule,
-                update,
+                progress.update + 1,
                 peak=arguments.learning_rate,
                 warmup=arguments.warmup_updates,
                 max_updates=arguments.max_updates,
-                d_model=self.raw_model.config.d_model,
+                d_model=self.d_model,
             )
-        total = torch.zeros((), device=accelerator.device)
+        loss_sum = torch.zeros((), device=accelerator.device)
         for i, batch in enumerate(data.micro_batches):
             batch = {name: tensor.to(accelerator.device, non_blocking=True) for name, tensor in batch.items()}
             is_last = i == len(data.micro_batches) - 1
             with nullcontext() if is_last else accelerator.no_sync(self.model):
-                loss = self.model(**batch, num_items_in_batch=data.target_tokens).loss
+                loss = training_loss(self.model, batch, data.target_tokens, arguments.r_drop)
                 # Processes average their gradients; the loss is already divided by the tokens of all of them.
                 accelerator.backward(loss * accelerator.num_processes)
-            total += loss.detach()
-        if arguments.max_grad_norm:
-            accelerator.clip_grad_norm_(self.model.parameters(), arguments.max_grad_norm)
-        self.optimizer.step()
+            loss_sum += loss.detach()
+        norm = accelerator.clip_grad_norm_(self.model.parameters(), arguments.max_grad_norm or math.inf)
+        loss, signals = total(accelerator, [loss_sum.item(), float(stop.received)])
+        is_good = math.isfinite(loss) and math.isfinite(norm)
+        if is_good or accelerator.scaler is not None:
+            # A loss scaler has to see what was not finite: it skips the step and lowers its scale.
+            self.optimizer.step()
+            is_good = is_good and not accelerator.optimizer_step_was_skipped
         self.optimizer.zero_grad()
-        return total
+        return (loss if is_good else None), signals > 0
+
+    def _after_update(self, loss: float, target_tokens: int) -> None:
+        arguments, progress = self.arguments, self.progress
+        if self.ema:
+            self.ema.follow(self.raw_model, progress.update)
+        self.log.advance(loss, target_tokens)
+        if progress.update % arguments.log_every == 0:
+            self.log.record_window(self.optimizer.param_groups[0]["lr"])
+        if progress.update % arguments.validate_every == 0:
+            self.validate()
+
+    def _note_skipped_update(self) -> None:
+        progress = self.progress
+        progress.skipped += 1
+        progress.skipped_in_a_row += 1
+        self.log.say(f"update {progress.update + 1}: loss or gradient not finite; batch left out")
+        if progress.skipped_in_a_row < self.arguments.max_skipped_updates:
+            return
+        checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)
+        raise TrainingError(
+            f"Update {progress.update + 1}: loss or gradient not finite in {progress.skipped_in_a_row} batches in a "
+            f"row. The last good checkpoint is {checkpoints[-1] if checkpoints else 'none'}. Lower "
+            "training.learning_rate, set training.max_grad_norm, or lengthen the warm-up."
+        )
 
     def validate(self) -> None:
-        """Record validation loss per token, perplexity and BLEU."""
-        values = {"validation_loss": self.validation_loss()}
-        values["validation_perplexity"] = math.exp(min(values["validation_loss"], 100))
-        pairs = self.validation_pairs[: self.arguments.validate_sentences]
-        if pairs:
-            hypotheses = self.translate([source for source, _ in pairs], num_beams=1)
-            values["validation_bleu"] = bleu(hypotheses, [target for _, target in pairs]).value
-        self.log.record(self.progress.update, **values)
+        """Record the validation measures, draw the curves, keep the weights where they are among the best."""
+        arguments, progress = self.arguments, self.progress
+        with self.evaluation_model() as model:
+            values = self.validation.measure(model)
+            self.log.record(**values)
+            scores = {name.removeprefix("validation_"): value for name, value in values.items()}
+            note_validation(progress, arguments.best_metric, scores[arguments.best_metric])
+            if arguments.keep_best:
+                best = BestWeights(self.folder / BEST, arguments.best_metric, arguments.keep_best)
+                weights = gather_weights(model)
+                on_main_process(self.accelerator, lambda: best.consider(weights, progress.update, scores))
+        self.log.draw()
 
-    def translate(self, texts: list[str], **options) -> list[str]:
-        """Translate texts, each process its share; the arguments are those of `evaluation.translate`."""
-        processes, rank = self.accelerator.num_processes, self.accelerator.process_index
-        share = translate(self.raw_model, self.tokenizer, texts[rank::processes], **options)
-        translations = [""] * len(texts)
-        for number, part in enumerate(gather_object([share])):
-            translations[number::processes] = part
-        return translations
-
-    @torch.no_grad()
-    def validation_loss(self) -> float:
-        """Negative log-likelihood per target token, without smoothing, over all processes' shares."""
-        model = self.raw_model
-        model.eval()
-        lengths = self.validation.source_lengths, self.validation.target_lengths
-        budget = max(self.arguments.max_tokens, *(int(side.max()) for side in lengths))
-        batches = TokenBudgetBatches(*lengths, budget).epoch(0)
-        total = 0.0
-        for batch in batches[self.accelerator.process_index :: self.accelerator.num_processes]:
-            tensors = self.collate([self.validation.dataset[row] for row in batch.tolist()])
-            tensors = {name: tensor.to(model.device) for name, tensor in tensors.items()}
-            total += model(**tensors, num_items_in_batch=1).loss.item()
-        model.train()
-        total = self.accelerator.reduce(torch.tensor(total, device=model.device)).item()
-        return total / int(self.validation.target_lengths.sum())
+    @contextmanager
+    def evaluation_model(self) -> Iterator[nn.Module]:
+        """The model with the weights to translate with: their moving average, where one is kept."""
+        with self.ema.in_place_of_weights(self.raw_model) if self.ema else nullcontext():
+            yield self.raw_model
 
     def save(self) -> None:
         """Write a checkpoint."""
-        if self.accelerator.is_main_process:
-            save_checkpoint(
-                self.folder / CHECKPOINTS,
-                self.raw_model,
-                self.optimizer,
-                self.accelerator.scaler,
-                self.progress,
-                keep=self.arguments.keep_last,
-                every=self.arguments.save_every,
-            )
-        self.accelerator.wait_for_everyone()
-
-    def _is_finished(self) -> bool:
-        if self.progress.update >= self.arguments.max_updates:
-            return True
-        if self.arguments.max_minutes is None:
-            return False
-        # Clocks differ a little: the main process decides for all.
-        is_over = [self.progress.seconds >= 60 * self.arguments.max_minutes]
-        return broadcast_object_list(is_over)[0] if self.accelerator.num_processes > 1 else is_over[0]
-
-    def _log_training(self, window: "Window") -> None:
-        loss = self.accelerator.reduce(window.loss).item() / window.updates
-        self.log.record(
-            self.progress.update,
-            epoch=self.progress.epoch,
-            loss=loss,
-            learning_rate=self.optimizer.param_groups[0]["lr"],
-            target_tokens_per_second=window.target_tokens / (time.monotonic() - window.started),
-            minutes=self.progress.seconds / 60,
+        self.progress.log_window = self.log.window_state()
+        state = gather_state(self.accelerator, self.model, self.optimizer, self.ema, self.progress)
+        on_main_process(
+            self.accelerator,
+            lambda: save_checkpoint(
+                self.folder / CHECKPOINTS, state, self.arguments.keep_last, self.arguments.save_every
+            ),
         )
 
-
-def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
-    """The batches of an update that fall to one process.
-
-    All processes take as many forward passes, lest one wait for another. Where a process has a batch less, it repeats
-    one that another counts; the flag says so.
-    """
-    share = group[rank::processes]
-    is_filled_up = len(share) < math.ceil(len(group) / processes)
-    return (share + [group[-1]], True) if is_filled_up else (share, False)
-
-
-class Window:
-    """Sums over the updates since the last line of the log."""
-
-    def __init__(self):
-        self.loss = torch.zeros(())
-        self.target_tokens = 0
-        self.updates = 0
-        self.started = time.monotonic()
-
-    def add(self, loss: torch.Tensor, target_tokens: int) -> None:
-        self.loss = self.loss.to(loss.device) + loss
-        self.target_tokens += target_tokens
-        self.updates += 1
-
-
-def make_optimizer(
-    model: torch.nn.Module, arguments: TrainingArguments, device: torch.device
-) -> torch.optim.Optimizer:
-    """Adam as in section 5.3; with weight decay, AdamW."""
-    kind = torch.optim.AdamW if arguments.weight_decay else torch.optim.Adam
-    return kind(
-        model.parameters(),
-        lr=arguments.learning_rate,
-        betas=tuple(arguments.adam_betas),
-        eps=arguments.adam_eps,
-        weight_decay=arguments.weight_decay,
-        fused=device.type in ("cpu", "cuda"),
-    )
+    def is_finished(self) -> bool:
+        """Whether the training has come to its end, the same in all processes."""
+        arguments, progress = self.arguments, self.progress
+        if progress.update >= arguments.max_updates:
+            return True
+        if arguments.patience and progress.validations_without_gain >= arguments.patience:
+            return True
+        # Clocks differ a little: the main process decides for all.
+        return arguments.max_minutes is not None and on_main_process(
+            self.accelerator, lambda: progress.seconds >= 60 * arguments.max_minutes
+        )
 
 
 def generator_seed(*numbers: int) -> int:

@@ -1,184 +1,154 @@
-"""What comes before the first update: texts, tokenizer, token ids, model and output folder, each checked."""
+"""Tokenizer and model before the first update: new ones, or those of a checkpoint that training starts from."""
 
-import contextlib
-import hashlib
-import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-import yaml
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase, set_seed
 
 from ..configuration_vaswani import VaswaniConfig
-from ..data.parallel_text import Pair, read_parallel
-from ..data.tokenizer import train_tokenizer
+from ..data.parallel_text import Pair
+from ..data.tokenizer import has_tokenizer, train_tokenizer
 from ..errors import InputError
+from ..interop import import_model, import_tokenizer
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
-from .checkpoint import checkpoint_folders
-from .log import LOG_FILE
-from .recipe import DataArguments, GenerationArguments, Recipe
+from .arguments import GenerationArguments
+from .output import TOKENIZER
+from .recipe import Recipe
 
-RECIPE_FILE = "training_recipe.yaml"
-CHECKPOINTS = "checkpoints"
-TOKENIZER = "tokenizer"
-# What may change between two runs of one training: where it stops and what it reports.
-CHANGEABLE = {
-    "output_dir", "max_updates", "max_minutes", "log_every", "validate_every", "validate_sentences", "save_every",
-    "keep_last", "average_last", "overwrite", "cpu_threads",
+# What a recipe may set in a model that it starts from: these change no weight's shape or meaning.
+FREE_FIELDS = {
+    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_layerdrop",
+    "decoder_layerdrop", "label_smoothing",
 }  # fmt: skip
-# Schedules whose rate depends on the last update: going on to another one would make another training.
-SCHEDULES_TO_THE_END = {"linear", "cosine"}
 
 
-def load_splits(data: DataArguments) -> dict[str, list[Pair]]:
-    """The pairs of `"train"`, `"validation"` and, where there is one, `"test"`.
-
-    Raises:
-        InputError: the faults of all files at once.
-    """
-    if data.dataset == "embedded":
-        from ..data.corpus import generate_corpus
-
-        return generate_corpus()
-    splits, faults = {}, []
-    for split in ("train", "validation", "test"):
-        source, target = getattr(data, f"{split}_source"), getattr(data, f"{split}_target")
-        if source is None:
-            continue
-        try:
-            splits[split] = read_parallel(source, target)
-        except InputError as error:
-            faults.append(str(error))
-    if faults:
-        raise InputError.of(faults)
-    return splits
-
-
-def text_fingerprints(splits: dict[str, list[Pair]]) -> dict[str, str]:
-    """A digest of the texts that a training learns from and is judged by, wherever their files lie."""
-    digests = {}
-    for split in ("train", "validation"):
-        lines = "\n".join(f"{source}\t{target}" for source, target in splits[split])
-        digests[split] = hashlib.sha256(lines.encode()).hexdigest()
-    return digests
-
-
-def is_resumed(recipe: Recipe, texts: dict[str, str]) -> bool:
-    """Whether the output folder holds this very training, to go on with. Nothing is written.
+def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> PreTrainedTokenizerBase:
+    """The tokenizer of the training that is gone on with, the one that the recipe names, or a new one.
 
     Args:
-        texts: what [`text_fingerprints`] gives.
-
-    Raises:
-        InputError: the folder holds something else, another recipe's training, or one on other texts.
+        pairs: that a new one learns from; read more than once.
     """
-    folder = Path(recipe.training.output_dir)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"training.output_dir={folder} is a file. Choose another folder.")
-    stored = folder / RECIPE_FILE
-    if not stored.exists():
-        if folder.exists() and any(folder.iterdir()):
-            raise InputError(f"{folder} is not empty and holds no training. Choose another --output_dir.")
-        return False
-    # Before its first checkpoint a training has nothing that could be lost.
-    if recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS):
-        return False
-    differences = _differences(_read_stored(stored), recipe, texts)
-    if differences:
-        raise InputError(
-            f"{folder} holds a training of another recipe ({'; '.join(differences)}). Choose another --output_dir, "
-            "or give --overwrite true to delete that training."
-        )
-    return True
-
-
-def begin_output(recipe: Recipe, texts: dict[str, str], tokenizer: PreTrainedTokenizerFast, is_resumed: bool) -> None:
-    """Make the output folder ready: for a new training delete an earlier one; store recipe and tokenizer.
-
-    Raises:
-        InputError: where the folder cannot be written.
-    """
-    folder = Path(recipe.training.output_dir)
-    try:
-        if not is_resumed:
-            _remove_training(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        content = {**recipe.to_dict(), "texts": texts}
-        part = folder / f"{RECIPE_FILE}.part"
-        part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        part.replace(folder / RECIPE_FILE)
-        if not is_resumed:
-            tokenizer.save_pretrained(folder / TOKENIZER)
-        (folder / CHECKPOINTS).mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
-
-
-def _remove_training(folder: Path) -> None:
-    """Delete what a training goes on from, and nothing else that a user may have put beside it."""
-    for name in (CHECKPOINTS, TOKENIZER):
-        if (folder / name).exists():
-            shutil.rmtree(folder / name)
-    for name in (LOG_FILE, RECIPE_FILE, TARGET_TOKENIZER_FILE):
-        (folder / name).unlink(missing_ok=True)
-
-
-def _read_stored(path: Path) -> dict:
-    content = None
-    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is damaged. Choose another --output_dir, or give --overwrite true.")
-    return content
-
-
-def _differences(stored: dict, recipe: Recipe, texts: dict[str, str]) -> list[str]:
-    new = recipe.to_dict()
-    ends = {"max_updates"} if recipe.training.schedule in SCHEDULES_TO_THE_END else set()
-    changeable = {("training", name) for name in CHANGEABLE - ends}
-    changeable |= {("generation", name) for name in new["generation"]}
-    # The texts themselves are compared, not where they lie.
-    changeable |= {("data", name) for name in new["data"] if name.endswith(("_source", "_target"))}
-    differences = [
-        f"{section}.{name} was {stored.get(section, {}).get(name)!r} and is now {new[section].get(name)!r}"
-        for section in new
-        for name in {**stored.get(section, {}), **new[section]}
-        if (section, name) not in changeable and stored.get(section, {}).get(name) != new[section].get(name)
-    ]
-    other_texts = [split for split in texts if stored.get("texts", {}).get(split) != texts[split]]
-    return differences + [f"the {split} text has changed" for split in other_texts]
-
-
-def open_tokenizer(recipe: Recipe, pairs: list[Pair], is_resumed: bool) -> PreTrainedTokenizerFast:
-    """The tokenizer of the training that is gone on with, or a new one."""
     if is_resumed:
         return AutoTokenizer.from_pretrained(Path(recipe.training.output_dir) / TOKENIZER)
-    return train_tokenizer(pairs, recipe.tokenizer.vocab_size, recipe.tokenizer.joint)
+    if recipe.tokenizer.path:
+        return load_tokenizer(recipe.tokenizer.path, "tokenizer.path")
+    if recipe.training.start_from:
+        return load_tokenizer(recipe.training.start_from, "training.start_from")
+    return train_tokenizer(pairs, recipe.tokenizer)
 
 
-def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> VaswaniForConditionalGeneration:
-    """A new model of the recipe's architecture, for the vocabulary of the tokenizer."""
-    config = VaswaniConfig(
-        **recipe.model,
-        vocab_size=len(tokenizer),
-        decoder_vocab_size=getattr(tokenizer, "target_vocab_size", len(tokenizer)),
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    model = VaswaniForConditionalGeneration(config)
-    model.generation_config = generation_config(recipe.generation, config)
+def load_tokenizer(source: str, name: str) -> PreTrainedTokenizerBase:
+    """A tokenizer of a folder, a Hub id, or another system's checkpoint.
+
+    Args:
+        name: of the recipe's key, for messages.
+
+    Raises:
+        InputError: where there is none, or it has no padding or end token.
+    """
+    path = Path(source)
+    if path.is_file() or (path.is_dir() and not has_tokenizer(path)):
+        tokenizer = import_tokenizer(source)
+        if tokenizer is None:
+            raise InputError(f"{name}={source} has no tokenizer. Name one with tokenizer.path.")
+    else:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source)
+        except Exception as error:  # transformers raises many kinds
+            raise InputError(f"{name}={source} has no tokenizer that loads: {' '.join(str(error).split())}") from None
+    missing = [kind for kind in ("pad_token", "eos_token") if getattr(tokenizer, kind) is None]
+    if missing:
+        raise InputError(f"{name}={source}: the tokenizer has no {' and no '.join(missing)}.")
+    return tokenizer
+
+
+def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The model that training begins with: of the recipe's architecture, from its seed, or the one it starts from.
+
+    Raises:
+        InputError: where a model to start from cannot be read, or fits neither recipe nor tokenizer.
+    """
+    set_seed(recipe.training.seed)
+    if recipe.training.start_from:
+        model = load_start(recipe, tokenizer)
+    else:
+        model = VaswaniForConditionalGeneration(
+            VaswaniConfig(
+                **recipe.model,
+                vocab_size=len(tokenizer),
+                decoder_vocab_size=getattr(tokenizer, "target_vocab_size", len(tokenizer)),
+                pad_token_id=tokenizer.pad_token_id,
+                bos_token_id=tokenizer.bos_token_id,
+                eos_token_id=tokenizer.eos_token_id,
+            )
+        )
+        model.generation_config = GenerationConfig.from_model_config(model.config)
+    model.generation_config.update(**search_settings(recipe.generation))
     return model
 
 
-def generation_config(arguments: GenerationArguments, config: VaswaniConfig) -> GenerationConfig:
-    """How the model translates unless told otherwise."""
+def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The model that a recipe starts from, with what the recipe may change in it."""
+    source = recipe.training.start_from
+    model = read_model(source)
+    config, faults = model.config, []
+    for name, value in recipe.model.items():
+        if name in FREE_FIELDS:
+            setattr(config, name, value)
+        elif getattr(config, name) != value:
+            faults.append(f"model.{name}={value!r} contradicts training.start_from={source}, which has "
+                          f"{getattr(config, name)!r}; leave it out")  # fmt: skip
+    target_size = getattr(tokenizer, "target_vocab_size", len(tokenizer))
+    if len(tokenizer) > config.vocab_size or target_size > config.decoder_vocab_size:
+        faults.append(
+            f"the tokenizer has {len(tokenizer)} source and {target_size} target tokens, but the model of "
+            f"training.start_from={source} has embeddings for {config.vocab_size} and {config.decoder_vocab_size}"
+        )
+    for kind in ("pad_token_id", "eos_token_id"):
+        if getattr(tokenizer, kind) != getattr(config, kind):
+            faults.append(
+                f"the tokenizer's {kind} is {getattr(tokenizer, kind)}, but that of the model of training.start_from="
+                f"{source} is {getattr(config, kind)}"
+            )
+    if config.position_type == "learned" and recipe.data.max_length > config.max_position_embeddings:
+        faults.append(
+            f"data.max_length={recipe.data.max_length} is beyond the {config.max_position_embeddings} learned "
+            f"positions of training.start_from={source}; lower it"
+        )
+    if faults:
+        raise InputError.of(faults)
+    # Layers took their dropout from the config when they were made.
+    if FREE_FIELDS & recipe.model.keys():
+        values = model.state_dict()
+        model = VaswaniForConditionalGeneration(config)
+        model.load_state_dict(values)
+        model.tie_weights()
+    return model.float()
+
+
+def read_model(source: str) -> VaswaniForConditionalGeneration:
+    """A model of this package, or another system's as one of this package.
+
+    Raises:
+        InputError: where it cannot be read.
+    """
+    path = Path(source)
+    is_own = False
+    if not path.is_file():
+        try:
+            is_own = VaswaniConfig.get_config_dict(source)[0].get("model_type") == VaswaniConfig.model_type
+        except Exception:  # import_model says what is wrong
+            is_own = False
+    if not is_own:
+        return import_model(source)
+    try:
+        return VaswaniForConditionalGeneration.from_pretrained(source)
+    except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+        raise InputError(f"training.start_from={source} cannot be loaded: {' '.join(str(error).split())}") from None
+
+
+def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
+    """How the model translates unless told otherwise, as fields of its `generation_config`."""
     beam = {"length_penalty": arguments.length_penalty, "early_stopping": False} if arguments.num_beams > 1 else {}
-    return GenerationConfig(
-        num_beams=arguments.num_beams,
-        pad_token_id=config.pad_token_id,
-        bos_token_id=config.bos_token_id,
-        eos_token_id=config.eos_token_id,
-        decoder_start_token_id=config.decoder_start_token_id,
-        **beam,
-    )
+    return {"num_beams": arguments.num_beams, **beam}

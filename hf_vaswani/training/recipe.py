@@ -1,11 +1,10 @@
 """The recipe of a training: a YAML file with a section for each part of the work, any key of it also an option.
 
-Every key is a field below, with its meaning in its metadata; the command's help is made from these.
+The keys stand in `arguments.py`.
 """
 
 import dataclasses
 import difflib
-import math
 import types
 import typing
 from dataclasses import dataclass, field
@@ -17,77 +16,8 @@ import yaml
 from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
 from ..presets import preset_fields
-
-
-def key(default: Any, help: str) -> Any:
-    """A recipe key with its default and its meaning."""
-    if isinstance(default, (dict, list)):
-        return field(default_factory=default.copy, metadata={"help": help})
-    return field(default=default, metadata={"help": help})
-
-
-@dataclass
-class DataArguments:
-    """Where the parallel text comes from."""
-
-    dataset: Literal["embedded"] | None = key(None, "'embedded': the German–English corpus made by this package")
-    source_language: str | None = key(None, "code of the source language, for the model card: de")
-    target_language: str | None = key(None, "code of the target language")
-    train_source: str | None = key(None, "file of training sentences, one a line")
-    train_target: str | None = key(None, "file of their translations, line by line")
-    validation_source: str | None = key(None, "file of validation sentences")
-    validation_target: str | None = key(None, "file of their translations")
-    test_source: str | None = key(None, "file of test sentences, optional")
-    test_target: str | None = key(None, "file of their translations")
-    max_length: int = key(256, "training pairs with more tokens on a side are left out")
-
-
-@dataclass
-class TokenizerArguments:
-    """How text becomes sub-words."""
-
-    vocab_size: int = key(8000, "sub-words learnt by byte-pair encoding, special tokens included")
-    joint: bool = key(True, "one vocabulary for both languages, or one for each")
-
-
-@dataclass
-class TrainingArguments:
-    """Optimisation (section 5.3 of the paper), length of training, checkpoints."""
-
-    output_dir: str | None = key(None, "folder of checkpoints, log and final model")
-    seed: int = key(1, "of initialisation, order and dropout")
-    max_updates: int = key(100_000, "optimiser steps")
-    max_minutes: float | None = key(None, "stop after so many minutes of training, and finish as usual")
-    max_tokens: int = key(4096, "tokens of padded source, and of padded target, in a forward pass on a device")
-    max_sentences: int | None = key(None, "most pairs in a forward pass")
-    accumulation: int = key(1, "forward passes an update, on each device")
-    schedule: Literal["paper", "inverse_sqrt", "linear", "cosine", "constant"] = key(
-        "paper", "of the learning rate; 'paper' is equation 3"
-    )
-    learning_rate: float = key(1.0, "highest rate; for schedule 'paper', a factor on equation 3")
-    warmup_updates: int = key(4000, "updates of linear warm-up")
-    adam_betas: list[float] = key([0.9, 0.98], "decay of Adam's running means")
-    adam_eps: float = key(1e-9, "Adam's epsilon")
-    weight_decay: float = key(0.0, "decoupled weight decay (AdamW)")
-    max_grad_norm: float | None = key(None, "clip the gradient to this norm")
-    mixed_precision: Literal["no", "fp16", "bf16"] | None = key(None, "default: what accelerate launch says")
-    cpu_threads: int | None = key(None, "threads of each process on a CPU; default: the cores, shared fairly")
-    gradient_checkpointing: bool = key(False, "recompute activations in the backward pass to save memory")
-    log_every: int = key(50, "updates between lines of the log")
-    validate_every: int = key(500, "updates between validations")
-    validate_sentences: int = key(200, "validation sentences translated for BLEU, greedily; 0 for none")
-    save_every: int = key(500, "updates between checkpoints")
-    keep_last: int = key(5, "checkpoints kept")
-    average_last: int = key(5, "the final model is the mean of so many last checkpoints (section 6.1)")
-    overwrite: bool = key(False, "delete an earlier training in output_dir and start anew")
-
-
-@dataclass
-class GenerationArguments:
-    """How the trained model translates, stored in its `generation_config.json` (section 6.1)."""
-
-    num_beams: int = key(4, "hypotheses followed at once; 1 is greedy search")
-    length_penalty: float = key(0.6, "exponent of the hypothesis' length that divides its log-probability")
+from .arguments import DataArguments, GenerationArguments, TokenizerArguments, TrainingArguments
+from .contradictions import contradictions
 
 
 @dataclass
@@ -116,22 +46,6 @@ SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
     "format_version",
 }  # fmt: skip
-AT_LEAST_ONE = {
-    "max_length": "data",
-    "vocab_size": "tokenizer",
-    "max_updates": "training",
-    "max_tokens": "training",
-    "max_sentences": "training",
-    "accumulation": "training",
-    "warmup_updates": "training",
-    "cpu_threads": "training",
-    "log_every": "training",
-    "validate_every": "training",
-    "save_every": "training",
-    "keep_last": "training",
-    "average_last": "training",
-    "num_beams": "generation",
-}
 
 
 def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
@@ -146,8 +60,8 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     """
     values, faults = _read_yaml(Path(path))
     given = _parse_options(options or [], faults)
-    if any(name in ("preset", "model.preset") and text != "null" for name, text in given):
-        values["model"] = {}  # a preset is a whole architecture: the file's own would undo it
+    if any(name.rpartition(".")[2] in ("preset", "start_from") and text != "null" for name, text in given):
+        values["model"] = {}  # these are a whole architecture: the file's own would undo it
     for name, text in given:
         section = _section_of(name, faults)
         if section:
@@ -155,10 +69,11 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
             values.setdefault(section, {})[key_name] = _option_value(text, recipe_keys()[section][key_name])
     typed = _typed(values, faults)
     typed["model"] = _expand_preset(typed["model"], faults)
-    faults += _contradictions(typed)
+    recipe = Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})
+    faults += contradictions(recipe.data, recipe.tokenizer, recipe.model, recipe.training, recipe.generation)
     if faults:
         raise InputError.of(faults)
-    return Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})
+    return recipe
 
 
 def _expand_preset(model: dict[str, Any], faults: list[str]) -> dict[str, Any]:
@@ -246,6 +161,8 @@ def _option_value(text: str, kind: Any) -> Any:
     """An option's text as the value that YAML reads in it; where text is wanted, it stays as it was typed."""
     if text == "null":
         return None
+    if dict in typing.get_args(kind) and text[:1] in "[{":
+        return yaml.safe_load(text)
     if kind is str or str in typing.get_args(kind):
         return text
     try:
@@ -312,6 +229,8 @@ def coerce(value: Any, kind: Any) -> Any:
             except (TypeError, ValueError):
                 continue
         raise TypeError
+    if kind is Any:
+        return value
     if origin is Literal:
         # YAML reads a bare no as False.
         value = "no" if value is False and "no" in choices else value
@@ -341,58 +260,5 @@ def _describe(kind: Any) -> str:
         return " or ".join(_describe(choice) for choice in choices)
     if origin is list:
         return f"a list of {_describe(choices[0])}"
-    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null", dict: "keys with values", list: "a list"}
     return names.get(kind, str(kind))
-
-
-def _contradictions(typed: dict[str, dict[str, Any]]) -> list[str]:
-    """What is wrong between keys, or with a value that has the right type."""
-    faults = []
-    data, training = DataArguments(**typed["data"]), TrainingArguments(**typed["training"])
-    if not training.output_dir:
-        faults.append("training.output_dir is missing: the folder of checkpoints and final model")
-    files = {f: getattr(data, f) for f in DataArguments.__dataclass_fields__ if f.endswith(("_source", "_target"))}
-    if data.dataset and any(files.values()):
-        given = ", ".join(f"data.{name}" for name, value in files.items() if value)
-        faults.append(f"data.dataset='{data.dataset}' and {given} are both given; choose one")
-    if not data.dataset:
-        for split in ("train", "validation", "test"):
-            sides = [f"{split}_source", f"{split}_target"]
-            missing = [name for name in sides if not files[name]]
-            if missing and (split != "test" or len(missing) == 1):
-                faults += [
-                    f"data.{name} is missing: the path of a text file (or data.dataset: embedded)" for name in missing
-                ]
-    tokenizer, generation = TokenizerArguments(**typed["tokenizer"]), GenerationArguments(**typed["generation"])
-    sections = {"data": data, "tokenizer": tokenizer, "training": training, "generation": generation}
-    for name, section in AT_LEAST_ONE.items():
-        value = getattr(sections[section], name)
-        if value is not None and value < 1:
-            faults.append(f"{section}.{name} must be at least 1, got {value}")
-    for name in ("learning_rate", "adam_eps", "max_minutes", "max_grad_norm"):
-        value = getattr(training, name)
-        if value is not None and not 0 < value < math.inf:
-            faults.append(f"training.{name} must be above 0, got {value}")
-    for name, limit in {"weight_decay": math.inf, "validate_sentences": math.inf, "seed": 2**32}.items():
-        if not 0 <= getattr(training, name) < limit:
-            faults.append(f"training.{name} must be in [0, {limit}), got {getattr(training, name)}")
-    if len(training.adam_betas) != 2 or not all(0 <= beta < 1 for beta in training.adam_betas):
-        faults.append(f"training.adam_betas must be two numbers in [0, 1), got {training.adam_betas}")
-    if training.average_last > training.keep_last:
-        faults.append(
-            f"training.average_last={training.average_last} needs as many checkpoints, "
-            f"but training.keep_last={training.keep_last}"
-        )
-    if not tokenizer.joint and typed["model"].setdefault("share_encoder_decoder_embeddings", False):
-        faults.append("tokenizer.joint=False contradicts model.share_encoder_decoder_embeddings=True: choose one")
-        return faults
-    try:
-        config = VaswaniConfig(**typed["model"])
-        if config.position_type == "learned" and data.max_length > config.max_position_embeddings:
-            faults.append(
-                f"data.max_length={data.max_length} is beyond model.max_position_embeddings="
-                f"{config.max_position_embeddings}, where learned positions end; lower the one or raise the other"
-            )
-    except Exception as error:  # whatever the strict dataclass raises is a fault of the recipe
-        faults.append(f"model: {' '.join(str(error).split())}")
-    return faults

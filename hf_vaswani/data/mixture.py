@@ -1,0 +1,56 @@
+"""Several sources in one epoch, each with its share.
+
+Weights are relative: 3 and 1 mean that three of four pairs come from the first source. No source is cut short: an
+epoch is as long as it takes to read each of them whole once, and the others are repeated meanwhile. Without weights
+each pair comes once.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .parallel_text import Pair
+
+
+def mixed_rows(origins: np.ndarray, weights: list[float], generator: np.random.Generator) -> np.ndarray:
+    """Rows of a mixed epoch, in no particular order: int64, each row at least once.
+
+    Args:
+        origins: `(pairs,)`, the number of each pair's source.
+        weights: of the sources, all above 0.
+        generator: chooses what comes once more than the rest of its source.
+    """
+    sources = [np.flatnonzero(origins == number) for number in range(len(weights))]
+    length = max(len(rows) / weight for rows, weight in zip(sources, weights))
+    parts = []
+    for rows, weight in zip(sources, weights):
+        repeats, rest = divmod(round(length * weight), max(len(rows), 1))
+        if len(rows):
+            parts += [rows] * repeats + [generator.choice(rows, rest, replace=False)]
+    return np.concatenate(parts)
+
+
+def mixed_stream(
+    sources: list[Callable[[], Iterator[Pair]]], weights: list[float], generator: np.random.Generator
+) -> Iterator[Pair]:
+    """Pairs drawn from the sources by weight, until each has been read whole once.
+
+    Args:
+        sources: open a source from its beginning.
+        generator: draws the source of each pair; the same generator gives the same stream.
+    """
+    shares = np.cumsum(weights) / np.sum(weights)
+    streams = [source() for source in sources]
+    is_read = [False] * len(sources)
+    while True:
+        for number in np.searchsorted(shares, generator.random(1024), side="right").tolist():
+            pair = next(streams[number], None)
+            if pair is None:
+                is_read[number] = True
+                if all(is_read):
+                    return
+                streams[number] = sources[number]()
+                pair = next(streams[number], None)
+                if pair is None:  # an empty source
+                    continue
+            yield pair

@@ -1,0 +1,172 @@
+"""Training text made ready once: read, filtered, written to a memory-mapped file, tokenised, and found again by content.
+
+However large the text is, memory holds a batch of it and some numbers for each pair.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
+
+from ..errors import InputError
+from .cache import cached
+from .columns import Languages
+from .encoding import EncodedPairs, encode_to_file, read_encoded, token_lengths
+from .filters import FilterSettings, PairFilter, filter_lengths, filter_report
+from .parallel_text import Pair
+from .sources import TextSource, digest, iterate_pairs
+
+# Goes up when prepared files change their meaning.
+FORMAT = 1
+TEXT_FILE, SUMMARY_FILE = "text.arrow", "summary.json"
+WRITE_BATCH = 10_000
+SCHEMA = pa.schema({"source": pa.large_string(), "target": pa.large_string(), "origin": pa.int16()})
+# Below so many pairs, starting processes takes longer than they save.
+MANY_PAIRS = 100_000
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """Filtered pairs in a memory-mapped file.
+
+    Attributes:
+        dataset: rows of `source`, `target` and `origin`, the number of the pair's source.
+        digest: of these pairs, wherever they came from.
+        counts: pairs read, and what the filter found in them; of [`PairFilter`].
+    """
+
+    dataset: Dataset
+    digest: str
+    counts: dict[str, int]
+
+    def __iter__(self) -> Iterator[Pair]:
+        for batch in self.dataset.iter(WRITE_BATCH):
+            yield from zip(batch["source"], batch["target"])
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+
+def prepare_text(
+    sources: list[TextSource], languages: Languages, settings: FilterSettings, cache: Path
+) -> PreparedText:
+    """The filtered pairs of some sources, read anew only where neither they nor the filters are known from before.
+
+    Raises:
+        InputError: of a source that cannot be read, or of one without a usable pair.
+    """
+    # Lengths are filtered later, by token.
+    settings = dataclasses.replace(settings, max_length=None, max_length_ratio=None)
+    key = ["text", FORMAT, [digest(source) for source in sources], list(languages), dataclasses.asdict(settings)]
+
+    def make(folder: Path) -> None:
+        pair_filter = PairFilter(settings)
+        write_text(folder, filtered_pairs(sources, languages, pair_filter), pair_filter)
+
+    return read_prepared(cached(cache, key, make))
+
+
+def filtered_pairs(
+    sources: list[TextSource], languages: Languages, pair_filter: PairFilter
+) -> Iterator[tuple[Pair, int]]:
+    """The pairs that a filter keeps of sources, one after another, with the numbers of their sources.
+
+    Raises:
+        InputError: where nothing is left of a source.
+    """
+    for number, source in enumerate(sources):
+        before, is_used = dict(pair_filter.counts), False
+        for pair in pair_filter(iterate_pairs(source, languages)):
+            is_used = True
+            yield pair, number
+        if not is_used:
+            counts = {fault: count - before[fault] for fault, count in pair_filter.counts.items()}
+            report = "; ".join(line.strip() for line in filter_report(counts, pair_filter.settings))
+            raise InputError(f"{source.name} has no pair that can be used: {report}")
+
+
+def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: PairFilter) -> None:
+    """Write pairs into a folder that [`read_prepared`] reads, holding a batch of them in memory.
+
+    Args:
+        pair_filter: that they come from; its counts are stored with them.
+    """
+    content = hashlib.sha256()
+    with pa.OSFile(str(folder / TEXT_FILE), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as writer:
+        rows = iter(pairs)
+        while batch := list(islice(rows, WRITE_BATCH)):
+            sources, targets = ([pair[side] for pair, _ in batch] for side in (0, 1))
+            content.update(json.dumps([sources, targets]).encode())
+            columns = {"source": sources, "target": targets, "origin": [origin for _, origin in batch]}
+            writer.write_batch(pa.RecordBatch.from_pydict(columns, schema=SCHEMA))
+    summary = {"digest": content.hexdigest(), "counts": pair_filter.counts}
+    (folder / SUMMARY_FILE).write_text(json.dumps(summary))
+
+
+def read_prepared(folder: Path) -> PreparedText:
+    """What [`write_text`] has written, memory-mapped."""
+    summary = json.loads((folder / SUMMARY_FILE).read_text())
+    return PreparedText(Dataset.from_file(str(folder / TEXT_FILE)), summary["digest"], summary["counts"])
+
+
+def tokenise(
+    text: PreparedText, tokenizer: PreTrainedTokenizerBase, cache: Path, processes: int | None = None
+) -> EncodedPairs:
+    """All pairs of a text as token ids in a memory-mapped file, made where it is not there yet.
+
+    Args:
+        processes: that tokenise; by default the cores of the machine, for more than 100 000 pairs.
+    """
+    if processes is None:
+        processes = (os.cpu_count() or 1) if len(text) > MANY_PAIRS else 1
+    key = ["ids", FORMAT, text.digest, tokenizer_digest(tokenizer)]
+    folder = cached(cache, key, lambda part: encode_to_file(text.dataset, tokenizer, part, processes))
+    dataset = read_encoded(folder)
+    lengths = token_lengths(dataset, "input_ids"), token_lengths(dataset, "labels")
+    return EncodedPairs(dataset, *lengths, origins=text.dataset.data.column("origin").to_numpy())
+
+
+def usable(
+    text: PreparedText, pairs: EncodedPairs, settings: FilterSettings
+) -> tuple[EncodedPairs, Dataset, dict[str, int]]:
+    """The pairs that are not left out for their lengths, as token ids and as text, and all counts of filters.
+
+    Args:
+        pairs: of `text`, row by row.
+
+    Raises:
+        InputError: where none is left.
+    """
+    is_kept, counts = filter_lengths(pairs.source_lengths, pairs.target_lengths, settings)
+    counts = {**text.counts, **counts}
+    if is_kept.all():
+        return pairs, text.dataset, counts
+    if not is_kept.any():
+        report = "; ".join(line.strip() for line in filter_report(counts, settings))
+        raise InputError(f"The training text has no pair that can be used: {report}")
+    rows = np.flatnonzero(is_kept)
+    kept = EncodedPairs(
+        pairs.dataset.select(rows), pairs.source_lengths[rows], pairs.target_lengths[rows], pairs.origins[rows]
+    )
+    return kept, text.dataset.select(rows), counts
+
+
+def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
+    """A hash of the files that a tokenizer consists of."""
+    content = hashlib.sha256()
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        # The config says where the tokenizer was loaded from, which changes nothing.
+        for path in sorted(set(Path(folder).iterdir()) - {Path(folder) / "tokenizer_config.json"}):
+            content.update(path.name.encode() + path.read_bytes())
+    return content.hexdigest()

@@ -1,0 +1,114 @@
+"""The keys of a recipe, section by section, each with its default and its meaning; help and checks are made from them."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+def key(default: Any, help: str) -> Any:
+    """A recipe key with its default and its meaning."""
+    if isinstance(default, (dict, list)):
+        return field(default_factory=default.copy, metadata={"help": help})
+    return field(default=default, metadata={"help": help})
+
+
+# A path, the fields of a `TextSource`, or a list of either, to be mixed.
+Sources = str | dict | list | None
+
+
+@dataclass
+class DataArguments:
+    """Where the parallel text comes from, and what is left out of it."""
+
+    dataset: str | None = key(
+        None, "Hub id or folder of a data set; 'embedded': the German–English corpus made by this package"
+    )
+    dataset_config: str | None = key(None, "configuration of the data set: de-en")
+    dataset_revision: str | None = key(None, "commit or branch of the data set on the Hub")
+    train_split: str = key("train", "split to train on, slices allowed: train[1%:]")
+    validation_split: str = key("validation", "split to validate on: train[:1%]")
+    test_split: str | None = key("test", "split to test on; null for none")
+    source_language: str | None = key(None, "code of the source language: de; chooses columns, stands in the card")
+    target_language: str | None = key(None, "code of the target language")
+    source_column: str | None = key(None, "column of source text; default: 'translation', the language, or 'source'")
+    target_column: str | None = key(None, "column of target text")
+    train: Sources = key(
+        None, "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see README.md"
+    )
+    validation: Sources = key(None, "likewise")
+    test: Sources = key(None, "likewise; optional")
+    train_source: str | None = key(None, "file of training sentences, one a line; also .gz .zst")
+    train_target: str | None = key(None, "file of their translations, line by line")
+    validation_source: str | None = key(None, "file of validation sentences")
+    validation_target: str | None = key(None, "file of their translations")
+    test_source: str | None = key(None, "file of test sentences, optional")
+    test_target: str | None = key(None, "file of their translations")
+    streaming: bool = key(False, "read training text as it is needed, for what fits neither memory nor disk")
+    stream_part: int = key(100_000, "pairs of a stream held in memory, in which order is random and batches form")
+    max_length: int = key(256, "training pairs with more tokens on a side are left out")
+    max_length_ratio: float | None = key(None, "leave out training pairs with a side so many times as long, in tokens")
+    drop_duplicates: bool = key(False, "leave out training pairs that came before")
+    drop_copies: bool = key(False, "leave out training pairs whose target is the source")
+    drop_control_characters: bool = key(False, "leave out training pairs with control characters")
+    processes: int | None = key(None, "processes that tokenise; default: the cores, for more than 100 000 pairs")
+    cache_dir: str | None = key(None, "folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache")
+
+
+@dataclass
+class TokenizerArguments:
+    """How text becomes sub-words."""
+
+    vocab_size: int = key(8000, "sub-words learnt by byte-pair encoding, special tokens included")
+    joint: bool = key(True, "one vocabulary for both languages, or one for each")
+
+
+@dataclass
+class TrainingArguments:
+    """Optimisation (section 5.3 of the paper), length of training, checkpoints."""
+
+    output_dir: str | None = key(None, "folder of checkpoints, log and final model")
+    start_from: str | None = key(
+        None, "fine-tune: model and tokenizer to begin with; folder, Hub id or another system's checkpoint"
+    )
+    freeze: list[str] = key([], "parameters that stay as they are, by the beginning of their names: [model.encoder]")
+    seed: int = key(1, "of initialisation, order and dropout")
+    max_updates: int = key(100_000, "optimiser steps")
+    max_minutes: float | None = key(None, "stop after so many minutes of training, and finish as usual")
+    max_tokens: int = key(4096, "tokens of padded source, and of padded target, in a forward pass on a device")
+    max_sentences: int | None = key(None, "most pairs in a forward pass")
+    accumulation: int = key(1, "forward passes an update, on each device")
+    schedule: Literal["paper", "inverse_sqrt", "linear", "cosine", "constant"] = key(
+        "paper", "of the learning rate; 'paper' is equation 3"
+    )
+    learning_rate: float = key(1.0, "highest rate; for schedule 'paper', a factor on equation 3")
+    warmup_updates: int = key(4000, "updates of linear warm-up; 0 for none")
+    adam_betas: list[float] = key([0.9, 0.98], "decay of Adam's running means")
+    adam_eps: float = key(1e-9, "Adam's epsilon")
+    weight_decay: float = key(0.0, "decoupled weight decay (AdamW), on matrices")
+    max_grad_norm: float | None = key(None, "clip the gradient to this norm")
+    r_drop: float = key(0.0, "weight alpha of R-Drop: each pair twice, under two dropout masks that shall agree")
+    ema_decay: float | None = key(None, "translate with a moving average of the weights: 0.999")
+    max_skipped_updates: int = key(20, "updates in a row with a gradient that is not finite, before the run stops")
+    mixed_precision: Literal["no", "fp16", "bf16"] | None = key(None, "default: what accelerate launch says")
+    compile: bool = key(False, "compile the model with torch.compile")
+    cpu_threads: int | None = key(None, "threads of each process on a CPU; default: the cores, shared fairly")
+    gradient_checkpointing: bool = key(False, "recompute activations in the backward pass to save memory")
+    log_every: int = key(50, "updates between lines of the log")
+    trackers: list[str] = key([], "also log to tensorboard, wandb, trackio or another of Accelerate's trackers")
+    validate_every: int = key(500, "updates between validations")
+    validate_sentences: int = key(200, "validation sentences translated for BLEU and chrF, greedily; 0 for none")
+    best_metric: Literal["loss", "bleu", "chrf"] = key("loss", "validation measure of the best weights")
+    patience: int | None = key(None, "stop after so many validations without a gain in best_metric")
+    save_every: int = key(500, "updates between checkpoints")
+    keep_last: int = key(5, "checkpoints kept")
+    keep_best: int = key(1, "weights kept that were best in validation; 0 for none")
+    average_last: int = key(5, "the final model is the mean of so many last checkpoints (section 6.1)")
+    average_best: int | None = key(None, "the final model is the mean of so many best weights instead")
+    overwrite: bool = key(False, "delete an earlier training in output_dir and start anew")
+
+
+@dataclass
+class GenerationArguments:
+    """How the trained model translates, stored in its `generation_config.json` (section 6.1)."""
+
+    num_beams: int = key(4, "hypotheses followed at once; 1 is greedy search")
+    length_penalty: float = key(0.6, "exponent of the hypothesis' length that divides its log-probability")

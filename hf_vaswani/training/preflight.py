@@ -1,0 +1,52 @@
+"""What can be seen to be wrong with a training before any long work: all of it in one error, nothing written."""
+
+import os
+from pathlib import Path
+
+from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+
+from ..errors import InputError
+from .output import RECIPE_FILE
+from .recipe import Recipe
+from .texts import check_sources
+
+
+def check(recipe: Recipe, accelerator: Accelerator) -> None:
+    """Raises:
+    InputError: the faults of a recipe's texts, output folder, trackers and precision on this machine.
+    """
+    faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
+    if accelerator.device.type == "cpu" and "fp16" in (recipe.training.mixed_precision, accelerator.mixed_precision):
+        faults.append("Mixed precision fp16 needs a GPU. On a CPU use bf16 or no.")
+    if faults:
+        raise InputError.of(faults)
+
+
+def check_output(recipe: Recipe) -> list[str]:
+    """What stands against writing into the output folder."""
+    folder = Path(recipe.training.output_dir)
+    name = f"training.output_dir={folder}"
+    if folder.exists() and not folder.is_dir():
+        return [f"{name} is a file. Choose another folder."]
+    existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+    if not existing.is_dir():
+        return [f"{name} cannot be made: {existing} is a file. Choose another folder."]
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
+    if folder.exists() and not (folder / RECIPE_FILE).exists() and any(folder.iterdir()):
+        return [f"{name} is not empty and holds no training. Choose another --output_dir."]
+    return []
+
+
+def check_trackers(names: list[str]) -> list[str]:
+    """Trackers that Accelerate does not know, or whose package is not installed."""
+    known = list(LOGGER_TYPE_TO_CLASS)
+    available = {str(getattr(tracker, "value", tracker)) for tracker in get_available_trackers()}
+    faults = []
+    for name in names:
+        if name not in known:
+            faults.append(f"training.trackers: {name!r} is unknown; known are {', '.join(known)}")
+        elif name not in available:
+            faults.append(f"training.trackers: {name} is not installed. Install it, for example: pip install {name}")
+    return faults

@@ -1,0 +1,81 @@
+"""Which checkpoints are the best, how many of them are kept, and when there is no more to gain."""
+
+import json
+import shutil
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from ..errors import TrainingError
+from .checkpoint import WEIGHTS_FILE, Progress, Tensors, checkpoint_folders, damage_of, update_of, write_whole
+
+SCORES_FILE = "scores.json"
+# Measures of which less is better; of the others, more is.
+FALLING = {"loss"}
+
+
+def is_better(measure: str, score: float, than: float | None) -> bool:
+    """Whether a validation score is a gain."""
+    if than is None:
+        return score == score
+    return score < than if measure in FALLING else score > than
+
+
+def note_validation(progress: Progress, measure: str, score: float) -> None:
+    """Count the validations since the best one."""
+    if is_better(measure, score, progress.best_score):
+        progress.best_score, progress.validations_without_gain = score, 0
+    else:
+        progress.validations_without_gain += 1
+
+
+class BestWeights:
+    """The weights that were best in validation: folders `update-…` with the weights and `scores.json`.
+
+    Args:
+        folder: that holds them.
+        measure: by which they are ranked.
+        keep: how many are kept.
+    """
+
+    def __init__(self, folder: Path, measure: str, keep: int):
+        self.folder = folder
+        self.measure = measure
+        self.keep = keep
+
+    def folders(self) -> list[Path]:
+        """Those whose files are whole, the best first; of equal ones, the earlier first."""
+        sign = 1 if self.measure in FALLING else -1
+        intact = [path for path in checkpoint_folders(self.folder) if damage_of(path) is None]
+        return sorted(intact, key=lambda path: (sign * self._score(path), update_of(path)))
+
+    def consider(self, values: Tensors, update: int, scores: dict[str, float]) -> None:
+        """Store weights if they are among the best; the worst of too many goes.
+
+        Args:
+            scores: of the validation, by measure.
+
+        Raises:
+            TrainingError: where they cannot be written. Those that were kept are as they were.
+        """
+        path = self.folder / f"update-{update:08d}"
+        others = [other for other in self.folders() if other != path]
+        if len(others) >= self.keep and not is_better(
+            self.measure, scores[self.measure], self._score(others[self.keep - 1])
+        ):
+            return
+
+        def write(part: Path) -> None:
+            save_file({name: value.contiguous() for name, value in values.items()}, part / WEIGHTS_FILE)
+            (part / SCORES_FILE).write_text(json.dumps(scores))
+
+        try:
+            write_whole(path, write)
+        except (OSError, SafetensorError) as error:
+            raise TrainingError(f"The best weights of update {update} cannot be written to {path}: {error}") from error
+        for worse in self.folders()[self.keep :]:
+            shutil.rmtree(worse)
+
+    def _score(self, path: Path) -> float:
+        return json.loads((path / SCORES_FILE).read_text())[self.measure]

@@ -1,0 +1,44 @@
+"""When a training stops before its last update: at a signal or after its time, at the same update in all processes."""
+
+import signal
+from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopSignals:
+    """Notes SIGTERM and Ctrl-C instead of dying of them, so that the training can save first.
+
+    A context manager: the handlers of before are back after it. A second signal acts as it did before. Outside the
+    main thread, where Python allows no handlers, nothing is changed.
+
+    Attributes:
+        received: number of the signal; 0 while there was none.
+    """
+
+    def __init__(self):
+        self.received = 0
+        self._before = {}
+
+    @property
+    def name(self) -> str:
+        """Of the signal, as a message calls it."""
+        names = {signal.SIGINT: "Ctrl-C", 0: "a signal to another process"}
+        return names.get(self.received) or signal.Signals(self.received).name
+
+    def __enter__(self) -> "StopSignals":
+        for number in SIGNALS:
+            try:
+                self._before[number] = signal.signal(number, self._note)
+            except ValueError:  # not in the main thread
+                return self
+        return self
+
+    def __exit__(self, *_) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self.__exit__()

@@ -1,0 +1,165 @@
+"""The texts of a recipe: from its keys to sources, from sources to pairs."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from ..data.cache import cache_folder
+from ..data.columns import Languages
+from ..data.filters import FilterSettings
+from ..data.parallel_text import Pair
+from ..data.prepared import PreparedText, prepare_text
+from ..data.sources import EMBEDDED, TextSource, check_source, iterate_pairs
+from ..errors import InputError
+from .arguments import DataArguments
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a model learns from and is judged by.
+
+    Attributes:
+        sources: of the training text.
+        weights: of these, where they are mixed by weight.
+        train: the training pairs, filtered; `None` where they are streamed.
+        validation, test: pairs; the test set is optional.
+        digests: of training and validation text, by which a training is recognised.
+    """
+
+    sources: list[TextSource]
+    weights: list[float] | None
+    train: PreparedText | None
+    validation: list[Pair]
+    test: list[Pair] | None
+    digests: dict[str, str]
+
+
+def sources_of(data: DataArguments) -> dict[str, list[TextSource]]:
+    """The sources of `"train"`, `"validation"` and, where there is one, `"test"`.
+
+    Raises:
+        InputError: all faults in their description at once.
+    """
+    sources: dict[str, list[TextSource]] = {}
+    faults = []
+    for split in SPLITS:
+        entries = _entries(data, split)
+        parsed = []
+        for number, entry in enumerate(entries, start=1):
+            name = f"data.{split}" + (f", source {number}" if len(entries) > 1 else "")
+            try:
+                parsed.append(TextSource.parse(entry, name))
+            except InputError as error:
+                faults.append(str(error))
+        if entries:
+            sources[split] = parsed
+        weighted = [source for source in parsed if source.weight is not None]
+        if weighted and split != "train":
+            faults.append(f"data.{split}: weights are for training sources; every {split} pair counts once")
+        elif weighted and len(weighted) < len(entries):
+            faults.append(f"data.{split}: give all sources a weight, or none; without any, each pair comes once an epoch")
+    if faults:
+        raise InputError.of(faults)
+    return sources
+
+
+def check_sources(data: DataArguments) -> list[str]:
+    """All faults of a recipe's sources that show without reading them whole."""
+    try:
+        sources = sources_of(data)
+    except InputError as error:
+        return str(error).split("\n")
+    faults = []
+    for split, entries in sources.items():
+        for source in entries:
+            is_streamed = data.streaming and split == "train"
+            faults += [
+                f"data.{split}: {fault}{_split_hint(data, split, fault)}"
+                for fault in check_source(source, languages_of(data), is_streamed)
+            ]
+    return faults
+
+
+def load_texts(data: DataArguments) -> Texts:
+    """Read a recipe's texts; the training text is filtered, and found prepared where it was read before.
+
+    Raises:
+        InputError: the faults of all texts at once.
+    """
+    sources, faults = sources_of(data), []
+    languages = languages_of(data)
+    pairs: dict[str, Any] = {"train": None, "test": None}
+    for split, entries in sources.items():
+        try:
+            if split != "train":
+                pairs[split] = [pair for source in entries for pair in iterate_pairs(source, languages)]
+            elif not data.streaming:
+                pairs[split] = prepare_text(entries, languages, filter_settings(data), cache_folder(data.cache_dir))
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        raise InputError.of(faults)
+    weights = [source.weight for source in sources["train"] if source.weight is not None] or None
+    train = pairs["train"]
+    digests = {
+        # A stream is known by its description alone.
+        "train": _digest([train.digest, str(weights)] if train else map(repr, sources["train"])),
+        "validation": _digest(f"{source}\t{target}" for source, target in pairs["validation"]),
+    }
+    return Texts(sources["train"], weights, train, pairs["validation"], pairs["test"], digests)
+
+
+def languages_of(data: DataArguments) -> Languages:
+    """Source and target language, which may name columns."""
+    return data.source_language, data.target_language
+
+
+def filter_settings(data: DataArguments) -> FilterSettings:
+    """Which pairs of the training text are left out."""
+    return FilterSettings(
+        drop_control_characters=data.drop_control_characters,
+        drop_copies=data.drop_copies,
+        drop_duplicates=data.drop_duplicates,
+        count_duplicates=not data.streaming,
+        max_length=data.max_length,
+        max_length_ratio=data.max_length_ratio,
+    )
+
+
+def _entries(data: DataArguments, split: str) -> list[Any]:
+    """A split's sources as a recipe may write them: a path, keys and values, or a list of these."""
+    columns = {"source_column": data.source_column, "target_column": data.target_column}
+    if data.dataset:
+        part = getattr(data, f"{split}_split")
+        of_hub = {"config": data.dataset_config, "revision": data.dataset_revision, **columns}
+        return [{"dataset": data.dataset, "split": part, **of_hub}] if part else []
+    if source := getattr(data, f"{split}_source"):
+        return [{"source": source, "target": getattr(data, f"{split}_target")}]
+    value = getattr(data, split)
+    entries = value if isinstance(value, list) else [value] if value else []
+    return [_with_columns(entry, columns) for entry in entries]
+
+
+def _with_columns(entry: Any, columns: dict[str, str | None]) -> Any:
+    """An entry with the recipe's column names, unless it is embedded, parallel files, or has its own."""
+    if isinstance(entry, str) and entry != EMBEDDED:
+        entry = {"file": entry}
+    if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == EMBEDDED:
+        return entry
+    return {**columns, **entry}
+
+
+def _split_hint(data: DataArguments, split: str, fault: str) -> str:
+    if not data.dataset or "split" not in fault:
+        return ""
+    ways = {"validation": "for example train[:1%]", "test": "or null for none", "train": "for example train[1%:]"}
+    return f" Choose it with data.{split}_split, {ways[split]}."
+
+
+def _digest(lines) -> str:
+    content = hashlib.sha256()
+    for line in lines:
+        content.update(f"{line}\n".encode())
+    return content.hexdigest()

@@ -1,0 +1,107 @@
+"""What each process computes for each update: its share of the batches, from any point of the training on."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from ..data.encoding import Collator
+from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ..errors import TrainingError
+from ..modeling_vaswani import IGNORED_LABEL
+
+Corpus = TokenisedCorpus | ResampledCorpus | StreamedCorpus
+
+
+@dataclass(frozen=True)
+class UpdateData:
+    """What one process computes for one update.
+
+    Attributes:
+        micro_batches: tensors of each forward pass.
+        target_tokens: in the whole update, over all processes.
+        following: epoch, part and batch at which the next update begins.
+    """
+
+    micro_batches: list[dict[str, torch.Tensor]]
+    target_tokens: int
+    following: tuple[int, int, int]
+
+
+class Updates(IterableDataset):
+    """One process' share of all updates from a point on, one epoch after another, without end.
+
+    Args:
+        corpus: whose epochs are cut into updates of `processes * accumulation` batches each; the last of a part may
+            have fewer.
+        start: epoch, part and batch.
+        rank, processes: of this process, and their number.
+        accumulation: forward passes of each process in an update.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        collate: Collator,
+        start: tuple[int, int, int],
+        rank: int = 0,
+        processes: int = 1,
+        accumulation: int = 1,
+    ):
+        self.corpus = corpus
+        self.collate = collate
+        self.start = start
+        self.rank, self.processes = rank, processes
+        self.accumulation = accumulation
+
+    def __iter__(self) -> Iterator[UpdateData]:
+        epoch, first, position = self.start
+        while True:
+            is_empty = first == position == 0
+            for part in self.corpus.parts(epoch, first):
+                is_empty = False
+                # A part begins at its first batch, save the one in whose middle the training is taken up again.
+                begin = position if part.number == first else 0
+                yield from self._updates_of(part, epoch, begin)
+            if is_empty:
+                raise TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
+            epoch, first, position = epoch + 1, 0, 0
+
+    def _updates_of(self, part, epoch: int, begin: int) -> Iterator[UpdateData]:
+        size = self.processes * self.accumulation
+        for start in range(begin, len(part.batches), size):
+            group = part.batches[start : start + size]
+            share, is_filled_up = share_of(group, self.rank, self.processes)
+            micro_batches = [self.collate(_rows(part.pairs.dataset, batch)) for batch in share]
+            if is_filled_up:
+                micro_batches[-1]["labels"].fill_(IGNORED_LABEL)
+            end = start + len(group)
+            yield UpdateData(
+                micro_batches,
+                target_tokens=int(sum(part.pairs.target_lengths[batch].sum() for batch in group)),
+                following=(epoch, part.number, end) if end < len(part.batches) else (epoch, part.number + 1, 0),
+            )
+
+
+def updates_loader(updates: Updates, workers: int) -> DataLoader:
+    """Updates as they are made, here or, ahead of the training, by one worker process."""
+    return DataLoader(updates, batch_size=None, num_workers=workers, prefetch_factor=4 if workers else None)
+
+
+def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
+    """The batches of an update that fall to one process.
+
+    All processes take as many forward passes, lest one wait for another. Where a process has a batch less, it repeats
+    one that another counts; the flag says so.
+    """
+    share = group[rank::processes]
+    is_filled_up = len(share) < math.ceil(len(group) / processes)
+    return (share + [group[-1]], True) if is_filled_up else (share, False)
+
+
+def _rows(dataset, batch: np.ndarray) -> list[dict]:
+    columns = dataset[batch]
+    return [{"input_ids": source, "labels": target} for source, target in zip(columns["input_ids"], columns["labels"])]

@@ -1,0 +1,95 @@
+"""What a model is worth on validation text: loss, perplexity, token accuracy, and BLEU and chrF of its translations."""
+
+import math
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from ..data.batches import TokenBudgetBatches
+from ..data.encoding import Collator, EncodedPairs
+from ..data.parallel_text import Pair
+from ..evaluation.score import bleu, chrf
+from ..evaluation.translate import translate
+from ..modeling_vaswani import IGNORED_LABEL
+
+
+class Validation:
+    """Measures a model on validation text, each process its share, with the same result in all.
+
+    Args:
+        pairs: encoded.
+        texts: pairs to translate; may be none.
+        max_tokens: of a forward pass.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        tokenizer: PreTrainedTokenizerFast,
+        pairs: EncodedPairs,
+        texts: list[Pair],
+        max_tokens: int,
+    ):
+        self.accelerator = accelerator
+        self.tokenizer = tokenizer
+        self.pairs = pairs
+        self.texts = texts
+        self.collate = Collator(tokenizer.pad_token_id)
+        lengths = pairs.source_lengths, pairs.target_lengths
+        self.batches = TokenBudgetBatches(*lengths, max(max_tokens, *(int(side.max()) for side in lengths))).epoch(0)
+
+    def measure(self, model: nn.Module) -> dict[str, float]:
+        """All measures, by the names that the log has for them."""
+        loss, accuracy = self.likelihood(model)
+        values = {
+            "validation_loss": loss,
+            "validation_perplexity": math.exp(min(loss, 100)),
+            "validation_accuracy": accuracy,
+        }
+        if self.texts:
+            references = [target for _, target in self.texts]
+            hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
+            values["validation_bleu"] = bleu(hypotheses, references).value
+            values["validation_chrf"] = chrf(hypotheses, references).value
+        return values
+
+    @torch.no_grad()
+    def likelihood(self, model: nn.Module) -> tuple[float, float]:
+        """Negative log-likelihood per target token, without smoothing, and the share of tokens that rank first."""
+        was_training = model.training
+        model.eval()
+        device = self.accelerator.device
+        sums = torch.zeros(2, dtype=torch.float64)
+        for batch in self.batches[self.accelerator.process_index :: self.accelerator.num_processes]:
+            columns = self.pairs.dataset[batch]
+            rows = [{"input_ids": s, "labels": t} for s, t in zip(columns["input_ids"], columns["labels"])]
+            tensors = {name: tensor.to(device) for name, tensor in self.collate(rows).items()}
+            with self.accelerator.autocast():
+                output = model(**tensors, num_items_in_batch=1)
+            labels = tensors["labels"]
+            right = (output.logits.argmax(-1) == labels) & (labels != IGNORED_LABEL)
+            sums += torch.tensor([output.loss.item(), right.sum().item()], dtype=torch.float64)
+        model.train(was_training)
+        loss, right = total(self.accelerator, sums.tolist())
+        tokens = int(self.pairs.target_lengths.sum())
+        return loss / tokens, right / tokens
+
+    def translate(self, model: nn.Module, texts: list[str], **options) -> list[str]:
+        """Translate texts, each process its share; the arguments are those of `evaluation.translate`."""
+        processes, rank = self.accelerator.num_processes, self.accelerator.process_index
+        share = translate(model, self.tokenizer, texts[rank::processes], **options)
+        translations = [""] * len(texts)
+        for number, part in enumerate(gather_object([share])):
+            translations[number::processes] = part
+        return translations
+
+
+def total(accelerator: Accelerator, values: list[float]) -> list[float]:
+    """The sums of each value over all processes, in float64 where the device has it."""
+    if accelerator.num_processes == 1:
+        return values
+    dtype = torch.float32 if accelerator.device.type == "mps" else torch.float64
+    return accelerator.reduce(torch.tensor(values, dtype=dtype, device=accelerator.device)).tolist()
