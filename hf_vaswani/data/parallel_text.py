@@ -1,10 +1,20 @@
-"""Reads parallel text: two UTF-8 files, where line n of one translates line n of the other."""
+"""Parallel text in two files, or in two rows of files: line n of one side translates line n of the other."""
 
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from ..errors import InputError
+from .text_files import iterate_lines, split_lines
+
+__all__ = ["Pair", "iterate_parallel", "read_lines", "read_parallel", "split_lines"]
 
 Pair = tuple[str, str]
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """The lines of a UTF-8 file, without line ends; faults are those of [`iterate_lines`]."""
+    return list(iterate_lines(path))
 
 
 def read_parallel(source: str | Path, target: str | Path) -> list[Pair]:
@@ -26,49 +36,31 @@ def read_parallel(source: str | Path, target: str | Path) -> list[Pair]:
         raise InputError.of(faults)
     lines = [len(side) for side in sides]
     if lines[0] != lines[1]:
-        longer, shorter = (source, target) if lines[0] > lines[1] else (target, source)
-        raise InputError(
-            f"{source} has {lines[0]} lines and {target} has {lines[1]}: lines {min(lines) + 1} to {max(lines)} of "
-            f"{longer} have no counterpart in {shorter}. Line n of one file must translate line n of the other."
-        )
+        raise _unequal((source, target), lines)
     return list(zip(*sides))
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 file, without line ends.
-
-    Only the newline ends a line: Unicode's other separators may stand inside a sentence, and counting them would
-    shift one side against the other.
+def iterate_parallel(source: str | Path, target: str | Path) -> Iterator[Pair]:
+    """The pairs of two parallel files, read as they are asked for; empty lines are kept.
 
     Raises:
-        InputError: the file is missing, empty, or not UTF-8 (with the first line that is not).
+        InputError: as [`read_parallel`], but the first fault that is met.
     """
-    path = Path(path)
-    if not path.is_file():
-        kind = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise InputError(f"{path} {kind}. Give the path of a text file with one sentence per line.")
-    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    if not content.strip():
-        raise InputError(f"{path} is empty. It needs one sentence per line.")
-    return split_lines(content, str(path))
+    ended = object()
+    sides = iterate_lines(source), iterate_lines(target)
+    for number, pair in enumerate(zip_longest(*sides, fillvalue=ended)):
+        if ended in pair:
+            # The longer side is read to its end, to name all its lines that have no counterpart.
+            lines = [number if text is ended else number + 1 + sum(1 for _ in side) for text, side in zip(pair, sides)]
+            raise _unequal((source, target), lines)
+        yield pair
 
 
-def split_lines(content: bytes, name: str) -> list[str]:
-    """UTF-8 text as lines, without their ends; `name` is what an error calls it.
-
-    Raises:
-        InputError: with the first line that is not UTF-8.
-    """
-    lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    return [_decode(line, name, number).removesuffix("\r") for number, line in enumerate(lines, start=1)]
-
-
-def _decode(line: bytes, name: str, number: int) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        byte = line[error.start]
-        raise InputError(
-            f"{name}, line {number}: byte 0x{byte:02x} at column {error.start + 1} is not UTF-8. Convert the file, "
-            "for example with: iconv -f ISO-8859-1 -t UTF-8"
-        ) from None
+def _unequal(paths: tuple[str | Path, str | Path], lines: list[int]) -> InputError:
+    longer, shorter = paths if lines[0] > lines[1] else paths[::-1]
+    first, last = min(lines) + 1, max(lines)
+    which = f"lines {first} to {last} of {longer} have" if first < last else f"line {first} of {longer} has"
+    return InputError(
+        f"{paths[0]} has {lines[0]} lines and {paths[1]} has {lines[1]}: {which} no counterpart in {shorter}. Line n "
+        "of one file must translate line n of the other."
+    )

@@ -1,0 +1,72 @@
+"""Which two columns of a table, or fields of a record, hold source and target.
+
+The same rule for every format and for data sets of the Hub. What a column `translation` holds, as in
+`{"translation": {"de": "Hund", "en": "dog"}}`, counts as columns beside the others. The two columns are those that are
+named; else those called as the codes of the two languages; else `source` and `target`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import InputError
+from .parallel_text import Pair
+
+NESTED = "translation"
+DEFAULT_COLUMNS = ("source", "target")
+Languages = tuple[str | None, str | None]
+
+
+def candidate_columns(named: tuple[str | None, str | None], languages: Languages) -> list[tuple[str, str]]:
+    """The pairs of columns to look for, best first."""
+    if None not in named:
+        return [named]
+    return [languages, DEFAULT_COLUMNS] if None not in languages else [DEFAULT_COLUMNS]
+
+
+def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], where: str) -> tuple[str, str]:
+    """The first candidate of which both columns are there.
+
+    Args:
+        names: the columns that are there, those in `translation` too.
+        where: what an error says first: "corpus.csv, line 1".
+
+    Raises:
+        InputError: where there is none, with the columns that are there.
+    """
+    names = list(names)
+    for pair in candidates:
+        if set(pair) <= set(names):
+            return pair
+    wanted = " or ".join(f"'{source}' and '{target}'" for source, target in candidates)
+    raise InputError(
+        f"{where}: no columns {wanted}. There are: {quoted(names)}. Name the two that hold the text with "
+        "source_column and target_column."
+    )
+
+
+def flat_record(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with what its `translation` holds beside its other fields, which win where names are the same."""
+    nested = record.get(NESTED)
+    return {**nested, **record} if isinstance(nested, dict) else record
+
+
+def pair_of(record: dict[str, Any], columns: tuple[str, str], where: str) -> Pair:
+    """Source and target of a flat record; a value that is null is an empty text.
+
+    Raises:
+        InputError: a column is missing here, or holds no text.
+    """
+    source, target = (record.get(column) for column in columns)
+    if type(source) is str and type(target) is str:
+        return source, target
+    for column in columns:
+        if column not in record:
+            raise InputError(f"{where}: column '{column}' is missing here. There are: {quoted(record)}.")
+        value = record[column]
+        if not isinstance(value, str | None):
+            raise InputError(f"{where}: column '{column}' holds {type(value).__name__} {value!r:.60}, not text.")
+    return source or "", target or ""
+
+
+def quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"

@@ -1,0 +1,135 @@
+"""Reads files of text line by line: UTF-8, plain or compressed with gzip (.gz) or Zstandard (.zst).
+
+Only the newline ends a line: Unicode's other separators may stand inside a sentence, and counting them would shift one
+side of a parallel text against the other. A carriage return before the newline and a byte order mark are no text.
+However large a file is, little of it is in memory at once.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import InputError
+
+CHUNK = 1 << 16
+LONGEST_LINE = 1 << 24
+COMPRESSED = (".gz", ".zst")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def iterate_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a file without their ends, read as they are asked for.
+
+    Raises:
+        InputError: the file is missing, empty, damaged, not UTF-8 (with the first line that is not), or has a line of
+            more than 16 MiB. An empty file shows at its end: one in which no line holds text.
+    """
+    has_text, name = False, str(path)
+    for number, line in enumerate(_raw_lines(path), start=1):
+        text = decode_line(line, name, number)
+        has_text = has_text or not (text == "" or text.isspace())
+        yield text
+    if not has_text:
+        raise InputError(f"{path} is empty: no line of it holds text.")
+
+
+def split_lines(content: bytes, name: str) -> list[str]:
+    """UTF-8 text as lines, without their ends; `name` is what an error calls it.
+
+    Raises:
+        InputError: with the first line that is not UTF-8.
+    """
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    return [decode_line(line, name, number) for number, line in enumerate(lines, start=1)]
+
+
+def decode_line(line: bytes, name: str, number: int) -> str:
+    """A line as text, without carriage return, and without byte order mark where it is the first.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
+    if number == 1:
+        line = line.removeprefix(BYTE_ORDER_MARK)
+    try:
+        return line.decode("utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        byte = line[error.start]
+        raise InputError(
+            f"{name}, line {number}: byte 0x{byte:02x} at column {error.start + 1} is not UTF-8. Convert the file, "
+            "for example with: iconv -f ISO-8859-1 -t UTF-8"
+        ) from None
+
+
+def check_file(path: str | Path) -> None:
+    """Raises:
+    InputError: there is no such file, it cannot be opened, or it has no bytes.
+    """
+    path = Path(path)
+    if not path.is_file():
+        kind = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {kind}. Give the path of a file with text.")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty.")
+
+
+def _raw_lines(path: str | Path) -> Iterator[bytes]:
+    number, begun = 1, b""
+    for chunk in _chunks(path):
+        *lines, begun = (begun + chunk).split(b"\n")
+        number += len(lines)
+        yield from lines
+        if len(begun) > LONGEST_LINE:
+            raise InputError(
+                f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB. It needs one sentence or record a line."
+            )
+    if begun:
+        yield begun
+
+
+def _chunks(path: str | Path) -> Iterator[bytes]:
+    """The bytes of a file, unpacked where its name says that it is compressed."""
+    check_file(path)
+    unpack = {".gz": _gzip_chunks, ".zst": _zstandard_chunks}.get(Path(path).suffix.lower(), _plain_chunks)
+    try:
+        with open(path, "rb") as file:
+            yield from unpack(file)
+    except EOFError:
+        raise InputError(f"{path} is truncated: its last bytes are missing. Copy or download it again.") from None
+    except (OSError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {error}. Is it damaged, or is its suffix wrong?") from None
+
+
+def _plain_chunks(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+def _gzip_chunks(file: BinaryIO) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=file) as unpacked:
+        yield from _plain_chunks(unpacked)
+
+
+def _zstandard_chunks(file: BinaryIO) -> Iterator[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise InputError(f"{file.name} needs the package zstandard: pip install zstandard") from None
+
+    # Its own reader takes a truncated frame for a whole one; here the end of each frame is seen. The window is what
+    # `zstd --long=31` may have used.
+    frame = None
+    try:
+        while chunk := file.read(CHUNK // 4):
+            while chunk:
+                frame = frame or zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+                yield frame.decompress(chunk)
+                chunk = b""
+                if frame.eof:
+                    frame, chunk = None, frame.unused_data
+    except zstandard.ZstdError as error:
+        raise OSError(str(error)) from None
+    if frame is not None:
+        raise EOFError
