@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFas
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.parallel_text import Pair, read_parallel
-from ..data.tokenizer import train_tokenizer
+from ..data.tokenizer import load_tokenizer, train_tokenizer
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
@@ -150,10 +150,12 @@ def _differences(stored: dict, recipe: Recipe, texts: dict[str, str]) -> list[st
 
 
 def open_tokenizer(recipe: Recipe, pairs: list[Pair], is_resumed: bool) -> PreTrainedTokenizerFast:
-    """The tokenizer of the training that is gone on with, or a new one."""
+    """The tokenizer of the training that is gone on with, the one that the recipe names, or a new one."""
     if is_resumed:
         return AutoTokenizer.from_pretrained(Path(recipe.training.output_dir) / TOKENIZER)
-    return train_tokenizer(pairs, recipe.tokenizer.vocab_size, recipe.tokenizer.joint)
+    if recipe.tokenizer.path:
+        return load_tokenizer(recipe.tokenizer.path)
+    return train_tokenizer(pairs, recipe.tokenizer)
 
 
 def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> VaswaniForConditionalGeneration:

@@ -15,15 +15,9 @@ from typing import Any, Literal
 import yaml
 
 from ..configuration_vaswani import VaswaniConfig
+from ..data.arguments import TokenizerArguments, key, tokenizer_faults
 from ..errors import InputError
 from ..presets import preset_fields
-
-
-def key(default: Any, help: str) -> Any:
-    """A recipe key with its default and its meaning."""
-    if isinstance(default, (dict, list)):
-        return field(default_factory=default.copy, metadata={"help": help})
-    return field(default=default, metadata={"help": help})
 
 
 @dataclass
@@ -40,14 +34,6 @@ class DataArguments:
     test_source: str | None = key(None, "file of test sentences, optional")
     test_target: str | None = key(None, "file of their translations")
     max_length: int = key(256, "training pairs with more tokens on a side are left out")
-
-
-@dataclass
-class TokenizerArguments:
-    """How text becomes sub-words."""
-
-    vocab_size: int = key(8000, "sub-words learnt by byte-pair encoding, special tokens included")
-    joint: bool = key(True, "one vocabulary for both languages, or one for each")
 
 
 @dataclass
@@ -118,7 +104,6 @@ SET_ELSEWHERE = {
 }  # fmt: skip
 AT_LEAST_ONE = {
     "max_length": "data",
-    "vocab_size": "tokenizer",
     "max_updates": "training",
     "max_tokens": "training",
     "max_sentences": "training",
@@ -364,11 +349,12 @@ def _contradictions(typed: dict[str, dict[str, Any]]) -> list[str]:
                     f"data.{name} is missing: the path of a text file (or data.dataset: embedded)" for name in missing
                 ]
     tokenizer, generation = TokenizerArguments(**typed["tokenizer"]), GenerationArguments(**typed["generation"])
-    sections = {"data": data, "tokenizer": tokenizer, "training": training, "generation": generation}
+    sections = {"data": data, "training": training, "generation": generation}
     for name, section in AT_LEAST_ONE.items():
         value = getattr(sections[section], name)
         if value is not None and value < 1:
             faults.append(f"{section}.{name} must be at least 1, got {value}")
+    faults += tokenizer_faults(tokenizer)
     for name in ("learning_rate", "adam_eps", "max_minutes", "max_grad_norm"):
         value = getattr(training, name)
         if value is not None and not 0 < value < math.inf:
