@@ -14,7 +14,9 @@ from transformers import PreTrainedTokenizerFast
 
 from ..errors import InputError
 from ..modeling_vaswani import IGNORED_LABEL
+from .bpe_dropout import BpeDropout
 from .parallel_text import Pair
+from .tokenizer import side_backends
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,20 @@ def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator | None = None):
         columns = tokenizer(sources, text_target=targets)
         return columns["input_ids"], columns["labels"]
+
+    return encode
+
+
+def dropout_encoder(tokenizer: PreTrainedTokenizerFast, probability: float) -> Encoder:
+    """Encoding with BPE-dropout on both sides.
+
+    Raises:
+        InputError: where the tokenizer has no merges to leave out.
+    """
+    source, target = (BpeDropout(backend, probability) for backend in side_backends(tokenizer).values())
+
+    def encode(sources: list[str], targets: list[str], generator: np.random.Generator):
+        return source.encode(sources, generator), target.encode(targets, generator)
 
     return encode
 

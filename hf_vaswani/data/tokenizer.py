@@ -1,20 +1,17 @@
-"""Trains sub-word tokenizers on parallel text, with the `tokenizers` library.
-
-Words are split by byte-pair encoding (section 5.1 of the paper) after white space, punctuation and digits have been
-set apart; the space before a word is part of its first piece, so that decoding gives back the text.
-"""
+"""The tokenizer of a model: learnt from parallel text, or one that was made before."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from ..errors import InputError
 from ..tokenization_vaswani import VaswaniTokenizer
+from .arguments import TokenizerArguments, tokenizer_faults
 from .parallel_text import Pair
+from .vocabulary import SPECIAL_TOKENS, learn_vocabulary
 
-# In the order of their ids, which are the defaults of VaswaniConfig.
-SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 
 
@@ -23,52 +20,58 @@ def has_tokenizer(folder: Path) -> bool:
     return any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
 
 
-def train_tokenizer(pairs: list[Pair], vocab_size: int, joint: bool = True) -> PreTrainedTokenizerFast:
-    """Train a tokenizer for source and target.
+def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> PreTrainedTokenizerFast:
+    """Learn a tokenizer for source and target.
 
     Args:
-        pairs: the training text.
-        vocab_size: number of pieces, special tokens included; for separate vocabularies, of each side. A small text
-            may give fewer.
-        joint: one vocabulary for both languages; otherwise one for each, in a [`VaswaniTokenizer`].
+        pairs: the training text. It is read once for each vocabulary, and never held in memory; so it must be
+            possible to iterate it again.
+        arguments: kind and size of the vocabularies.
 
     Returns:
-        A tokenizer that ends each text with `</s>`.
+        A tokenizer that ends each text with `</s>` and takes special tokens in a text for ordinary characters; with
+        a vocabulary for each side, a [`VaswaniTokenizer`]. The same text gives the same tokenizer, byte for byte.
+
+    Raises:
+        InputError: arguments that contradict each other, all at once; a text that is empty.
     """
-    settings = {**SPECIAL_TOKENS, "model_input_names": ["input_ids", "attention_mask"]}
-    if joint:
-        backend = train_bpe((side for pair in pairs for side in pair), vocab_size)
+    faults = tokenizer_faults(arguments)
+    if faults:
+        raise InputError.of(faults)
+    settings = {
+        **SPECIAL_TOKENS,
+        "model_input_names": ["input_ids", "attention_mask"],
+        "split_special_tokens": True,
+    }
+    if arguments.joint:
+        texts = lambda: (side for pair in pairs for side in pair)  # noqa: E731
+        backend = learn_vocabulary(texts, arguments, arguments.vocab_size, "training")
         return PreTrainedTokenizerFast(tokenizer_object=backend, **settings)
-    return VaswaniTokenizer.from_backends(
-        train_bpe((source for source, _ in pairs), vocab_size),
-        train_bpe((target for _, target in pairs), vocab_size),
-        **settings,
-    )
+    sizes = {"source": arguments.vocab_size, "target": arguments.target_vocab_size or arguments.vocab_size}
+    backends = [
+        learn_vocabulary(lambda side=side: (pair[side] for pair in pairs), arguments, size, name)
+        for side, (name, size) in enumerate(sizes.items())
+    ]
+    return VaswaniTokenizer.from_backends(*backends, **settings)
 
 
-def train_bpe(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Byte-pair encoding of at most `vocab_size` pieces, learnt from `texts`."""
-    tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL_TOKENS["unk_token"]))
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Metaspace(),
-            pre_tokenizers.Punctuation(),
-            pre_tokenizers.Digits(individual_digits=True),
-        ]
-    )
-    tokenizer.decoder = decoders.Metaspace()
-    special_tokens = list(SPECIAL_TOKENS.values())
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=special_tokens,
-        # Without it a text of many letters, Chinese say, would fill more than the vocabulary.
-        limit_alphabet=max(vocab_size - len(special_tokens), 0),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    end = SPECIAL_TOKENS["eos_token"]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"$A {end}", pair=f"$A $B {end}", special_tokens=[(end, tokenizer.token_to_id(end))]
-    )
-    return tokenizer
+def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
+    """A tokenizer made before, from a folder or the Hub.
+
+    Raises:
+        InputError: where there is none.
+    """
+    if Path(path).is_dir() and not has_tokenizer(Path(path)):
+        raise InputError(f"{path} has no tokenizer (tokenizer.json). Name the folder of one, or a Hub id.")
+    try:
+        return AutoTokenizer.from_pretrained(path)
+    except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+        where = "" if Path(path).exists() else " is no folder here, and"
+        raise InputError(f"{path}{where} cannot be loaded: {' '.join(str(error).split())}") from None
+
+
+def side_backends(tokenizer: PreTrainedTokenizerFast) -> dict[str, Tokenizer]:
+    """The tokenizers of `"source"` and `"target"`; the same one twice where the vocabulary is joint."""
+    if isinstance(tokenizer, VaswaniTokenizer):
+        return tokenizer.backends
+    return dict.fromkeys(("source", "target"), tokenizer.backend_tokenizer)

@@ -1,15 +1,9 @@
 """The keys of a recipe, section by section, each with its default and its meaning; help and checks are made from them."""
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-
-def key(default: Any, help: str) -> Any:
-    """A recipe key with its default and its meaning."""
-    if isinstance(default, (dict, list)):
-        return field(default_factory=default.copy, metadata={"help": help})
-    return field(default=default, metadata={"help": help})
-
+from ..data.arguments import key
 
 # A path, the fields of a `TextSource`, or a list of either, to be mixed.
 Sources = str | dict | list | None
@@ -51,14 +45,6 @@ class DataArguments:
     drop_control_characters: bool = key(False, "leave out training pairs with control characters")
     processes: int | None = key(None, "processes that tokenise; default: the cores, for more than 100 000 pairs")
     cache_dir: str | None = key(None, "folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache")
-
-
-@dataclass
-class TokenizerArguments:
-    """How text becomes sub-words."""
-
-    vocab_size: int = key(8000, "sub-words learnt by byte-pair encoding, special tokens included")
-    joint: bool = key(True, "one vocabulary for both languages, or one for each")
 
 
 @dataclass

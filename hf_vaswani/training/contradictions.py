@@ -4,12 +4,12 @@ import math
 from typing import Any
 
 from ..configuration_vaswani import VaswaniConfig
-from .arguments import DataArguments, GenerationArguments, TokenizerArguments, TrainingArguments
+from ..data.arguments import TokenizerArguments, tokenizer_faults
+from .arguments import DataArguments, GenerationArguments, TrainingArguments
 
 SPLITS = ("train", "validation", "test")
 AT_LEAST_ONE = {
     "data": ("max_length", "stream_part", "processes"),
-    "tokenizer": ("vocab_size",),
     "training": (
         "max_updates", "max_tokens", "max_sentences", "accumulation", "max_skipped_updates", "cpu_threads",
         "log_every", "validate_every", "patience", "save_every", "keep_last", "average_last", "average_best",
@@ -32,14 +32,15 @@ def contradictions(
     generation: GenerationArguments,
 ) -> list[str]:
     """All faults of a recipe whose values have the right types, a line each. `model` is completed in place."""
-    sections = {"data": data, "tokenizer": tokenizer, "training": training, "generation": generation}
+    sections = {"data": data, "training": training, "generation": generation}
     faults = [
         f"{name}.{key} must be at least 1, got {value}"
         for name, keys in AT_LEAST_ONE.items()
         for key in keys
         if (value := getattr(sections[name], key)) is not None and value < 1
     ]
-    return faults + _of_data(data, training) + _of_training(training) + _of_model(data, tokenizer, model, training)
+    faults += _of_data(data, training) + tokenizer_faults(tokenizer) + _of_training(training)
+    return faults + _of_model(data, tokenizer, model, training)
 
 
 def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:

@@ -13,7 +13,6 @@ from .checkpoint import Progress
 from .output import CURVES_FILE, LOG_FILE
 
 
-
 class TrainingLog:
     """Shows records of a training and appends them to `log.jsonl`, one JSON object a line.
 

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBas
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.parallel_text import Pair
-from ..data.tokenizer import has_tokenizer, train_tokenizer
+from ..data.tokenizer import has_tokenizer, load_tokenizer, train_tokenizer
 from ..errors import InputError
 from ..interop import import_model, import_tokenizer
 from ..modeling_vaswani import VaswaniForConditionalGeneration
@@ -32,34 +32,36 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
     if is_resumed:
         return AutoTokenizer.from_pretrained(Path(recipe.training.output_dir) / TOKENIZER)
     if recipe.tokenizer.path:
-        return load_tokenizer(recipe.tokenizer.path, "tokenizer.path")
+        return checked(load_tokenizer(recipe.tokenizer.path), recipe.tokenizer.path)
     if recipe.training.start_from:
-        return load_tokenizer(recipe.training.start_from, "training.start_from")
+        return checked(tokenizer_of(recipe.training.start_from), recipe.training.start_from)
     return train_tokenizer(pairs, recipe.tokenizer)
 
 
-def load_tokenizer(source: str, name: str) -> PreTrainedTokenizerBase:
-    """A tokenizer of a folder, a Hub id, or another system's checkpoint.
-
-    Args:
-        name: of the recipe's key, for messages.
+def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model to start from: a folder, a Hub id, or another system's checkpoint.
 
     Raises:
-        InputError: where there is none, or it has no padding or end token.
+        InputError: where there is none.
     """
     path = Path(source)
-    if path.is_file() or (path.is_dir() and not has_tokenizer(path)):
-        tokenizer = import_tokenizer(source)
-        if tokenizer is None:
-            raise InputError(f"{name}={source} has no tokenizer. Name one with tokenizer.path.")
-    else:
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source)
-        except Exception as error:  # transformers raises many kinds
-            raise InputError(f"{name}={source} has no tokenizer that loads: {' '.join(str(error).split())}") from None
+    if not path.is_file() and (not path.is_dir() or has_tokenizer(path)):
+        return load_tokenizer(source)
+    tokenizer = import_tokenizer(source)
+    if tokenizer is None:
+        raise InputError(f"training.start_from={source} has no tokenizer. Name one with tokenizer.path.")
+    return tokenizer
+
+
+def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokenizerBase:
+    """A tokenizer that training can use.
+
+    Raises:
+        InputError: where it has no token for padding or for the end.
+    """
     missing = [kind for kind in ("pad_token", "eos_token") if getattr(tokenizer, kind) is None]
     if missing:
-        raise InputError(f"{name}={source}: the tokenizer has no {' and no '.join(missing)}.")
+        raise InputError(f"{source}: the tokenizer has no {' and no '.join(missing)}.")
     return tokenizer
 
 

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import yaml
 
 from ..configuration_vaswani import VaswaniConfig
+from ..data.arguments import TokenizerArguments
 from ..errors import InputError
 from ..presets import preset_fields
-from .arguments import DataArguments, GenerationArguments, TokenizerArguments, TrainingArguments
+from .arguments import DataArguments, GenerationArguments, TrainingArguments
 from .contradictions import contradictions
 
 
@@ -260,5 +261,13 @@ def _describe(kind: Any) -> str:
         return " or ".join(_describe(choice) for choice in choices)
     if origin is list:
         return f"a list of {_describe(choices[0])}"
-    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null", dict: "keys with values", list: "a list"}
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        bool: "true or false",
+        type(None): "null",
+        dict: "keys with values",
+        list: "a list",
+    }
     return names.get(kind, str(kind))

@@ -12,9 +12,8 @@ from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulation
 from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
-from ..data.bpe_dropout import dropout_encoder
 from ..data.cache import cache_folder
-from ..data.encoding import EncodedPairs, encode_pairs, plain_encoder
+from ..data.encoding import dropout_encoder, encode_pairs, plain_encoder
 from ..data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import PairFilter, filter_report
 from ..data.parallel_text import Pair
@@ -23,7 +22,15 @@ from ..data.sources import iterate_pairs
 from ..errors import InputError
 from ..evaluation.score import bleu, chrf
 from ..hub.card import write_card
-from .checkpoint import average_weights, checkpoint_folders, damage_of, newest_intact, set_weights, update_of, weights_file
+from .checkpoint import (
+    average_weights,
+    checkpoint_folders,
+    damage_of,
+    newest_intact,
+    set_weights,
+    update_of,
+    weights_file,
+)
 from .loop import TrainingLoop
 from .optimizer import freeze
 from .output import BEST, CHECKPOINTS, begin_output, is_resumed
@@ -153,9 +160,7 @@ class StreamSample:
                 yield pair
 
 
-def make_corpus(
-    recipe: Recipe, texts: Texts, tokenizer: PreTrainedTokenizerBase
-) -> tuple[Corpus, dict[str, int]]:
+def make_corpus(recipe: Recipe, texts: Texts, tokenizer: PreTrainedTokenizerBase) -> tuple[Corpus, dict[str, int]]:
     """The training pairs, batch by batch, and what the filters found in them.
 
     Raises:
@@ -230,7 +235,9 @@ def fair_share_of_cores(processes: int) -> int:
 def flat(sections: dict[str, dict]) -> dict[str, str | int | float | bool]:
     """A recipe as trackers take it: one level of keys, plain values."""
     pairs = {f"{section}.{name}": value for section, keys in sections.items() for name, value in keys.items()}
-    return {name: value if isinstance(value, str | int | float | bool) else str(value) for name, value in pairs.items()}
+    return {
+        name: value if isinstance(value, str | int | float | bool) else str(value) for name, value in pairs.items()
+    }
 
 
 def finish(

@@ -59,7 +59,9 @@ def sources_of(data: DataArguments) -> dict[str, list[TextSource]]:
         if weighted and split != "train":
             faults.append(f"data.{split}: weights are for training sources; every {split} pair counts once")
         elif weighted and len(weighted) < len(entries):
-            faults.append(f"data.{split}: give all sources a weight, or none; without any, each pair comes once an epoch")
+            faults.append(
+                f"data.{split}: give all sources a weight, or none; without any, each pair comes once an epoch"
+            )
     if faults:
         raise InputError.of(faults)
     return sources

@@ -1,0 +1,260 @@
+"""Learns a vocabulary from text and makes it a tokenizer: byte-pair encoding, unigram, word pieces or words.
+
+Sub-words: the space before a word is the mark `▁` in front of its first piece, white space, punctuation and digits
+are set apart, and every further space is a piece of its own, so that decoding gives back the text.
+
+Words: text is split at white space and punctuation. A mark `￭` shows where a punctuation mark or symbol stood without
+a space ("Hund ￭."), so that a model learns to place it and decoding needs no rules of any language.
+
+The same text gives the same vocabulary, byte for byte. This is why two of the trainers of the `tokenizers` library
+are not used: the order of its hash tables decides between pieces in its unigram and word-piece trainers.
+"""
+
+import io
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from ..errors import InputError
+from .arguments import BYTE_COUNT, TokenizerArguments
+
+logger = logging.getLogger(__name__)
+
+# In the order of their ids, which are the defaults of VaswaniConfig.
+SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+UNKNOWN, END = SPECIAL_TOKENS["unk_token"], SPECIAL_TOKENS["eos_token"]
+BYTES = [f"<0x{byte:02X}>" for byte in range(BYTE_COUNT)]
+SPACE = "▁"
+# Stands for a `▁` that is in the text itself: a code point that Unicode reserves for such use inside a program.
+LITERAL_SPACE_MARK = "\ufdd1"
+JOINER = "￭"
+PUNCTUATION = r"[\p{P}\p{S}&&[^￭]]"
+DEFAULT_MIN_FREQUENCY = 2
+LONGEST_WORD = 1000
+# Characters that SentencePiece has its own use for; they become pieces without it.
+SENTENCEPIECE_RESERVED = frozenset("\0\t\n\r▅")
+
+# A text that can be read again and again.
+Texts = Callable[[], Iterable[str]]
+
+
+def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """A tokenizer of at most `vocab_size` tokens, learnt from `texts`, that ends each text with `</s>`.
+
+    Args:
+        texts: called for each reading; read once, and once more where not all its characters fit.
+        vocab_size: special tokens and bytes included. A small text may give fewer tokens.
+        name: of the text, for messages: "source".
+
+    Raises:
+        InputError: where the text is empty.
+    """
+    tokenizer = _LEARNERS[arguments.type](texts, arguments, vocab_size, name)
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {END}", pair=f"$A $B {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
+    )
+    return tokenizer
+
+
+def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """Byte-pair encoding (Sennrich et al. 2016; section 5.1 of the paper)."""
+    first = _first_pieces(arguments)
+    pieces, merges = _learn_merges(texts, arguments, vocab_size - len(first), name)
+    vocabulary = _numbered([*first, *pieces])
+    model = models.BPE(vocabulary, merges, unk_token=UNKNOWN, byte_fallback=arguments.byte_fallback)
+    return _subword_tokenizer(model, arguments)
+
+
+def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """Word pieces (Wu et al. 2016): a word is cut into the longest pieces, from left to right.
+
+    The pieces are learnt as those of byte-pair encoding, as is usual. As in that paper a mark begins a word; `##`
+    inside words, BERT's way, is not needed then.
+    """
+    first = _first_pieces(arguments)
+    pieces, _ = _learn_merges(texts, arguments, vocab_size - len(first), name)
+    vocabulary = _numbered([*first, *pieces])
+    model = models.WordPiece(
+        vocabulary, unk_token=UNKNOWN, continuing_subword_prefix="", max_input_chars_per_word=LONGEST_WORD
+    )
+    return _subword_tokenizer(model, arguments)
+
+
+def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """The unigram language model (Kudo 2018), learnt by SentencePiece from words and their counts."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise InputError(
+            "tokenizer.type=unigram is learnt by SentencePiece, which is not installed: pip install sentencepiece"
+        ) from None
+    normalizer, splitter = _subword_normalizer(arguments), _subword_splitter()
+    words, counts = Counter(), Counter()
+    for text in _counted(texts, normalizer, counts, name):
+        words.update(word for word, _ in splitter.pre_tokenize_str(text))
+    first = _first_pieces(arguments)
+    size = vocab_size - len(first)
+    alphabet = _alphabet(counts, size, name)
+    reserved = sorted(SENTENCEPIECE_RESERVED & alphabet.keys())
+    learnable = alphabet.keys() - SENTENCEPIECE_RESERVED
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(f"{w}\t{n}" for w, n in sorted(words.items()) if learnable.issuperset(w)),
+        input_format="tsv",
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=size - len(reserved) + 1,  # and its own unknown token
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        split_by_unicode_script=False,
+        split_by_number=False,
+        max_sentence_length=2**30,
+        bos_id=-1,
+        eos_id=-1,
+        num_threads=1,
+        minloglevel=2,
+    )
+    learnt = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    scores = {learnt.id_to_piece(i): learnt.get_score(i) for i in range(1, learnt.get_piece_size())}
+    lowest = min(scores.values())
+    scored = [(piece, 0.0) for piece in first] + list(scores.items()) + [(piece, lowest) for piece in reserved]
+    model = models.Unigram(scored, unk_id=first.index(UNKNOWN), byte_fallback=arguments.byte_fallback)
+    return _subword_tokenizer(model, arguments)
+
+
+def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """The most frequent words; all others are `<unk>`."""
+    # Between two characters of which one is punctuation and neither white space.
+    touching = Regex(rf"(?<!\s)(?<!^)(?={PUNCTUATION})|(?<={PUNCTUATION})(?!\s)(?!$)")
+    normalizer = _normalizer(arguments, normalizers.Replace(touching, JOINER))
+    # Between two punctuation marks the joiner belongs to the second.
+    mark = Regex(f"{JOINER}?{PUNCTUATION}(?:{JOINER}(?!{PUNCTUATION}))?")
+    splitter = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(mark, "isolated")])
+    trained = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
+    trained.pre_tokenizer = splitter
+    min_frequency = arguments.min_frequency or DEFAULT_MIN_FREQUENCY
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=list(SPECIAL_TOKENS.values()),
+        show_progress=False,
+    )
+    trained.train_from_iterator(_counted(texts, normalizer, Counter(), name), trainer)
+    vocabulary = trained.get_vocab()
+    if len(vocabulary) == len(SPECIAL_TOKENS):
+        raise InputError(
+            f"No word of the {name} text occurs {min_frequency} times. Give more text or lower "
+            "tokenizer.min_frequency."
+        )
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = splitter
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace(Regex("$"), " "),
+            decoders.Fuse(),
+            decoders.Replace(Regex(f" ?{JOINER} ?| $"), ""),
+        ]
+    )
+    return tokenizer
+
+
+_LEARNERS = {"bpe": _learn_bpe, "unigram": _learn_unigram, "wordpiece": _learn_wordpieces, "word": _learn_words}
+
+
+def _learn_merges(
+    texts: Texts, arguments: TokenizerArguments, size: int, name: str
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """At most `size` pieces, single characters first, and the merges that make the longer ones, in order."""
+    normalizer, counts = _subword_normalizer(arguments), Counter()
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = _subword_splitter()
+
+    def train(normalized: Iterable[str], **alphabet) -> None:
+        trainer = trainers.BpeTrainer(
+            vocab_size=size,
+            min_frequency=arguments.min_frequency or DEFAULT_MIN_FREQUENCY,
+            show_progress=False,
+            **alphabet,
+        )
+        trained.train_from_iterator(normalized, trainer)
+
+    train(_counted(texts, normalizer, counts, name), initial_alphabet=[SPACE])
+    alphabet = _alphabet(counts, size, name)
+    if len(alphabet) < len(counts.keys() | {SPACE}):
+        # The library's own limit leaves it to chance which of the equally rare characters stay.
+        train(map(normalizer.normalize_str, texts()), initial_alphabet=list(alphabet), limit_alphabet=len(alphabet))
+    model = json.loads(trained.to_str())["model"]
+    return sorted(model["vocab"], key=model["vocab"].get), [tuple(pair) for pair in model["merges"]]
+
+
+def _counted(texts: Texts, normalizer: normalizers.Normalizer, counts: Counter, name: str) -> Iterator[str]:
+    """The texts, normalised, with their characters counted in passing."""
+    for text in texts():
+        normalized = normalizer.normalize_str(text)
+        counts.update(normalized)
+        yield normalized
+    if all(character.isspace() or character == SPACE for character in counts):
+        raise InputError(f"The {name} text is empty: there is nothing to learn a tokenizer from.")
+
+
+def _alphabet(counts: Counter, size: int, name: str) -> dict[str, None]:
+    """The characters that are pieces: all, or the most frequent ones where there are more than `size`; sorted."""
+    characters = sorted(counts.keys() | {SPACE}, key=lambda c: (c != SPACE, -counts[c], c))
+    if len(characters) > size:
+        logger.warning(
+            "The %s text has %d different characters, but its vocabulary has room for %d. The rarest are left out: "
+            "raise tokenizer.vocab_size, or set tokenizer.byte_fallback for the types bpe and unigram.",
+            name, len(characters), size,
+        )  # fmt: skip
+    return dict.fromkeys(sorted(characters[:size]))
+
+
+def _first_pieces(arguments: TokenizerArguments) -> list[str]:
+    return [*SPECIAL_TOKENS.values(), *(BYTES if arguments.byte_fallback else [])]
+
+
+def _numbered(pieces: list[str]) -> dict[str, int]:
+    return {piece: number for number, piece in enumerate(pieces)}
+
+
+def _normalizer(arguments: TokenizerArguments, *further: normalizers.Normalizer) -> normalizers.Normalizer:
+    forms = {"nfc": [normalizers.NFC()], "nfkc": [normalizers.NFKC()], "none": []}
+    lowercase = [normalizers.Lowercase()] if arguments.lowercase else []
+    return normalizers.Sequence([*forms[arguments.normalization], *lowercase, *further])
+
+
+def _subword_normalizer(arguments: TokenizerArguments) -> normalizers.Normalizer:
+    return _normalizer(arguments, normalizers.Replace(SPACE, LITERAL_SPACE_MARK), normalizers.Replace(" ", SPACE))
+
+
+def _subword_splitter() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Sequence(
+        [
+            # A space before the text, and not before what follows an added token inside it. One `Metaspace` would
+            # leave it out before a text that begins with a space; here the spaces of the text are marks already.
+            pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False),
+            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never"),
+            pre_tokenizers.Split(Regex(r"\s"), "isolated"),
+            pre_tokenizers.Punctuation(),
+            pre_tokenizers.Digits(individual_digits=True),
+        ]
+    )
+
+
+def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = _subword_normalizer(arguments)
+    tokenizer.pre_tokenizer = _subword_splitter()
+    bytes_ = [decoders.ByteFallback()] if arguments.byte_fallback else []
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Metaspace(), *bytes_, decoders.Fuse(), decoders.Replace(LITERAL_SPACE_MARK, SPACE)]
+    )
+    return tokenizer
