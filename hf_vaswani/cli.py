@@ -105,9 +105,13 @@ def _train(options: argparse.Namespace) -> None:
     if {"-h", "--help"} & set(options.options):
         print(_recipe_keys())
         return
+    from datasets.utils import disable_progress_bars
+
     from .training.recipe import load_recipe
     from .training.run import train
 
+    if not sys.stderr.isatty():
+        disable_progress_bars()
     results = train(load_recipe(options.recipe, options.options))
     if results:
         print(results.report())

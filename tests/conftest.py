@@ -48,6 +48,12 @@ def word_tokenizer(words: list[str]) -> Tokenizer:
     return tokenizer
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """A cache of prepared text of the tests' own."""
+    os.environ["HF_VASWANI_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(

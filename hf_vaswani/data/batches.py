@@ -41,8 +41,8 @@ class TokenBudgetBatches:
         if self.longest_side.max() > max_tokens:
             raise InputError(
                 f"{(self.longest_side > max_tokens).sum():,} pairs have more tokens on a side (the longest "
-                f"{self.longest_side.max():,}) than a batch of training.max_tokens={max_tokens} holds. Raise max_tokens "
-                "or lower data.max_length."
+                f"{self.longest_side.max():,}) than a batch of training.max_tokens={max_tokens} holds. Raise "
+                "max_tokens or lower data.max_length."
             )
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences or max_tokens

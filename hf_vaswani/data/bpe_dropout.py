@@ -1,4 +1,4 @@
-"""BPE-dropout (Provilkov et al. 2020): in training a word is split anew each time, by merges some of which are left out.
+"""BPE-dropout (Provilkov et al. 2020): in training a word is split anew each time, and some merges are left out.
 
 The `tokenizers` library has it too, but draws from a generator that cannot be seeded; here every draw comes from the
 caller's, so that a training which is gone on with is the same to the bit.
@@ -93,7 +93,7 @@ class BpeDropout:
             state = after
 
     def _remember(self, state: State) -> tuple[list[tuple[int, int]], list[State | None]]:
-        """The merges that a state allows, in order, as (position, merged piece); and room for the states after them."""
+        """The merges that a state allows, in order, as (position, merged piece); room for the states after them."""
         candidates = sorted(
             (*self._merges[pair], position)
             for position, pair in enumerate(zip(state, state[1:]))

@@ -1,4 +1,4 @@
-"""Training text made ready once: read, filtered, written to a memory-mapped file, tokenised, and found again by content.
+"""Training text made ready once: read, filtered, written to a memory-mapped file, tokenised, found again by content.
 
 However large the text is, memory holds a batch of it and some numbers for each pair.
 """

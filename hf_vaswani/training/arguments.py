@@ -1,4 +1,4 @@
-"""The keys of a recipe, section by section, each with its default and its meaning; help and checks are made from them."""
+"""The keys of a recipe, section by section, each with its default and its meaning; help and checks come from them."""
 
 from dataclasses import dataclass
 from typing import Literal

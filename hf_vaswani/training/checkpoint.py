@@ -124,8 +124,8 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int, every: int = 
         before = [old for old in checkpoint_folders(folder) if old != path]
         last = f"The last good one is {before[-1]}." if before else "There is none before it."
         raise TrainingError(
-            f"The checkpoint of update {state.progress.update} cannot be written to {folder}: {_reason(error)}. {last} "
-            "Make room, then the same command goes on from there."
+            f"The checkpoint of update {state.progress.update} cannot be written to {folder}: {_reason(error)}. "
+            f"{last} Make room, then the same command goes on from there."
         ) from error
     for old in checkpoint_folders(folder):
         if old != path and update_of(old) % every:

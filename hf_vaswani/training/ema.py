@@ -1,4 +1,4 @@
-"""The exponential moving average of the weights: a model that lags behind the one in training and translates better."""
+"""The exponential moving average of the weights: it lags behind the model in training, and translates better."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

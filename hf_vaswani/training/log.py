@@ -1,4 +1,4 @@
-"""What a training says while it runs: a progress bar on a terminal, plain lines elsewhere, a file of records, curves."""
+"""What a training says while it runs: a progress bar or plain lines, a file of records, a picture of curves."""
 
 import json
 import sys
@@ -119,4 +119,6 @@ class TrainingLog:
 
 
 def _short(value: float) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
     return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -115,9 +115,9 @@ class TrainingLoop:
         loader = updates_loader(updates, workers=int(self.accelerator.device.type == "cuda"))
         with StopSignals() as stop:
             for data in loader:
-                progress.seconds = time.monotonic() - started
                 loss, is_told_to_stop = self.step(data, stop)
                 progress.epoch, progress.chunk, progress.batch = data.following
+                progress.seconds = time.monotonic() - started
                 if loss is None:
                     self._note_skipped_update()
                 else:

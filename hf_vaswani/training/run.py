@@ -235,9 +235,7 @@ def fair_share_of_cores(processes: int) -> int:
 def flat(sections: dict[str, dict]) -> dict[str, str | int | float | bool]:
     """A recipe as trackers take it: one level of keys, plain values."""
     pairs = {f"{section}.{name}": value for section, keys in sections.items() for name, value in keys.items()}
-    return {
-        name: value if isinstance(value, str | int | float | bool) else str(value) for name, value in pairs.items()
-    }
+    return {name: value if isinstance(value, str | int | float) else str(value) for name, value in pairs.items()}
 
 
 def finish(

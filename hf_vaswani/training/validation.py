@@ -1,4 +1,4 @@
-"""What a model is worth on validation text: loss, perplexity, token accuracy, and BLEU and chrF of its translations."""
+"""What a model is worth on validation text: loss, perplexity, token accuracy, BLEU and chrF of its translations."""
 
 import math
 

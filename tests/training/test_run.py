@@ -18,9 +18,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.loop import share_of
 from hf_vaswani.training.recipe import load_recipe
 from hf_vaswani.training.run import train
+from hf_vaswani.training.updates import share_of
 
 PROJECT = Path(__file__).parents[2]
 RECIPE = """
@@ -66,13 +66,13 @@ def losses(folder: Path) -> list[float]:
 def test_training_writes_a_folder_that_loads_and_translates(recipe):
     results = train(recipe())
     assert results.update == 12
-    assert results.test.signature.startswith("nrefs:1|case:mixed")
+    assert results.test[0].signature.startswith("nrefs:1|case:mixed")
     folder = results.folder
     translator = pipeline("translation", model=str(folder))
     translations = translator((folder.parent / "test.x").read_text().splitlines())
     written = (folder / "test_translations.txt").read_text().splitlines()
     assert [t["translation_text"] for t in translations] == written
-    assert json.loads((folder / "results.json").read_text())["test_bleu"] == results.test.value
+    assert json.loads((folder / "results.json").read_text())["test_bleu"] == results.test[0].value
     assert json.loads((folder / "generation_config.json").read_text())["num_beams"] == 2
     assert "pipeline_tag: translation" in (folder / "README.md").read_text()
     assert not list(folder.glob("*.bin"))
@@ -297,4 +297,4 @@ def test_reversal_is_learnt(recipe, tmp_path, write_lines):
         recipe(*options, "--max_updates=1500", "--max_tokens=1024", "--d_model=64", "--warmup_updates=200",
                "--validate_every=500", "--save_every=100", "--dropout=0", "--log_every=100")
     )  # fmt: skip
-    assert results.test.value >= 98
+    assert results.test[0].value >= 98
