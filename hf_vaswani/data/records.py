@@ -94,7 +94,9 @@ def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise InputError(f"{path}, line {number}: {error}. Are its quotation marks in pairs?") from None
+            raise InputError(
+                f"{path}, line {number}: {str(error).rstrip('.?')}. Are its quotation marks in pairs?"
+            ) from None
         if cells is None:
             return
         if cells:

@@ -176,7 +176,7 @@ def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
         ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c"}\n', "line 2: column 'en' is missing here. There are: 'de'"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c", "en": 7}\n', "line 2: column 'en' holds int 7, not text"),
         ("t.jsonl", '{"de": "a", "en": "\\ud800"}\n', "line 1: half of a surrogate pair"),
-        ("t.jsonl", '{"de": "a", "en": null}\n{"de": "b", "en": " "}\n', "column 'en' is empty in all lines"),
+        ("t.jsonl", '{"de": "a", "en": null}\n{"de": "b", "en": " "}\n', "no line has text in column 'en'"),
         ("t.csv", "de,en\n", "is empty: it has no lines with text"),
         ("t.jsonl", b"{}\n\xe4\n", "line 1: no columns"),
         ("t.tsv", b"a\tb\nc\t\xe4\n", "line 2: byte 0xe4 at column 3 is not UTF-8"),
