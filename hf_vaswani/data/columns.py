@@ -69,4 +69,7 @@ def pair_of(record: dict[str, Any], columns: tuple[str, str], where: str) -> Pai
 
 
 def quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names) or "none"
+    """Names for a message, cut short: where they are missing, sentences may stand in their place."""
+    names = list(names)
+    more = [f"{len(names) - 20} more"] if len(names) > 20 else []
+    return ", ".join([f"{name!r:.60}" for name in names[:20]] + more) or "none"

@@ -160,9 +160,9 @@ def hash_of_pair(source: str, target: str) -> int:
 
 
 class HashSet:
-    """A set of 64-bit numbers in an open-addressing table of 8 bytes a slot, at most two thirds full.
+    """A set of 64-bit hashes in an open-addressing table of 8 bytes a slot, at most two thirds full.
 
-    That is 12 to 24 bytes a number, and half as much again while it grows: 512 MiB for 36 million pairs, where
+    That is 12 to 24 bytes a hash, and half as much again while it grows: 512 MiB for 36 million pairs, where
     Python's own set needs about 3 GB.
     """
 

@@ -58,9 +58,7 @@ def iterate_parallel(source: str | Path, target: str | Path) -> Iterator[Pair]:
 
 def _unequal(paths: tuple[str | Path, str | Path], lines: list[int]) -> InputError:
     longer, shorter = paths if lines[0] > lines[1] else paths[::-1]
-    first, last = min(lines) + 1, max(lines)
-    which = f"lines {first} to {last} of {longer} have" if first < last else f"line {first} of {longer} has"
     return InputError(
-        f"{paths[0]} has {lines[0]} lines and {paths[1]} has {lines[1]}: {which} no counterpart in {shorter}. Line n "
-        "of one file must translate line n of the other."
+        f"{paths[0]} has {lines[0]} lines and {paths[1]} has {lines[1]}: lines {min(lines) + 1} to {max(lines)} of "
+        f"{longer} have no counterpart in {shorter}. Line n of one file must translate line n of the other."
     )

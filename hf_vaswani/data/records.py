@@ -62,7 +62,9 @@ def _delimited(path: str | Path, candidates: Candidates, rows: Iterator[tuple[in
             if not any(set(pair) <= set(names) for pair in candidates) and len(cells) == 2 and _unnamed(candidates):
                 header = list(DEFAULT_COLUMNS)
             else:
-                choose_columns(names, candidates, f"{path}, line {number}")
+                for column in choose_columns(names, candidates, f"{path}, line {number}"):
+                    if names.count(column) > 1:
+                        raise InputError(f"{path}, line {number}: more than one column is called '{column}'.")
                 header = names
                 continue
         if len(cells) != len(header):
@@ -92,7 +94,9 @@ def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise InputError(f"{path}, line {number}: {error}. Are its quotation marks in pairs?") from None
+            raise InputError(
+                f"{path}, line {number}: {str(error).rstrip('.?')}. Are its quotation marks in pairs?"
+            ) from None
         if cells is None:
             return
         if cells:

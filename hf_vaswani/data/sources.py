@@ -146,7 +146,7 @@ def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool)
         raise InputError(f"{source.name} is empty: it has no {unit}s with text.")
     if without_text:
         which = " and ".join(f"'{columns[side]}'" for side in sorted(without_text))
-        raise InputError(f"{source.name}: column {which} is empty in all {unit}s. Is it the right one?")
+        raise InputError(f"{source.name}: no {unit} has text in column {which}. Is it the right one?")
 
 
 def check_source(source: TextSource, languages: Languages, streaming: bool = False) -> list[str]:

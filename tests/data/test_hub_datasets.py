@@ -1,0 +1,155 @@
+"""Data sets read with the library datasets: local folders, and the Hub out of reach. Nothing here uses the network."""
+
+import json
+
+import datasets
+import pytest
+from datasets import Dataset, Features, Translation, Value
+
+from hf_vaswani.data.sources import TextSource, check_source, digest, iterate_pairs
+from hf_vaswani.errors import InputError
+
+PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(2_500)]
+LANGUAGES = ("de", "en")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """A cache of data sets that is this test's own."""
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+    datasets.disable_progress_bars()
+    yield
+    datasets.enable_progress_bars()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a training split of 2 500 pairs and a test split of two."""
+    features = Features({"id": Value("int64"), "translation": Translation(languages=["de", "en"])})
+    for split, pairs in {"train": PAIRS, "test": PAIRS[:2]}.items():
+        columns = {"id": list(range(len(pairs))), "translation": [{"de": s, "en": t} for s, t in pairs]}
+        Dataset.from_dict(columns, features=features).to_parquet(tmp_path / f"{split}.parquet")
+    return tmp_path
+
+
+def read(source: TextSource, languages=LANGUAGES, **keywords) -> list:
+    return list(iterate_pairs(source, languages, **keywords))
+
+
+def error_of(function, *arguments, **keywords) -> str:
+    with pytest.raises(InputError) as error:
+        function(*arguments, **keywords)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_folder_of_parquet_gives_its_splits(folder, streaming):
+    train, test = (TextSource(dataset=str(folder), split=split) for split in ("train", "test"))
+    assert check_source(train, LANGUAGES, streaming) == []
+    assert read(train, streaming=streaming) == PAIRS
+    assert read(test, ("en", "de"), streaming=streaming) == [(t, s) for s, t in PAIRS[:2]]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_folder_of_json_lines_gives_its_only_split(tmp_path, streaming):
+    Dataset.from_dict({"source": ["a", None], "target": ["b", "c"], "n": [1, 2]}).to_json(tmp_path / "part.jsonl")
+    source = TextSource(dataset=str(tmp_path))
+    assert check_source(source, LANGUAGES) == []
+    assert read(source, streaming=streaming) == [("a", "b"), ("", "c")]
+
+
+def test_parts_of_splits_are_read_but_not_streamed(folder):
+    source = TextSource(dataset=str(folder), split="test+train[2:4]")
+    assert read(source) == PAIRS[:4]
+    assert check_source(source, LANGUAGES) == []
+    (fault,) = check_source(source, LANGUAGES, streaming=True)
+    assert "a part of a split ('test+train[2:4]') cannot be streamed" in fault
+
+
+def test_wrong_split_config_and_columns_name_the_right_ones(folder):
+    path = str(folder)
+    cases = {
+        TextSource(dataset=path): "more than one split; name one with split. There are: train, test.",
+        TextSource(dataset=path, split="dev"): "has no split 'dev'. There are: train, test.",
+        TextSource(dataset=path, config="fr-en", split="test"): "BuilderConfig 'fr-en' not found",
+        TextSource(dataset=path, split="test", source_column="fr", target_column="en"): (
+            "no columns 'fr' and 'en'. There are: 'de', 'en', 'id', 'translation'"
+        ),
+        TextSource(dataset=path, split="test", source_column="id", target_column="en"): "'id' holds int64, not text",
+    }
+    for source, message in cases.items():
+        (fault,) = check_source(source, LANGUAGES)
+        assert message in fault
+        assert path in error_of(read, source)
+
+
+def test_folder_that_is_empty_damaged_or_of_another_kind_is_an_error(tmp_path):
+    for name in ("empty", "damaged", "saved"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "damaged" / "train.jsonl").write_text('{"de": "a", "en": "b"}\n{"de": \n')
+    Dataset.from_dict({"de": ["a"]}).save_to_disk(tmp_path / "saved")
+    assert "doesn't contain any data files" in check_source(TextSource(dataset=str(tmp_path / "empty")), LANGUAGES)[0]
+    assert "JSON parse error" in error_of(read, TextSource(dataset=str(tmp_path / "damaged")))
+    assert "save_to_disk()" in check_source(TextSource(dataset=str(tmp_path / "saved")), LANGUAGES)[0]
+
+
+def test_config_of_the_parquet_branch_is_its_folder(tmp_path):
+    (tmp_path / "de-en" / "train").mkdir(parents=True)
+    (tmp_path / "de-en" / "train" / "0000.jsonl").write_text(json.dumps({"de": "a", "en": "b"}) + "\n")
+    (tmp_path / "fr-en" / "train").mkdir(parents=True)
+    (tmp_path / "fr-en" / "train" / "0000.jsonl").write_text(json.dumps({"fr": "c", "en": "d"}) + "\n")
+    source = TextSource(dataset=str(tmp_path), config="de-en", split="train", revision="refs/convert/parquet")
+    assert read(source) == [("a", "b")]
+
+
+def test_digest_of_a_folder_is_that_of_the_split_wherever_it_lies(folder, tmp_path_factory):
+    copy = tmp_path_factory.mktemp("copy")
+    for split in ("train", "test"):
+        (copy / f"{split}.parquet").write_bytes((folder / f"{split}.parquet").read_bytes())
+    train = digest(TextSource(dataset=str(folder), split="train"))
+    assert digest(TextSource(dataset=str(copy), split="train")) == train
+    assert digest(TextSource(dataset=str(copy), split="test")) != train
+    assert digest(TextSource(dataset=str(copy), split="train[:50%]")) != train
+    (copy / "test.parquet").unlink()
+    assert digest(TextSource(dataset=str(copy), split="train")) == train
+
+
+def test_hub_out_of_reach_says_how_to_give_local_files():
+    source = TextSource(dataset="nobody/nothing", config="de-en", split="train")
+    (fault,) = check_source(source, LANGUAGES)
+    assert fault.startswith("nobody/nothing/de-en cannot be reached on the Hub")
+    assert "--train_source FILE --train_target FILE, or --train FILE.tsv" in fault
+    assert error_of(read, source) == error_of(read, source, streaming=True) == error_of(digest, source) == fault
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (RuntimeError("Dataset scripts are no longer supported, but found x.py"), "revision: refs/convert/parquet"),
+        (datasets.exceptions.DatasetNotFoundError("Dataset 'a/b' is a gated dataset on the Hub."), "hf auth login"),
+        (datasets.exceptions.DatasetNotFoundError("Dataset 'a/b' doesn't exist on the Hub"), "is not on the Hub, or"),
+        (ConnectionError("Couldn't reach 'a/b' on the Hub (ConnectError)"), "cannot be reached on the Hub"),
+        (ValueError("Config name is missing."), "cannot be read from the Hub: Config name is missing."),
+    ],
+)
+def test_errors_of_the_hub_say_what_to_do(monkeypatch, error, message):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", fail)
+    (fault,) = check_source(TextSource(dataset="a/b", split="train"), LANGUAGES)
+    assert message in fault and "local files instead" in fault
+
+
+def test_data_set_in_the_cache_is_read_without_the_hub_and_known_by_its_commit(folder):
+    """As datasets stores what it has once downloaded: NAME/CONFIG/VERSION/COMMIT."""
+    talks = folder.rename(folder.with_name("talks"))
+    commit = datasets.config.HF_DATASETS_CACHE / "someone___talks" / "default" / "0.0.0" / "c0ffee"
+    datasets.load_dataset_builder(str(talks)).download_and_prepare(str(commit))
+    source = TextSource(dataset="someone/talks", split="test")
+    assert check_source(source, LANGUAGES) == []
+    assert read(source) == read(source, streaming=True) == PAIRS[:2]
+    first = digest(source)
+    assert digest(TextSource(dataset="someone/talks", split="train")) != first
+    commit.rename(commit.with_name("decade"))
+    assert digest(source) != first

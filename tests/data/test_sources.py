@@ -1,0 +1,343 @@
+"""Sources of every kind: pairs, columns, faults and digests."""
+
+import gzip
+import hashlib
+import json
+import re
+import shutil
+
+import pyarrow
+import pytest
+import zstandard
+from pyarrow import parquet
+
+from hf_vaswani.data.corpus import generate_corpus
+from hf_vaswani.data.sources import EMBEDDED_VERSION, TextSource, check_source, digest, iterate_pairs
+from hf_vaswani.errors import InputError
+
+PAIRS = [("Ein Hund", "A dog"), ('Er sagte: "Ja, gern"', ""), ("é\u2028ü", "x\ty")]
+PLAIN = [("Ein Hund", "A dog"), ("Er", ""), ("é\u2028ü", "x y")]
+LANGUAGES = ("de", "en")
+COMPRESSIONS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
+
+
+def json_lines(records: list) -> str:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+FILES = {
+    "names.tsv": ("de\ten\n" + "".join(f"{s}\t{t}\n" for s, t in PLAIN), PLAIN),
+    "no_names.tsv": ("".join(f"{s}\t{t}\n" for s, t in PLAIN), PLAIN),
+    "other_columns.tsv": ("id\ttarget\tsource\n" + "".join(f"1\t{t}\t{s}\n" for s, t in PLAIN), PLAIN),
+    "names.csv": ('id,de,en\n1,Ein Hund,A dog\n2,"Er sagte: ""Ja, gern""",\n\n3,é\u2028ü,x\ty\n', PAIRS),
+    "lines.jsonl": (json_lines([{"de": s, "en": t or None, "id": 1} for s, t in PAIRS]), PAIRS),
+    "nested.ndjson": (json_lines([{"id": "0", "translation": {"en": t, "de": s}} for s, t in PAIRS]), PAIRS),
+    "default.json-lines": (json_lines([{"source": s, "target": t} for s, t in PAIRS]), PAIRS),
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file, packed as its suffix says, and returns its path."""
+
+    def write(name: str, content: str | bytes) -> str:
+        content = content.encode() if isinstance(content, str) else content
+        path = tmp_path / name
+        path.write_bytes(COMPRESSIONS.get(path.suffix, bytes)(content))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def write_parquet(tmp_path):
+    def write(columns: dict, name: str = "table.parquet") -> str:
+        parquet.write_table(pyarrow.table(columns), tmp_path / name, row_group_size=10_000)
+        return str(tmp_path / name)
+
+    return write
+
+
+def read(path: str, languages=LANGUAGES, **fields) -> list:
+    return list(iterate_pairs(TextSource(file=path, **fields), languages))
+
+
+def error_of(function, *arguments, **keywords) -> str:
+    with pytest.raises(InputError) as error:
+        function(*arguments, **keywords)
+    return str(error.value)
+
+
+# Formats and columns
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("name", FILES)
+def test_formats_give_their_pairs_plain_and_compressed(write, name, compression):
+    content, pairs = FILES[name]
+    path = write(name + compression, content)
+    assert read(path) == pairs
+    assert check_source(TextSource(file=path), LANGUAGES) == []
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_parallel_files_give_their_pairs_plain_and_compressed(write, compression):
+    sides = {
+        side: write(side + compression, "".join(f"{pair[i]}\n" for pair in PAIRS))
+        for i, side in enumerate(("source", "target"))
+    }
+    assert list(iterate_pairs(TextSource(**sides), LANGUAGES)) == PAIRS
+
+
+def test_several_parallel_files_are_read_one_after_another(write):
+    source = TextSource(source=[write("a.de", "eins\n"), write("b.de.gz", "zwei\ndrei\n")],
+                        target=[write("a.en.zst", "one\n"), write("b.en", "two\nthree\n")])  # fmt: skip
+    assert list(iterate_pairs(source, LANGUAGES)) == [("eins", "one"), ("zwei", "two"), ("drei", "three")]
+
+
+def test_parquet_gives_two_columns_or_a_translation(write_parquet):
+    sides = {"de": [s for s, _ in PAIRS], "en": [t or None for _, t in PAIRS]}
+    assert read(write_parquet({"id": [1, 2, 3], **sides})) == PAIRS
+    assert read(write_parquet({"translation": [{"de": s, "en": t} for s, t in PAIRS]})) == PAIRS
+
+
+def test_quotation_marks_of_tab_separated_text_are_text(write):
+    assert read(write("text.tsv", '"Ja\t"Yes\nNein"\t"No"\n')) == [('"Ja', '"Yes'), ('Nein"', '"No"')]
+
+
+def test_quoted_field_of_a_csv_may_hold_line_ends(write):
+    path = write("text.csv", 'de,en\n"eins\nzwei","one\ntwo"\nx,y\n')
+    assert read(path) == [("eins\nzwei", "one\ntwo"), ("x", "y")]
+
+
+@pytest.mark.parametrize(
+    ("languages", "named", "expected"),
+    [
+        (("de", "en"), {}, ("d", "e")),
+        (("en", "de"), {}, ("e", "d")),
+        (("fr", "en"), {}, ("s", "t")),
+        ((None, None), {}, ("s", "t")),
+        (("de", None), {}, ("s", "t")),
+        (("de", "en"), {"source_column": "extra", "target_column": "source"}, ("x", "s")),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".csv"])
+def test_columns_are_those_named_else_the_languages_else_source_and_target(
+    write, write_parquet, suffix, nested, languages, named, expected
+):
+    record = {"de": "d", "en": "e", "source": "s", "target": "t", "extra": "x"}
+    if suffix == ".csv":
+        path = write("table.csv", ",".join(record) + "\n" + ",".join(record.values()) + "\n")
+    else:
+        record = {"translation": record} if nested else record
+        path = write("text.jsonl", json_lines([record])) if suffix == ".jsonl" else None
+        path = path or write_parquet({name: [value] for name, value in record.items()})
+    assert read(path, languages, **named) == [expected]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> dict:
+    return generate_corpus()
+
+
+def test_embedded_corpus_comes_by_split_and_in_either_direction(corpus):
+    test = corpus["test"]
+    embedded = TextSource(dataset="embedded", split="test")
+    assert list(iterate_pairs(embedded, (None, None))) == test
+    assert list(iterate_pairs(embedded, ("en", "de"))) == [(english, german) for german, english in test]
+    assert check_source(embedded, ("fr", "en")) == ["the embedded corpus has the languages de and en, not fr and en"]
+
+
+@pytest.mark.parametrize("name", ["text.tsv", "text.csv", "text.jsonl", "text.tsv.gz", "text.jsonl.zst"])
+def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
+    row = '{"de": "a", "en": "b"}\n' if "jsonl" in name else "a,b\n".replace(",", "," if "csv" in name else "\t")
+    pairs = iterate_pairs(TextSource(file=write(name, row.encode() * 50_000 + b"\xff\n")), LANGUAGES)
+    assert [next(pairs) for _ in range(10)] == [("a", "b")] * 10
+    assert "line 50001: byte 0xff" in error_of(list, pairs)
+
+
+# Faults within files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.tsv", "a\tb\nc\n", "line 2: 1 columns where 2 are expected"),
+        ("t.tsv", "de\ten\nc\td\n\n\ne\tf\tg\n", "line 5: 3 columns where 2 are expected"),
+        ("t.tsv", "a\tb\tc\n", "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'a', 'b', 'c'"),
+        ("t.csv", "de,en,de\na,b,c\n", "line 1: more than one column is called 'de'"),
+        ("t.csv", 'de,en\n"a\nb",c\nd\n', "line 4: 1 columns where 2 are expected"),
+        ("t.csv", 'de,en\na,b\n"c,d\ne,f\n', "line 3: unexpected end of data"),
+        ("t.jsonl", '{"de": "a", "en": "b"}\n\n{"de": }\n', "line 3: not JSON: "),
+        ("t.jsonl", "[1]\n", "line 1: not an object"),
+        ("t.jsonl", "[" * 100_000 + "\n", "line 1: not JSON: "),
+        ("t.jsonl", '{"de": "a"}\n', "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'de'"),
+        ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c"}\n', "line 2: column 'en' is missing here. There are: 'de'"),
+        ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c", "en": 7}\n', "line 2: column 'en' holds int 7, not text"),
+        ("t.jsonl", '{"de": "a", "en": "\\ud800"}\n', "line 1: half of a surrogate pair"),
+        ("t.jsonl", '{"de": "a", "en": null}\n{"de": "b", "en": " "}\n', "no line has text in column 'en'"),
+        ("t.csv", "de,en\n", "is empty: it has no lines with text"),
+        ("t.jsonl", b"{}\n\xe4\n", "line 1: no columns"),
+        ("t.tsv", b"a\tb\nc\t\xe4\n", "line 2: byte 0xe4 at column 3 is not UTF-8"),
+    ],
+)
+def test_fault_of_a_file_says_where_and_what(write, name, content, message):
+    path = write(name, content)
+    assert error_of(read, path).startswith(path)
+    assert message in error_of(read, path)
+
+
+def test_columns_that_are_named_must_be_there(write):
+    message = error_of(read, write("t.tsv", "a\tb\n"), source_column="deu", target_column="eng")
+    assert "line 1: no columns 'deu' and 'eng'. There are: 'a', 'b'" in message
+
+
+def test_json_may_write_characters_as_surrogate_pairs(write):
+    assert read(write("t.jsonl", '{"de": "\\ud83d\\ude00", "en": "\\u00e4"}\n')) == [("😀", "ä")]
+
+
+def test_parquet_column_of_numbers_is_no_text(write_parquet):
+    path = write_parquet({"de": [1], "en": ["a"]})
+    assert error_of(read, path) == f"{path}, row 1: column 'de' holds int 1, not text."
+
+
+def test_damaged_parquet_is_an_error_with_its_row(write_parquet):
+    path = write_parquet({"de": [f"Satz {i * i}" for i in range(50_000)], "en": ["a"] * 50_000})
+    with open(path, "r+b") as file:
+        file.seek(200_000)
+        file.write(b"\x00" * 5_000)
+    pairs = iterate_pairs(TextSource(file=path), LANGUAGES)
+    assert next(pairs) == ("Satz 0", "a")
+    assert re.match(rf"{path} cannot be read after row [1-4]0000: .* Is it damaged", error_of(list, pairs))
+    with open(path, "r+b") as file:
+        file.truncate(1_000)
+    assert f"{path} cannot be read after row 0" in error_of(read, path)
+
+
+def test_sides_of_different_length_name_the_lines_of_that_file(write):
+    source = TextSource(source=[write("a.de", "1\n"), write("b.de", "1\n2\n3\n")],
+                        target=[write("a.en", "1\n"), write("b.en", "1\n")])  # fmt: skip
+    pairs = iterate_pairs(source, LANGUAGES)
+    assert [next(pairs), next(pairs)] == [("1", "1")] * 2
+    message = error_of(list, pairs)
+    assert "b.de has 3 lines and" in message and "lines 2 to 3 of" in message
+
+
+# Descriptions
+
+
+def test_entry_of_a_recipe_becomes_a_source():
+    assert TextSource.parse("corpus.tsv", "data.train") == TextSource(file="corpus.tsv")
+    assert TextSource.parse("embedded", "data.train") == TextSource(dataset="embedded")
+    entry = {"source": ["a.de", "b.de"], "target": "a.en", "weight": "2", "split": None}
+    parsed = TextSource.parse(entry, "data.train")
+    assert parsed == TextSource(source=("a.de", "b.de"), target=("a.en",), weight=2.0)
+    assert TextSource.parse({"dataset": "you/x", "config": 2017}, "data.train").config == "2017"
+
+
+def test_entry_with_faults_names_them_all():
+    entry = {"sorce": "a", "dataset": ["x"], "weight": "heavy", "target": [1], "config": False, 3: 4}
+    lines = error_of(TextSource.parse, entry, "data.train[1]").split("\n")
+    assert lines[:5] == [
+        "data.train[1]: unknown key 'sorce'; did you mean 'source'?",
+        "data.train[1].dataset must be text, got ['x']",
+        "data.train[1].weight must be a number, got 'heavy'",
+        "data.train[1].target must be a path or a list of paths, got [1]",
+        "data.train[1].config must be text, got False",
+    ]
+    assert lines[5].startswith("data.train[1]: unknown key '3'; known are dataset, config")
+    assert "must be the path of a file, or keys and values, got 7" in error_of(TextSource.parse, 7, "data.test")
+
+
+@pytest.mark.parametrize(
+    ("fields", "faults"),
+    [
+        ({}, ["no text is named"]),
+        ({"file": "a.tsv", "dataset": "x"}, ["dataset and file are given together"]),
+        ({"file": "a.tsv", "target": "x"}, ["file and target are given together"]),
+        ({"source": "a"}, ["target is missing: source is given"]),
+        ({"target": "a"}, ["source is missing: target is given"]),
+        ({"source": ["a", "b"], "target": "c"}, ["source has 2 files and target 1"]),
+        (
+            {"source": "a", "target": "b", "source_column": "x", "split": "train"},
+            ["split does not belong to parallel files", "source_column does not belong to parallel files"],
+        ),
+        (
+            {"file": "a.txt", "config": "x", "target_column": "y", "weight": 0},
+            ["config does not belong to file", "source_column is missing", "weight must be above 0", "unknown suffix"],
+        ),
+        ({"file": "a.tsv", "source_column": "x", "target_column": "x"}, ["are the same, 'x'"]),
+        ({"file": "a.parquet.gz"}, ["Parquet files are compressed inside"]),
+        ({"dataset": "embedded", "revision": "x"}, ["revision does not belong", "train, validation, test, got None"]),
+        ({"dataset": "./absent"}, ["./absent does not exist"]),
+        ({"dataset": __file__}, ["is a file. Give it as file:"]),
+    ],
+)
+def test_contradictions_are_found_all_together(fields, faults):
+    found = check_source(TextSource(**fields), LANGUAGES)
+    assert len(found) == len(faults)
+    assert all(part in line for part, line in zip(faults, found))
+    assert error_of(next, iterate_pairs(TextSource(**fields), LANGUAGES)) == "\n".join(found)
+
+
+def test_check_finds_what_the_beginning_of_files_shows(write, tmp_path):
+    (tmp_path / "folder.tsv").mkdir()
+    cases = {
+        "absent.tsv": "absent.tsv does not exist",
+        "folder.tsv": "folder.tsv is a folder, not a file",
+        "empty.jsonl": "empty.jsonl is empty",
+        "columns.csv": "no columns 'de' and 'en' or 'source' and 'target'. There are: 'a', 'b', 'c'",
+        "plain.tsv.gz": "Not a gzipped file",
+        "damaged.parquet": "damaged.parquet cannot be read",
+    }
+    write("empty.jsonl", b"")
+    write("columns.csv", "a,b,c\n")
+    (tmp_path / "plain.tsv.gz").write_bytes(b"a\tb\n")
+    write("damaged.parquet", b"PAR1 and then nothing")
+    for name, message in cases.items():
+        (fault,) = check_source(TextSource(file=str(tmp_path / name)), LANGUAGES)
+        assert message in fault
+
+
+def test_check_finds_the_faults_of_both_sides(write, tmp_path):
+    faults = check_source(TextSource(source=str(tmp_path / "absent"), target=write("empty", b"")), LANGUAGES)
+    assert ["absent does not exist" in faults[0], "empty is empty" in faults[1], len(faults)] == [True, True, 2]
+
+
+# Digests
+
+
+def test_digest_is_that_of_the_content_wherever_it_lies(write, tmp_path):
+    path = write("a.tsv", "a\tb\n")
+    before = digest(TextSource(file=path))
+    moved = tmp_path / "elsewhere" / "other.tsv"
+    moved.parent.mkdir()
+    shutil.copy(path, moved)
+    assert digest(TextSource(file=str(moved), weight=3.0)) == before
+    moved.write_text("a\tc\n")
+    assert digest(TextSource(file=str(moved))) != before
+
+
+def test_digest_depends_on_how_the_content_is_read(write):
+    content = "a\tb\n"
+    one, other, lines = write("a.tsv", content), write("a.csv", content), write("a.txt", content)
+    more, packed = write("b.txt", "x\ty\n"), write("a.tsv.gz", content)
+    sources = [
+        TextSource(file=one),
+        TextSource(file=other),
+        TextSource(file=packed),
+        TextSource(file=one, source_column="a", target_column="b"),
+        TextSource(file=one, source_column="b", target_column="a"),
+        TextSource(source=lines, target=more),
+        TextSource(source=more, target=lines),
+        TextSource(source=[lines, more], target=[more, lines]),
+        TextSource(dataset="embedded", split="train"),
+        TextSource(dataset="embedded", split="test"),
+    ]
+    assert len({digest(source) for source in sources}) == len(sources)
+
+
+def test_version_of_the_embedded_corpus_stands_for_its_sentences(corpus):
+    # A change of the sentences needs a higher version: caches are kept by it.
+    assert (EMBEDDED_VERSION, hashlib.sha256(json.dumps(corpus).encode()).hexdigest()[:16]) == (1, "f7e495db7ce4a376")
