@@ -9,13 +9,13 @@ from pathlib import Path
 from transformers.utils.logging import disable_progress_bar
 
 from . import __version__
-from .errors import InputError
+from .errors import InputError, TrainingError, TrainingInterrupted
 
-USER_ERROR = 2
+USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command line and return its exit status: 2, after one clear line, where the input cannot be used."""
+    """Run a command line and return its exit status: 2, after a clear line a fault, where the input cannot be used."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     if not sys.stderr.isatty():
         disable_progress_bar()
@@ -23,9 +23,22 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options.run(options)
     except InputError as error:
-        print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        _print_error(error)
         return USER_ERROR
+    except TrainingError as error:
+        _print_error(error)
+        return TRAINING_ERROR
+    except TrainingInterrupted as stop:
+        print(stop, file=sys.stderr)
+        return 128 + stop.signal
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return CTRL_C
     return 0
+
+
+def _print_error(error: Exception) -> None:
+    print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ..errors import TrainingError
+from .sharding import part
 
 WEIGHTS_FILE = "model.safetensors"
 EMA_FILE = "ema.safetensors"
@@ -70,7 +71,7 @@ class TrainingState:
 
 
 def weights(model: nn.Module) -> Tensors:
-    """A model's parameters by name, tied ones once."""
+    """A model's parameters by name, tied ones once; each process' share where they are sharded."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
@@ -85,7 +86,7 @@ def set_weights(model: nn.Module, values: Tensors) -> None:
         raise ValueError(f"Other parameters than the model's: {sorted(parameters.keys() ^ values.keys())}")
     with torch.no_grad():
         for name, parameter in parameters.items():
-            parameter.copy_(values[name])
+            parameter.copy_(part(values[name], parameter))
 
 
 def checkpoint_folders(folder: Path) -> list[Path]:
@@ -108,14 +109,14 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int, every: int = 
         TrainingError: where it cannot be written, a full disk say. The earlier checkpoints are as they were.
     """
 
-    def write(part: Path) -> None:
-        save_file(_contiguous(state.weights), part / WEIGHTS_FILE)
+    def write(unfinished: Path) -> None:
+        save_file(_contiguous(state.weights), unfinished / WEIGHTS_FILE)
         if state.ema is not None:
-            save_file(_contiguous(state.ema), part / EMA_FILE)
-        torch.save(state.optimizer, part / OPTIMIZER_FILE)
+            save_file(_contiguous(state.ema), unfinished / EMA_FILE)
+        torch.save(state.optimizer, unfinished / OPTIMIZER_FILE)
         if state.scaler is not None:
-            torch.save(state.scaler, part / SCALER_FILE)
-        (part / PROGRESS_FILE).write_text(json.dumps(asdict(state.progress)))
+            torch.save(state.scaler, unfinished / SCALER_FILE)
+        (unfinished / PROGRESS_FILE).write_text(json.dumps(asdict(state.progress)))
 
     path = folder / f"update-{state.progress.update:08d}"
     try:
@@ -141,25 +142,25 @@ def write_whole(path: Path, write) -> None:
     Args:
         write: fills the empty folder that it is given.
     """
-    part = path.with_name(f"{path.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
+    unfinished = path.with_name(f"{path.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
     try:
-        write(part)
-        digests = {file.name: file_digest(file, to_disk=True) for file in sorted(part.iterdir())}
-        (part / DIGESTS_FILE).write_text(json.dumps(digests, indent=1))
+        write(unfinished)
+        digests = {file.name: file_digest(file, to_disk=True) for file in sorted(unfinished.iterdir())}
+        (unfinished / DIGESTS_FILE).write_text(json.dumps(digests, indent=1))
     except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise
     if path.exists():
         # A kill between the two renames leaves the old one under a name that is not looked at; the new one is next.
         old = path.with_name(f"{path.name}.old")
         shutil.rmtree(old, ignore_errors=True)
         os.replace(path, old)
-        os.replace(part, path)
+        os.replace(unfinished, path)
         shutil.rmtree(old)
     else:
-        os.replace(part, path)
+        os.replace(unfinished, path)
     _to_disk(path.parent)
 
 
@@ -260,8 +261,8 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _tidy(folder: Path) -> None:
     """Undo what a kill in the middle of [`write_whole`] left."""
-    for part in folder.glob("update-*.part"):
-        shutil.rmtree(part)
+    for unfinished in folder.glob("update-*.part"):
+        shutil.rmtree(unfinished)
     for old in folder.glob("update-*.old"):
         if old.with_suffix("").exists():
             shutil.rmtree(old)

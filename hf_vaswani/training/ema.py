@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from .checkpoint import Tensors, set_weights, weights
+from .sharding import part
 
 
 class MovingAverage:
@@ -44,4 +45,4 @@ class MovingAverage:
     def load(self, values: Tensors) -> None:
         """Go on from stored values."""
         for name, value in values.items():
-            self.shadow[name].copy_(value)
+            self.shadow[name].copy_(part(value, self.shadow[name]))

@@ -29,6 +29,7 @@ from .output import BEST, CHECKPOINTS
 from .processes import on_main_process
 from .schedule import learning_rate
 from .selection import BestWeights, note_validation
+from .sharding import shard_tied_embeddings, unsharded, whole
 from .state import gather_state, gather_weights, restore_state
 from .stop import StopSignals
 from .updates import Corpus, UpdateData, Updates, updates_loader
@@ -70,6 +71,7 @@ class TrainingLoop:
         if arguments.compile:
             model.compile(dynamic=True)
         self.d_model = model.config.d_model
+        shard_tied_embeddings(model, accelerator)
         self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments, accelerator.device))
         self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
         self.progress = Progress()
@@ -166,14 +168,17 @@ class TrainingLoop:
                 loss = training_loss(self.model, batch, data.target_tokens, arguments.r_drop)
                 # Processes average their gradients; the loss is already divided by the tokens of all of them.
                 accelerator.backward(loss * accelerator.num_processes)
-            loss_sum += loss.detach()
+            loss_sum += loss.detach().float()
         norm = accelerator.clip_grad_norm_(self.model.parameters(), arguments.max_grad_norm or math.inf)
         loss, signals = total(accelerator, [loss_sum.item(), float(stop.received)])
-        is_good = math.isfinite(loss) and math.isfinite(norm)
-        if is_good or accelerator.scaler is not None:
-            # A loss scaler has to see what was not finite: it skips the step and lowers its scale.
+        is_good = math.isfinite(loss) and math.isfinite(whole(norm))
+        if accelerator.scaler is not None:
+            # A loss scaler has to see what is not finite: it leaves out the step itself, and lowers its scale.
+            scale = accelerator.scaler.get_scale()
             self.optimizer.step()
-            is_good = is_good and not accelerator.optimizer_step_was_skipped
+            is_good = accelerator.scaler.get_scale() >= scale
+        elif is_good:
+            self.optimizer.step()
         self.optimizer.zero_grad()
         return (loss if is_good else None), signals > 0
 
@@ -218,7 +223,8 @@ class TrainingLoop:
     @contextmanager
     def evaluation_model(self) -> Iterator[nn.Module]:
         """The model with the weights to translate with: their moving average, where one is kept."""
-        with self.ema.in_place_of_weights(self.raw_model) if self.ema else nullcontext():
+        average = self.ema.in_place_of_weights(self.raw_model) if self.ema else nullcontext()
+        with average, unsharded(self.raw_model):
             yield self.raw_model
 
     def save(self) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+from accelerate.utils import DistributedType
 
 from ..errors import InputError
 from .output import RECIPE_FILE
@@ -14,11 +15,14 @@ from .texts import check_sources
 
 def check(recipe: Recipe, accelerator: Accelerator) -> None:
     """Raises:
-    InputError: the faults of a recipe's texts, output folder, trackers and precision on this machine.
+    InputError: the faults of a recipe's texts, output folder and trackers, and of the launcher's settings.
     """
     faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
-    if accelerator.device.type == "cpu" and "fp16" in (recipe.training.mixed_precision, accelerator.mixed_precision):
-        faults.append("Mixed precision fp16 needs a GPU. On a CPU use bf16 or no.")
+    kind = accelerator.distributed_type
+    if kind == DistributedType.FSDP and not accelerator.is_fsdp2:
+        faults.append("FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …")
+    if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
+        faults.append(f"{kind.value} is not supported. Several devices train with DDP, Accelerate's default, or FSDP.")
     if faults:
         raise InputError.of(faults)
 

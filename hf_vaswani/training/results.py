@@ -65,7 +65,7 @@ class Results:
             ]
         lines.append(f"{self.update:,} updates in {self.minutes:.1f} minutes; {self.parameters:,} parameters")
         lines.append(
-            f"validation loss {self.validation_loss:.4f} per target token, of which {self.validation_accuracy:.1%} right"
+            f"validation loss {self.validation_loss:.4f} per target token; {self.validation_accuracy:.1%} right"
         )
         lines += [f"test {score}" for score in self.test]
         lines += [

@@ -1,56 +1,37 @@
 """A training from recipe to finished folder: the one function behind every training command."""
 
-import json
 import os
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
-from ..data.cache import cache_folder
-from ..data.encoding import dropout_encoder, encode_pairs, plain_encoder
-from ..data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCorpus
-from ..data.filters import PairFilter, filter_report
-from ..data.parallel_text import Pair
-from ..data.prepared import tokenise, usable
-from ..data.sources import iterate_pairs
-from ..errors import InputError
-from ..evaluation.score import bleu, chrf
-from ..hub.card import write_card
-from .checkpoint import (
-    average_weights,
-    checkpoint_folders,
-    damage_of,
-    newest_intact,
-    set_weights,
-    update_of,
-    weights_file,
-)
+from ..data.encoding import encode_pairs
+from ..data.epochs import StreamedCorpus, TokenisedCorpus
+from ..data.filters import filter_report
+from .checkpoint import newest_intact
+from .corpus import make_corpus, tokenizer_text
+from .finish import finish
 from .loop import TrainingLoop
 from .optimizer import freeze
-from .output import BEST, CHECKPOINTS, begin_output, is_resumed
+from .output import CHECKPOINTS, begin_output, is_resumed
 from .preflight import check
 from .prepare import build_model, open_tokenizer
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
-from .selection import BestWeights
-from .texts import Texts, filter_settings, languages_of, load_texts
+from .texts import filter_settings, load_texts
 from .updates import Corpus
 from .validation import Validation
 
-RESULTS_FILE = "results.json"
-TRANSLATIONS_FILE = "test_translations.txt"
-EXAMPLES = 8
 # A large corpus takes hours to prepare, while the other processes wait for the first.
 PATIENCE = timedelta(days=1)
-# Pairs from the beginning of a stream that a new tokenizer learns from.
-STREAM_SAMPLE = 1_000_000
 
 
 def train(recipe: Recipe) -> Results | None:
@@ -75,6 +56,8 @@ def train(recipe: Recipe) -> Results | None:
         # other.
         accelerator.free_memory()
         accelerator.end_training()
+        # Another training in this process may want another precision.
+        AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def make_accelerator(recipe: Recipe) -> Accelerator:
@@ -88,7 +71,7 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
     accelerator = Accelerator(
         mixed_precision=arguments.mixed_precision,
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
-        log_with=arguments.trackers or None,
+        log_with=[name for name in arguments.trackers if name in LOGGER_TYPE_TO_CLASS] or None,
         project_dir=arguments.output_dir,
         kwargs_handlers=[
             # LayerDrop leaves out other layers in each process, whose gradients DDP would wait for.
@@ -97,6 +80,10 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
         ],
     )
     on_main_process(accelerator, lambda: check(recipe, accelerator))
+    if accelerator.device.type == "cpu" and accelerator.mixed_precision == "fp16":
+        # Accelerate leaves out mixed precision fp16 on a CPU, silently; torch has it.
+        accelerator.native_amp = True
+        accelerator.scaler = torch.amp.GradScaler("cpu")
     if accelerator.device.type == "cpu":
         # `accelerate launch` sets one thread a process unless told otherwise, whatever the machine has.
         torch.set_num_threads(arguments.cpu_threads or fair_share_of_cores(accelerator.num_processes))
@@ -123,10 +110,9 @@ def train_and_finish(recipe: Recipe, accelerator: Accelerator) -> Results | None
         texts.validation[: recipe.training.validate_sentences],
         recipe.training.max_tokens,
     )
+    checkpoint = on_main_process(accelerator, lambda: newest_intact(folder / CHECKPOINTS, print) if resumed else None)
     # All that could be wrong with the input has been seen: only now is anything written or deleted.
     on_main_process(accelerator, lambda: begin_output(recipe, texts.digests, tokenizer, resumed))
-    say = print if accelerator.is_main_process else lambda line: None
-    checkpoint = on_main_process(accelerator, lambda: newest_intact(folder / CHECKPOINTS, say))
     if recipe.training.trackers:
         accelerator.init_trackers("hf_vaswani", config=flat(recipe.to_dict()))
     loop = TrainingLoop(
@@ -136,56 +122,6 @@ def train_and_finish(recipe: Recipe, accelerator: Accelerator) -> Results | None
         loop.log.say(line)
     loop.run()
     return finish(recipe, folder, loop, tokenizer, texts.test, counts)
-
-
-def tokenizer_text(recipe: Recipe, texts: Texts):
-    """The pairs that a new tokenizer learns from; of a stream, its first million."""
-    return texts.train if texts.train is not None else StreamSample(recipe, texts)
-
-
-class StreamSample:
-    """The first pairs of all streamed sources, read anew whenever they are iterated over."""
-
-    def __init__(self, recipe: Recipe, texts: Texts):
-        self.recipe, self.texts = recipe, texts
-
-    def __iter__(self):
-        data = self.recipe.data
-        pair_filter = PairFilter(filter_settings(data))
-        share = STREAM_SAMPLE // len(self.texts.sources)
-        for source in self.texts.sources:
-            for number, pair in enumerate(pair_filter(iterate_pairs(source, languages_of(data), streaming=True))):
-                if number == share:
-                    break
-                yield pair
-
-
-def make_corpus(recipe: Recipe, texts: Texts, tokenizer: PreTrainedTokenizerBase) -> tuple[Corpus, dict[str, int]]:
-    """The training pairs, batch by batch, and what the filters found in them.
-
-    Raises:
-        InputError: where no pair is left, or one is longer than a batch holds.
-    """
-    data, training = recipe.data, recipe.training
-    settings = filter_settings(data)
-    budget = Budget(training.max_tokens, training.max_sentences, data.max_length, training.seed)
-    plain = plain_encoder(tokenizer)
-    probability = recipe.tokenizer.bpe_dropout
-    encode = dropout_encoder(tokenizer, probability) if probability else plain
-    if texts.train is None:
-        languages = languages_of(data)
-        streams = [partial(iterate_pairs, source, languages, streaming=True) for source in texts.sources]
-        stream_filter = PairFilter(settings)
-        return (
-            StreamedCorpus(streams, texts.weights, stream_filter, encode, plain, budget, data.stream_part),
-            stream_filter.counts,
-        )
-    tokenised = tokenise(texts.train, tokenizer, cache_folder(data.cache_dir), data.processes)
-    pairs, text, counts = usable(texts.train, tokenised, settings)
-    corpus = TokenisedCorpus(pairs, budget, texts.weights)
-    if probability:
-        return ResampledCorpus(text, encode, plain, budget, pairs.origins, texts.weights), counts
-    return corpus, counts
 
 
 def describe(
@@ -236,68 +172,3 @@ def flat(sections: dict[str, dict]) -> dict[str, str | int | float | bool]:
     """A recipe as trackers take it: one level of keys, plain values."""
     pairs = {f"{section}.{name}": value for section, keys in sections.items() for name, value in keys.items()}
     return {name: value if isinstance(value, str | int | float) else str(value) for name, value in pairs.items()}
-
-
-def finish(
-    recipe: Recipe,
-    folder: Path,
-    loop: TrainingLoop,
-    tokenizer: PreTrainedTokenizerBase,
-    test_pairs: list[Pair] | None,
-    counts: dict[str, int],
-) -> Results | None:
-    """Average checkpoints, score the mean, and save all that is needed to use it."""
-    model = loop.raw_model
-    files = on_main_process(loop.accelerator, lambda: files_to_average(recipe, folder, loop.log.say))
-    set_weights(model, average_weights(files))
-    validation_loss, validation_accuracy = loop.validation.likelihood(model)
-    scores, examples, hypotheses = [], [], []
-    if test_pairs:
-        sources, references = map(list, zip(*test_pairs))
-        hypotheses = loop.validation.translate(model, sources, show_progress=loop.accelerator.is_main_process)
-        scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
-        examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
-    if not loop.accelerator.is_main_process:
-        return None
-    results = Results(
-        folder,
-        loop.progress.update,
-        loop.progress.seconds / 60,
-        model.num_parameters(),
-        validation_loss,
-        validation_accuracy,
-        [update_of(file.parent) for file in files],
-        counts,
-        scores,
-        examples,
-    )
-    if test_pairs:
-        (folder / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    (folder / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
-    if loop.has_trained or not (folder / "README.md").exists():
-        write_card(folder, recipe.to_dict(), results.to_dict())
-    return results
-
-
-def files_to_average(recipe: Recipe, folder: Path, report) -> list[Path]:
-    """The weights whose mean is the final model: of the last checkpoints, or of the best; damaged ones passed over.
-
-    Raises:
-        InputError: where there are none.
-    """
-    arguments = recipe.training
-    if arguments.average_best:
-        best = BestWeights(folder / BEST, arguments.best_metric, arguments.keep_best).folders()
-        paths = best[: arguments.average_best]
-    else:
-        last = checkpoint_folders(folder / CHECKPOINTS)[-arguments.average_last :]
-        paths = [path for path in last if damage_of(path) is None]
-        for path in set(last) - set(paths):
-            report(f"{path} is damaged, and left out of the mean")
-    if not paths:
-        raise InputError(
-            f"{folder} holds no whole weights to make the final model from. Raise training.max_updates to train on."
-        )
-    return [weights_file(path) for path in paths]

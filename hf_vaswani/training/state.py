@@ -7,22 +7,23 @@ from torch import nn
 
 from .checkpoint import Progress, Tensors, TrainingState, load_checkpoint, set_weights, weights
 from .ema import MovingAverage
+from .sharding import optimizer_state, set_optimizer_state, whole
 
 
 def gather_weights(model: nn.Module) -> Tensors:
-    """Whole weights by name, tied ones once."""
-    return weights(model)
+    """Whole weights by name, tied ones once, in every process."""
+    return {name: whole(value) for name, value in weights(model).items()}
 
 
 def gather_state(
     accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, progress: Progress
 ) -> TrainingState:
-    """All that a checkpoint holds. To be called in every process; complete in the main process."""
+    """All that a checkpoint holds. To be called in every process."""
     return TrainingState(
         weights=gather_weights(accelerator.unwrap_model(model)),
-        optimizer=optimizer.state_dict(),
+        optimizer=optimizer_state(optimizer),
         progress=progress,
-        ema=ema.shadow if ema else None,
+        ema={name: whole(value) for name, value in ema.shadow.items()} if ema else None,
         scaler=accelerator.scaler.state_dict() if accelerator.scaler is not None else None,
     )
 
@@ -37,7 +38,7 @@ def restore_state(
     """
     state = load_checkpoint(checkpoint)
     set_weights(accelerator.unwrap_model(model), state.weights)
-    optimizer.load_state_dict(state.optimizer)
+    set_optimizer_state(optimizer, state.optimizer)
     if ema and state.ema:
         ema.load(state.ema)
     if accelerator.scaler is not None and state.scaler:

@@ -80,7 +80,8 @@ class Validation:
     def translate(self, model: nn.Module, texts: list[str], **options) -> list[str]:
         """Translate texts, each process its share; the arguments are those of `evaluation.translate`."""
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
-        share = translate(model, self.tokenizer, texts[rank::processes], **options)
+        # Each process holds the whole model, and has its own number of batches.
+        share = translate(model, self.tokenizer, texts[rank::processes], synced_gpus=False, **options)
         translations = [""] * len(texts)
         for number, part in enumerate(gather_object([share])):
             translations[number::processes] = part

@@ -1,0 +1,91 @@
+"""The end of a training: the mean of its checkpoints, scored, and saved with all that is needed to use it."""
+
+import json
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from ..data.parallel_text import Pair
+from ..errors import InputError
+from ..evaluation.score import bleu, chrf
+from ..hub.card import write_card
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .checkpoint import average_weights, checkpoint_folders, damage_of, set_weights, update_of, weights_file
+from .loop import TrainingLoop
+from .output import BEST, CHECKPOINTS
+from .processes import on_main_process
+from .recipe import Recipe
+from .results import Results
+from .selection import BestWeights
+
+RESULTS_FILE = "results.json"
+TRANSLATIONS_FILE = "test_translations.txt"
+EXAMPLES = 8
+
+
+def finish(
+    recipe: Recipe,
+    folder: Path,
+    loop: TrainingLoop,
+    tokenizer: PreTrainedTokenizerBase,
+    test_pairs: list[Pair] | None,
+    counts: dict[str, int],
+) -> Results | None:
+    """Average checkpoints, score the mean, and save all that is needed to use it."""
+    files = on_main_process(loop.accelerator, lambda: files_to_average(recipe, folder, loop.log.say))
+    # A model of its own: that of the loop may be compiled, wrapped for mixed precision, or spread over processes.
+    model = VaswaniForConditionalGeneration(loop.raw_model.config)
+    model.generation_config = loop.raw_model.generation_config
+    set_weights(model, average_weights(files))
+    model.to(loop.accelerator.device)
+    validation_loss, validation_accuracy = loop.validation.likelihood(model)
+    scores, examples, hypotheses = [], [], []
+    if test_pairs:
+        sources, references = map(list, zip(*test_pairs))
+        hypotheses = loop.validation.translate(model, sources, show_progress=loop.accelerator.is_main_process)
+        scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
+        examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
+    if not loop.accelerator.is_main_process:
+        return None
+    results = Results(
+        folder,
+        loop.progress.update,
+        loop.progress.seconds / 60,
+        model.num_parameters(),
+        validation_loss,
+        validation_accuracy,
+        [update_of(file.parent) for file in files],
+        counts,
+        scores,
+        examples,
+    )
+    if test_pairs:
+        (folder / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
+    if loop.has_trained or not (folder / "README.md").exists():
+        write_card(folder, recipe.to_dict(), results.to_dict())
+    return results
+
+
+def files_to_average(recipe: Recipe, folder: Path, report) -> list[Path]:
+    """The weights whose mean is the final model: of the last checkpoints, or of the best; damaged ones passed over.
+
+    Raises:
+        InputError: where there are none.
+    """
+    arguments = recipe.training
+    if arguments.average_best:
+        best = BestWeights(folder / BEST, arguments.best_metric, arguments.keep_best).folders()
+        paths = best[: arguments.average_best]
+    else:
+        last = checkpoint_folders(folder / CHECKPOINTS)[-arguments.average_last :]
+        paths = [path for path in last if damage_of(path) is None]
+        for path in set(last) - set(paths):
+            report(f"{path} is damaged, and left out of the mean")
+    if not paths:
+        raise InputError(
+            f"{folder} holds no whole weights to make the final model from. Raise training.max_updates to train on."
+        )
+    return [weights_file(path) for path in paths]

@@ -1,0 +1,95 @@
+"""Models whose parameters are spread over processes (FSDP2, fully sharded data parallelism): one code for all kinds.
+
+A sharded parameter is a `DTensor`. Functions here do nothing to plain tensors and models, so that the loop needs no
+cases of its own. All processes must call them alike.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor with all its shards, in every process."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def part(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """This process' share of a whole tensor, sharded as another one is."""
+    if not isinstance(like, DTensor) or isinstance(value, DTensor):
+        return value
+    return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+
+
+def optimizer_state(optimizer) -> dict[str, Any]:
+    """An optimiser's state dict, whole."""
+    state = optimizer.state_dict()
+    entries = {number: {name: whole(value) for name, value in entry.items()} for number, entry in _entries(state)}
+    return {**state, "state": entries}
+
+
+def set_optimizer_state(optimizer, state: dict[str, Any]) -> None:
+    """Put a whole state dict into an optimiser."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    entries = {
+        # Adam's count of steps is a number of its own, not one for each weight.
+        number: {
+            n: part(v, parameters[number]) if v.shape == parameters[number].shape else v for n, v in entry.items()
+        }
+        for number, entry in _entries(state)
+    }
+    optimizer.load_state_dict({**state, "state": entries})
+
+
+def _entries(state: dict[str, Any]):
+    return state["state"].items()
+
+
+def shard_tied_embeddings(model: nn.Module, accelerator: Accelerator) -> None:
+    """Shard the modules that share a matrix together, before Accelerate shards the rest.
+
+    Accelerate groups input embeddings and softmax alone; encoder and decoder embeddings would be torn from them. To be
+    called before the optimiser is made; does nothing unless the launcher asks for FSDP2.
+    """
+    if not accelerator.is_fsdp2:
+        return
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    plugin, mesh = accelerator.state.fsdp_plugin, accelerator.torch_device_mesh
+    # All processes build the same model themselves; loading it in one alone would undo the grouping.
+    plugin.cpu_ram_efficient_loading = False
+    groups: dict[nn.Parameter, list[nn.Module]] = {}
+    for module in model.modules():
+        if isinstance(module, nn.Embedding | nn.Linear):
+            groups.setdefault(module.weight, []).append(module)
+    for modules in groups.values():
+        if len(modules) > 1:
+            fully_shard(
+                modules,
+                mesh=None if mesh is None else mesh[tuple(accelerator.parallelism_config.fsdp_dim_names)],
+                reshard_after_forward=False,
+                mp_policy=plugin.mixed_precision_policy or MixedPrecisionPolicy(),
+                offload_policy=plugin.cpu_offload,
+            )
+
+
+@contextmanager
+def unsharded(model: nn.Module) -> Iterator[None]:
+    """Hold all weights in every process while the block runs, so that each can compute for itself."""
+    from torch.distributed.fsdp import FSDPModule
+
+    shards = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    for module in shards:
+        module.set_reshard_after_forward(False, recurse=False)
+        module.unshard()
+    try:
+        yield
+    finally:
+        for module in shards:
+            module.reshard()
+            module.set_reshard_after_forward(module is not model, recurse=False)

@@ -1,0 +1,38 @@
+"""The small training that most tests here vary."""
+
+import random
+
+import pytest
+
+from hf_vaswani.training.recipe import load_recipe
+
+RECIPE = """
+tokenizer: {vocab_size: 60}
+model:
+  {d_model: 32, encoder_layers: 1, decoder_layers: 1, encoder_attention_heads: 2, decoder_attention_heads: 2,
+   encoder_ffn_dim: 64, decoder_ffn_dim: 64, dropout: 0.1}
+training:
+  {max_updates: 12, max_tokens: 120, schedule: inverse_sqrt, learning_rate: 0.003, warmup_updates: 5, log_every: 1,
+   validate_every: 6, save_every: 4, average_last: 2}
+generation: {num_beams: 2}
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path, write_lines):
+    """A recipe file for a small corpus of word reversal, and the options that name its files."""
+    generator = random.Random(0)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE, encoding="utf-8")
+    options = []
+    for split, size in (("train", 60), ("validation", 8), ("test", 8)):
+        lines = [" ".join(generator.choices("abcdefgh", k=generator.randint(2, 6))) for _ in range(size)]
+        reversed_lines = [line[::-1] for line in lines]
+        options += [f"--{split}_source={write_lines(f'{split}.x', lines)}"]
+        options += [f"--{split}_target={write_lines(f'{split}.y', reversed_lines)}"]
+
+    def load(*more, output="out"):
+        return load_recipe(path, [*options, f"--output_dir={tmp_path / output}", *more])
+
+    load.command = [str(path), *options]
+    return load

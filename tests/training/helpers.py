@@ -1,0 +1,56 @@
+"""What tests of trainings share: reading a training's folder, running its command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+PROJECT = Path(__file__).parents[2]
+
+
+def records(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def losses(folder: Path) -> list[float]:
+    return [record["loss"] for record in records(folder) if "loss" in record]
+
+
+def same_weights(folder: Path, other: Path) -> bool:
+    """Whether two trainings ended with the same bits: the final models, and all of their last checkpoints."""
+    pairs = [(folder / "model.safetensors", other / "model.safetensors")]
+    last, other_last = (sorted((path / "checkpoints").glob("update-*"))[-1] for path in (folder, other))
+    pairs += [(file, other_last / file.name) for file in last.glob("*.safetensors")]
+    for file, other_file in pairs:
+        values, other_values = load_file(file), load_file(other_file)
+        if values.keys() != other_values.keys() or any(not torch.equal(values[n], other_values[n]) for n in values):
+            return False
+    states = [torch.load(path / "optimizer.pt", weights_only=True)["state"] for path in (last, other_last)]
+    return all(torch.equal(states[0][i][name], states[1][i][name]) for i in states[0] for name in states[0][i])
+
+
+def start_training(recipe, *options: str, processes: int = 1) -> subprocess.Popen:
+    """The training command in a process group of its own; standard output and error are in its `stdout`."""
+    launcher = [sys.executable]
+    if processes > 1:
+        launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    return subprocess.Popen(
+        [*launcher, str(PROJECT / "scripts" / "train.py"), *recipe.command, *options],
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run_training(recipe, *options: str, processes: int = 1) -> str:
+    """What a training that ends well prints."""
+    process = start_training(recipe, *options, processes=processes)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    return output

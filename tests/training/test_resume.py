@@ -1,0 +1,85 @@
+"""A training that was stopped, in whatever way, goes on as if it had not been: to the bit."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from hf_vaswani.training.run import train
+
+from .helpers import losses, run_training, same_weights, start_training
+
+# Everything random, and everything that has state.
+ALL_AT_ONCE = (
+    "--dropout=0.2", "--accumulation=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--max_grad_norm=1",
+    "--max_tokens=60", "--save_every=3", "--log_every=2", "--validate_every=5", "--max_updates=30", "--keep_best=2",
+)  # fmt: skip
+
+
+def kill_at_random_moments(recipe, output, kills: int, options, processes: int = 1) -> int:
+    """Start a training and kill it, again and again, each time some moments after it has come further."""
+    generator = random.Random()
+    killed = 0
+    for _ in range(kills):
+        process = start_training(recipe, *options, f"--output_dir={output}", processes=processes)
+        before = set(output.glob("checkpoints/update-*[0-9]"))
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            if set(output.glob("checkpoints/update-*[0-9]")) - before:
+                time.sleep(generator.random() * 0.2)
+                break
+            time.sleep(0.01)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            killed += 1
+        process.communicate()
+    return killed
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recipe, tmp_path, processes):
+    run_training(recipe, *ALL_AT_ONCE, f"--output_dir={tmp_path / 'whole'}", processes=processes)
+    assert kill_at_random_moments(recipe, tmp_path / "parts", 3, ALL_AT_ONCE, processes) >= 1
+    run_training(recipe, *ALL_AT_ONCE, f"--output_dir={tmp_path / 'parts'}", processes=processes)
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+    assert len(losses(tmp_path / "whole")) == 15
+    assert same_weights(tmp_path / "parts", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp_path, number):
+    options = ("--max_updates=40", "--save_every=1000")
+    run_training(recipe, *options, f"--output_dir={tmp_path / 'whole'}")
+    process = start_training(recipe, *options, f"--output_dir={tmp_path / 'parts'}")
+    for line in process.stdout:
+        if line.startswith("update 3:"):
+            process.send_signal(number)
+            break
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + number
+    assert "The same command goes on from there" in output
+    assert "Traceback" not in output
+    run_training(recipe, *options, f"--output_dir={tmp_path / 'parts'}")
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+    assert same_weights(tmp_path / "parts", tmp_path / "whole")
+
+
+def test_signal_to_one_of_two_processes_stops_both_at_the_same_update(recipe, tmp_path):
+    process = start_training(recipe, "--max_updates=100000", f"--output_dir={tmp_path / 'out'}", processes=2)
+    for line in process.stdout:
+        if line.startswith("update 3:"):
+            process.send_signal(signal.SIGTERM)
+            break
+    output, _ = process.communicate(timeout=120)
+    assert "the state is saved in" in output
+    assert list((tmp_path / "out" / "checkpoints").glob("update-*[0-9]"))
+
+
+def test_training_in_parts_equals_one_in_a_piece(recipe):
+    whole = train(recipe("--average_last=3", "--log_every=2", output="whole")).folder
+    train(recipe("--average_last=3", "--log_every=2", "--max_updates=5", output="parts"))
+    parts = train(recipe("--average_last=3", "--log_every=2", output="parts")).folder
+    assert losses(parts) == losses(whole)
+    assert same_weights(parts, whole)
