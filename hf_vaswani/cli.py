@@ -90,6 +90,17 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("output", help="folder to make")
     export.set_defaults(run=_export)
 
+    curves = commands.add_parser(
+        "curves",
+        help="draw the learning curves of trainings",
+        description="Draw loss, scores and learning rate against updates; of several trainings over each other.",
+    )
+    curves.add_argument("trainings", nargs="+", metavar="training", help="output folder, or its log.jsonl")
+    curves.add_argument(
+        "--output", help="PNG, SVG or PDF file to write; default: curves.png, of one training in its folder"
+    )
+    curves.set_defaults(run=_curves)
+
     corpus = commands.add_parser("corpus", help="write the embedded German–English corpus to files")
     corpus.add_argument("folder", help="gets train.de, train.en, validation.de, …")
     corpus.set_defaults(run=_corpus)
@@ -180,6 +191,17 @@ def _export(options: argparse.Namespace) -> None:
     export_checkpoint(model, tokenizer, options.output)
     tokenizers = sorted(path.name for path in Path(options.output).glob("*_tokenizer"))
     print(f"{options.output} holds the model as a MarianMT and {' and '.join(tokenizers) or 'its tokenizer'}.")
+
+
+def _curves(options: argparse.Namespace) -> None:
+    from .evaluation.curves import draw_comparison
+    from .training.log import LOG_FILE
+
+    paths = [Path(path) for path in options.trainings]
+    logs = [path / LOG_FILE if path.is_dir() else path for path in paths]
+    output = Path(options.output or (logs[0].with_name("curves.png") if len(logs) == 1 else "curves.png"))
+    draw_comparison(logs, output)
+    print(output)
 
 
 def _corpus(options: argparse.Namespace) -> None:

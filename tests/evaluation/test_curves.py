@@ -1,0 +1,220 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.evaluation import curves, picture
+from hf_vaswani.evaluation.curves import curves_figure, draw_comparison, draw_curves, read_log
+
+pytest.importorskip("matplotlib")
+
+RECORDS = [
+    {"update": 50, "epoch": 0, "loss": 6.0, "learning_rate": 0.0005, "minutes": 0.1},
+    {"update": 100, "epoch": 0, "loss": 4.0, "learning_rate": 0.001, "minutes": 0.2},
+    {"update": 100, "validation_loss": 3.5, "validation_perplexity": 33.1, "validation_bleu": 5.25},
+    {"update": 150, "epoch": 1, "loss": 3.0, "learning_rate": 0.0008, "minutes": 0.3},
+    {"update": 200, "validation_loss": 2.125, "validation_bleu": 31.5, "validation_chrf": 50.0},
+    {"update": 1300, "validation_loss": 2.5, "validation_bleu": 31.75, "validation_chrf": 51.0},
+]
+
+
+@pytest.fixture
+def write_log(tmp_path):
+    """Writes records, or lines as they are, to the log of a training and returns its path."""
+
+    def write(folder: str, records: list):
+        path = tmp_path / folder / "log.jsonl"
+        path.parent.mkdir()
+        lines = [record if isinstance(record, str) else json.dumps(record) + "\n" for record in records]
+        path.write_text("".join(lines))
+        return path
+
+    return write
+
+
+def lines(axes) -> dict[str, tuple[list, list]]:
+    """The lines of axes by their labels; markers alone have none."""
+    drawn = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
+    return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in drawn}
+
+
+def stars(axes) -> list[tuple[float, float]]:
+    return [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.get_lines() if line.get_marker() == "*"]
+
+
+def texts(axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def legend(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def tick_labels(figure, axis) -> list[str]:
+    figure.draw_without_rendering()
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_each_value_is_drawn_against_its_updates():
+    loss, score, rate = curves_figure({"run": RECORDS}).axes
+    assert lines(loss) == {
+        "run: training, with the recipe's label smoothing and dropout": ([50, 100, 150], [6.0, 4.0, 3.0]),
+        "run: validation, without either": ([100, 200, 1300], [3.5, 2.125, 2.5]),
+    }
+    assert lines(score) == {
+        "run: BLEU": ([100, 200, 1300], [5.25, 31.5, 31.75]),
+        "run: chrF": ([200, 1300], [50.0, 51.0]),
+    }
+    assert lines(rate) == {"run: learning rate": ([50, 100, 150], [0.0005, 0.001, 0.0008])}
+
+
+def test_best_validation_is_marked_with_value_and_update():
+    loss, score, rate = curves_figure({"run": RECORDS}).axes
+    assert stars(loss) == [(200, 2.125)] and texts(loss) == ["best 2.125 at update 200"]
+    assert stars(score) == [(1300, 31.75)] and texts(score) == ["best 31.75 at update 1,300"]
+    assert stars(rate) == []
+
+
+def test_first_of_equally_good_points_is_the_best():
+    score = curves_figure({"run": [{"update": u, "validation_bleu": 9.0} for u in (10, 20)]}).axes[1]
+    assert texts(score) == ["best 9.000 at update 10"]
+
+
+def test_axes_say_quantity_and_unit_and_updates_have_separators():
+    figure = curves_figure({"run": RECORDS})
+    loss, score, rate = figure.axes
+    assert loss.get_ylabel() == "loss (nats per target token)"
+    assert score.get_ylabel() == "validation score (0 to 100)"
+    assert rate.get_ylabel() == "learning rate" and rate.get_xlabel() == "updates"
+    assert "1,000" in tick_labels(figure, rate.xaxis)
+    assert legend(score) == ["BLEU", "chrF"]
+
+
+def test_legend_says_that_only_training_loss_is_smoothed():
+    assert legend(curves_figure({"run": RECORDS}).axes[0]) == [
+        "training, with the recipe's label smoothing and dropout",
+        "validation, without either",
+    ]
+
+
+@pytest.mark.parametrize(("smallest", "scale"), [(0.5, "log"), (0.7, "linear"), (0.0, "linear")])
+def test_losses_over_a_decade_get_a_log_scale(smallest, scale):
+    records = [{"update": 1, "loss": 6.0}, {"update": 2, "loss": smallest}]
+    assert curves_figure({"run": records}).axes[0].get_yscale() == scale
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), float("inf")])
+def test_value_that_is_no_finite_number_is_a_gap(write_log, gap):
+    path = write_log("run", [{"update": u, "validation_loss": v} for u, v in ((1, 3.0), (2, gap), (3, 2.0))])
+    loss = curves_figure({"run": read_log(path)}).axes[0]
+    np.testing.assert_array_equal(lines(loss)["run: validation, without either"][1], [3.0, np.nan, 2.0])
+    assert texts(loss) == ["best 2.000 at update 3"]
+
+
+@pytest.mark.parametrize("records", [[], RECORDS[:1], [{"update": 5, "loss": None}]])
+def test_log_of_a_young_training_gives_a_picture(write_log, tmp_path, records):
+    draw_curves(write_log("run", records), tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 0
+    assert texts(curves_figure({"run": records}).axes[1]) == ["not in the log yet"]
+
+
+def test_last_line_that_is_cut_off_is_left_out(write_log):
+    assert read_log(write_log("run", [*RECORDS, '{"update": 1350, "lo'])) == RECORDS
+
+
+def test_trainings_are_overlaid_under_their_names(write_log, tmp_path):
+    better = [{**record, "validation_loss": 1.5} for record in RECORDS]
+    runs = {"a": RECORDS, "$b_$": better, "c": RECORDS[:2]}
+    figure = curves_figure(runs)
+    loss = figure.axes[0]
+    assert lines(loss)["a: validation, without either"] == ([100, 200, 1300], [3.5, 2.125, 2.5])
+    assert set(lines(loss)["$b_$: validation, without either"][1]) == {1.5}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "run a: best loss 2.125, BLEU 31.75",
+        "run $b_$: best loss 1.500, BLEU 31.75",
+        "run c",
+    ]
+    colours = {line.get_label()[0]: line.get_color() for line in loss.get_lines() if line.get_label()[0] in "a$c"}
+    assert [handle.get_color() for handle in figure.legends[0].legend_handles] == list(colours.values())
+    assert len(set(colours.values())) == 3
+    logs = [write_log(name, records) for name, records in runs.items()]
+    draw_comparison(logs, tmp_path / "picture.svg")
+    assert "run $b_$" in (tmp_path / "picture.svg").read_text()  # as a comment beside the drawn letters
+
+
+def test_trainings_in_folders_of_one_name_are_called_by_their_paths(write_log, tmp_path):
+    (tmp_path / "x").mkdir()
+    logs = [write_log("run", RECORDS), write_log("x/run", RECORDS), write_log("other", RECORDS)]
+    assert curves._names(logs) == [str(tmp_path / "run"), str(tmp_path / "x" / "run"), "other"]
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")])
+def test_suffix_chooses_the_format(write_log, tmp_path, suffix, start):
+    path = tmp_path / f"picture.{suffix}"
+    draw_curves(write_log("run", RECORDS), path)
+    assert path.read_bytes().startswith(start)
+
+
+def test_png_is_1200_pixels_wide(write_log, tmp_path):
+    draw_curves(write_log("run", RECORDS), tmp_path / "picture.png")
+    header = (tmp_path / "picture.png").read_bytes()[16:24]
+    assert int.from_bytes(header[:4], "big") == 1200
+
+
+def test_picture_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_path, monkeypatch):
+    log, path = write_log("run", RECORDS), tmp_path / "pictures" / "picture.png"
+    path.parent.mkdir()
+    draw_curves(log, path)
+    before = path.read_bytes()
+    figure = curves_figure({"run": RECORDS[:1]})
+    seen = []
+
+    def full_disk(part, **options):
+        part.write_bytes(b"half")
+        seen.append(path.read_bytes())
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(figure, "savefig", full_disk)
+    with pytest.raises(InputError, match="No space left on device"):
+        picture.save_picture(figure, path)
+    assert seen == [before] and path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_pyplot_is_not_needed(write_log, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it fails
+    draw_curves(write_log("run", RECORDS), tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").exists()
+
+
+def test_all_faults_of_the_input_are_in_one_error(write_log, tmp_path):
+    damaged = write_log("damaged", ["{}\n", '{"update": 2, "loss": "high"}\n', "[1]\n", '{"update": 4}\n'])
+    with pytest.raises(InputError) as error:
+        draw_comparison([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "picture.jpeg")
+    assert [line.replace(f"{tmp_path}/", "") for line in str(error.value).splitlines()] == [
+        "picture.jpeg has no name of a picture. End it with one of .png, .svg, .pdf.",
+        "absent.jsonl does not exist. Name the log of a training.",
+        "damaged/log.jsonl, line 1: no JSON object with a whole number 'update'. Delete the line.",
+        "damaged/log.jsonl, line 2: loss is no number, but 'high'. Delete the line.",
+        "damaged/log.jsonl, line 3: no JSON object with a whole number 'update'. Delete the line.",
+        f"{tmp_path} is a folder. Name the log of a training.",
+    ]
+
+
+def test_folder_that_does_not_exist_is_a_clear_error(write_log, tmp_path):
+    with pytest.raises(InputError, match="its folder does not exist"):
+        draw_curves(write_log("run", RECORDS), tmp_path / "absent" / "picture.png")
+
+
+def test_more_trainings_than_colours_are_refused(write_log, tmp_path):
+    logs = [write_log(f"run{number}", RECORDS) for number in range(8)]
+    with pytest.raises(InputError, match="Name at most 7"):
+        draw_comparison(logs, tmp_path / "picture.png")
+
+
+def test_missing_matplotlib_is_a_clear_error(write_log, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(InputError, match=r"pip install \"hf-vaswani\[plots\]\""):
+        draw_curves(write_log("run", RECORDS), tmp_path / "picture.png")
