@@ -129,7 +129,6 @@ def test_version_is_printed(capsys):
 
 
 def test_curves_are_drawn_into_the_folder_of_the_training(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     (tmp_path / "log.jsonl").write_text('{"update": 50, "loss": 3.5}\n')
     assert main(["curves", str(tmp_path)]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "curves.png")
@@ -137,7 +136,6 @@ def test_curves_are_drawn_into_the_folder_of_the_training(tmp_path, capsys):
 
 
 def test_curves_of_several_trainings_are_drawn_here_or_where_asked(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
     logs = [tmp_path / name / "log.jsonl" for name in "ab"]
     for log in logs:
         log.parent.mkdir()
@@ -149,5 +147,4 @@ def test_curves_of_several_trainings_are_drawn_here_or_where_asked(tmp_path, mon
 
 
 def test_curves_of_a_folder_without_a_log_leave_with_status_2(refused, tmp_path):
-    pytest.importorskip("matplotlib")
     assert "log.jsonl does not exist" in refused("curves", tmp_path)

@@ -18,15 +18,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure, in inches, of 150 pixels each.
+    """An empty figure, in inches, of 150 pixels each."""
+    from matplotlib.figure import Figure  # takes half a second, which commands without a picture need not wait
 
-    Raises:
-        InputError: where matplotlib is not installed.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError('Pictures need matplotlib: pip install "hf-vaswani[plots]"') from None
     return Figure((width, height), dpi=PIXELS_PER_INCH, layout="constrained")
 
 

@@ -8,8 +8,6 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import curves, picture
 from hf_vaswani.evaluation.curves import curves_figure, draw_comparison, draw_curves, read_log
 
-pytest.importorskip("matplotlib")
-
 RECORDS = [
     {"update": 50, "epoch": 0, "loss": 6.0, "learning_rate": 0.0005, "minutes": 0.1},
     {"update": 100, "epoch": 0, "loss": 4.0, "learning_rate": 0.001, "minutes": 0.2},
@@ -212,9 +210,3 @@ def test_more_trainings_than_colours_are_refused(write_log, tmp_path):
     logs = [write_log(f"run{number}", RECORDS) for number in range(8)]
     with pytest.raises(InputError, match="Name at most 7"):
         draw_comparison(logs, tmp_path / "picture.png")
-
-
-def test_missing_matplotlib_is_a_clear_error(write_log, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(InputError, match=r"pip install \"hf-vaswani\[plots\]\""):
-        draw_curves(write_log("run", RECORDS), tmp_path / "picture.png")
