@@ -1,4 +1,4 @@
-"""Trains a model with transformers' Trainer: accelerate launch scripts/train_trainer.py RECIPE.yaml [--key value …]."""
+"""Trains with transformers' Trainer: accelerate launch scripts/train_trainer.py RECIPE.yaml [--key value …]."""
 
 import sys
 

@@ -51,9 +51,7 @@ def train_with_trainer(recipe: Recipe) -> Results | None:
     check_served(recipe)
     splits = load_splits(recipe.data)
     folder = Path(recipe.training.output_dir)
-    args = trainer_arguments(
-        recipe.training, folder / CHECKPOINTS, ddp_find_unused_parameters=drops_layers(recipe)
-    )
+    args = trainer_arguments(recipe.training, folder / CHECKPOINTS, ddp_find_unused_parameters=drops_layers(recipe))
     if args.device.type == "cpu" and args.mixed_precision == "fp16":
         raise InputError("Mixed precision fp16 needs a GPU. On a CPU use bf16 or no.")
     if args.device.type == "cpu":
@@ -109,8 +107,7 @@ def train_updates(recipe: Recipe, splits: dict, args) -> None:
     if is_main:
         begin_output(recipe, texts, tokenizer, resumed)
     args.distributed_state.wait_for_everyone()
-    is_over = progress.update >= recipe.training.max_updates or has_no_time(recipe, progress)
-    if is_over:
+    if progress.update >= recipe.training.max_updates or has_no_time(recipe, progress):
         return
     trainer = VaswaniTrainer(
         model,
@@ -162,7 +159,7 @@ def has_no_time(recipe: Recipe, progress: Progress) -> bool:
 class RecipeCallback(TrainerCallback):
     """Logs, validates, saves and stops when the recipe says, and completes each checkpoint to one of the loop's.
 
-    A Trainer that goes on keeps the intervals of its checkpoint, and validates once more at the end; this does neither.
+    Left alone, a Trainer that goes on keeps the intervals of its checkpoint, and validates once more at the end.
     """
 
     def __init__(self, trainer: VaswaniTrainer, recipe: Recipe, progress: Progress, log: TrainingLog):
@@ -179,9 +176,10 @@ class RecipeCallback(TrainerCallback):
         progress.epoch, updates = divmod(progress.update, self.trainer.updates_per_epoch)
         progress.batch = updates * args.gradient_accumulation_steps * args.world_size
         progress.seconds = time.monotonic() - self.started
-        # Clocks differ a little: the main process decides for all.
-        [is_over] = broadcast_object_list([has_no_time(self.recipe, progress)])
-        is_over = is_over or progress.update >= arguments.max_updates
+        is_over = progress.update >= arguments.max_updates
+        if arguments.max_minutes is not None:
+            # Clocks differ a little: the main process decides for all.
+            [is_over] = broadcast_object_list([is_over or has_no_time(self.recipe, progress)])
         self.log.advance()
         control.should_log = progress.update % arguments.log_every == 0
         control.should_evaluate = progress.update % arguments.validate_every == 0

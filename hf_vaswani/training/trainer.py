@@ -137,7 +137,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
         )
 
     def get_batch_samples(self, epoch_iterator, num_batches: int, device: torch.device):
-        """The batches of an update and the number of their target tokens over all processes, which is kept count of."""
+        """The batches of an update and the number of their target tokens over all processes, which are counted."""
         batches, target_tokens = super().get_batch_samples(epoch_iterator, num_batches, device)
         self.target_tokens += target_tokens
         return batches, target_tokens
@@ -169,6 +169,12 @@ class VaswaniTrainer(Seq2SeqTrainer):
             max_updates=arguments.max_updates,
             d_model=self.model.config.d_model,
         )
+
+    def _issue_warnings_after_load(self, load_result):
+        """Without the Trainer's warning that tied weights are missing: a checkpoint holds them once, as it should."""
+        tied = self.model._tied_weights_keys
+        missing = [name for name in load_result.missing_keys if name not in tied]
+        super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval", **gen_kwargs):
         """Validation loss per target token, without smoothing, perplexity and BLEU, over all processes.
