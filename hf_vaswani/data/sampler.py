@@ -1,7 +1,7 @@
 """Token-budget batches in the form that PyTorch's DataLoader takes: a batch sampler for each process."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -36,6 +36,10 @@ class TokenBudgetSampler(Sampler[list[int]]):
     def __len__(self) -> int:
         return math.ceil(self.size / self.processes)
 
+    def updates(self, accumulation: int) -> int:
+        """Updates in an epoch, of so many batches of each process; the last may have fewer."""
+        return math.ceil(len(self) / accumulation)
+
     def __iter__(self) -> Iterator[list[int]]:
         batches = self.batches.epoch(self.number)
         if len(batches) != self.size:
@@ -49,7 +53,7 @@ class TokenBudgetSampler(Sampler[list[int]]):
 class EmptyBatchCollator:
     """Collates rows with `collate`; of no rows it makes a batch of a single token whose label does not count."""
 
-    collate: object
+    collate: Callable[[list[dict]], dict[str, torch.Tensor]]
     token_id: int
 
     def __call__(self, rows: list[dict]) -> dict[str, torch.Tensor]:

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import torch
 from accelerate.utils import broadcast_object_list
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, Seq2SeqTrainingArguments, TrainerCallback
 
 from ..data.batches import TokenBudgetBatches
 from ..data.encoding import encode_pairs
+from ..data.parallel_text import Pair
+from ..data.sampler import TokenBudgetSampler
 from ..errors import InputError
 from .checkpoint import Progress, checkpoint_folders, load_checkpoint
 from .log import TrainingLog
@@ -80,7 +82,7 @@ def check_served(recipe: Recipe) -> None:
         raise InputError.of(faults)
 
 
-def train_updates(recipe: Recipe, splits: dict, args) -> None:
+def train_updates(recipe: Recipe, splits: dict[str, list[Pair]], args: Seq2SeqTrainingArguments) -> None:
     """All updates that are left, up to `max_updates` or `max_minutes`, from the newest checkpoint on."""
     folder = Path(recipe.training.output_dir)
     is_main = args.process_index == 0
@@ -103,6 +105,9 @@ def train_updates(recipe: Recipe, splits: dict, args) -> None:
     if resumed:
         checkpoint = checkpoint_folders(folder / CHECKPOINTS)[-1]
         progress = load_progress(checkpoint, model, recipe)
+        check_position(
+            checkpoint, progress, TokenBudgetSampler(batches, args.world_size), recipe.training.accumulation
+        )
     # All that could be wrong with the input has been seen: only now is anything written or deleted.
     if is_main:
         begin_output(recipe, texts, tokenizer, resumed)
@@ -150,6 +155,25 @@ def load_progress(checkpoint: Path, model: torch.nn.Module, recipe: Recipe) -> P
     return load_checkpoint(checkpoint, model, optimizer, None)
 
 
+def position(update: int, sampler: TokenBudgetSampler, accumulation: int) -> tuple[int, int]:
+    """Where the data stands after so many updates: the epoch, and the number in it of the next batch."""
+    epoch, updates = divmod(update, sampler.updates(accumulation))
+    return epoch, updates * accumulation * sampler.processes
+
+
+def check_position(checkpoint: Path, progress: Progress, sampler: TokenBudgetSampler, accumulation: int) -> None:
+    """Refuse a checkpoint whose data stands elsewhere than the Trainer, which counts updates alone, would go on.
+
+    Raises:
+        InputError: it was made by another number of processes.
+    """
+    if (progress.epoch, progress.batch) != position(progress.update, sampler, accumulation):
+        raise InputError(
+            f"{checkpoint} was written by another number of processes than {sampler.processes}, with which the "
+            "Trainer would repeat some of the data and leave out other. Use as many as before, or scripts/train.py."
+        )
+
+
 def has_no_time(recipe: Recipe, progress: Progress) -> bool:
     """Whether `max_minutes` of training have passed."""
     limit = recipe.training.max_minutes
@@ -173,8 +197,7 @@ class RecipeCallback(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         arguments, progress = self.recipe.training, self.progress
         progress.update = state.global_step
-        progress.epoch, updates = divmod(progress.update, self.trainer.updates_per_epoch)
-        progress.batch = updates * args.gradient_accumulation_steps * args.world_size
+        progress.epoch, progress.batch = position(progress.update, self.trainer.sampler, arguments.accumulation)
         progress.seconds = time.monotonic() - self.started
         is_over = progress.update >= arguments.max_updates
         if arguments.max_minutes is not None:

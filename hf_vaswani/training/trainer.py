@@ -122,10 +122,6 @@ class VaswaniTrainer(Seq2SeqTrainer):
         )
         self.add_callback(UpdateCallback(self))
 
-    @property
-    def updates_per_epoch(self) -> int:
-        return math.ceil(len(self.sampler) / self.args.gradient_accumulation_steps)
-
     def get_train_dataloader(self) -> DataLoader:
         """This process' batches. Accelerate, which would share them out anew and repeat some, does not see them."""
         return DataLoader(
@@ -226,7 +222,8 @@ class UpdateCallback(TrainerCallback):
         self.trainer = trainer
 
     def on_epoch_begin(self, args, state, control, **kwargs):
-        self.trainer.sampler.set_epoch(state.global_step // self.trainer.updates_per_epoch)
+        sampler = self.trainer.sampler
+        sampler.set_epoch(state.global_step // sampler.updates(args.gradient_accumulation_steps))
 
     def on_step_begin(self, args, state, control, **kwargs):
         seed = generator_seed(self.trainer.arguments.seed, state.global_step + 1, args.process_index)

@@ -136,7 +136,7 @@ def test_updates_are_those_of_the_loop(recipe, options):
 def test_twelve_updates_are_more_than_an_epoch_whose_batches_are_no_multiple_of_the_accumulation(recipe, tmp_path):
     trainer = trainer_of(recipe("--accumulation=4"), tmp_path / "out")
     assert len(trainer.get_train_dataloader()) == BATCHES_AN_EPOCH
-    assert trainer.updates_per_epoch == 2
+    assert trainer.sampler.updates(4) == 2
 
 
 def test_training_stopped_in_an_epoch_and_resumed_equals_an_uninterrupted_one(recipe):
@@ -191,6 +191,15 @@ def test_checkpoint_of_the_loop_is_refused_and_untouched(recipe):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+def test_checkpoint_of_another_number_of_processes_is_refused(recipe):
+    folder = train_with_trainer(recipe("--max_updates=4")).folder
+    path = folder / "checkpoints" / "update-00000004" / "progress.json"
+    # Two processes would have come into the next epoch: 4 batches each an epoch of 7.
+    path.write_text(json.dumps({"update": 4, "epoch": 1, "batch": 0, "seconds": 1.0}))
+    with pytest.raises(InputError, match="update-00000004 was written by another number of processes than 1"):
+        train_with_trainer(recipe())
+
+
 @pytest.mark.parametrize("damaged", ["model.safetensors", "optimizer.pt", "scheduler.pt"])
 def test_damaged_checkpoint_is_a_clear_error(recipe, damaged):
     folder = train_with_trainer(recipe("--max_updates=4")).folder
@@ -209,6 +218,8 @@ def test_finished_training_trains_nothing_more_and_overwriting_starts_anew(recip
     assert (folder / "log.jsonl").read_text() == log
     assert train_with_trainer(recipe("--overwrite=true", "--max_updates=6")).update == 6
     assert len(records(folder)) == 7
+    # Not trained once more by the loop, which finishes the folder.
+    assert [path.name for path in folder.glob("checkpoints/*/trainer_state.json")] == ["trainer_state.json"] * 2
     assert card.read_text() != "my own words"
 
 
