@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         help="train a model from a recipe",
         description="Train a model, or go on with the same training.",
     )
+    train.add_argument("--trainer", action="store_true", help="make the updates with transformers' Trainer")
     train.add_argument("recipe", help="YAML file")
     train.add_argument("options", nargs=argparse.REMAINDER, metavar="--key value", help="override keys of the recipe")
     train.set_defaults(run=_train)
@@ -132,7 +133,11 @@ def _train(options: argparse.Namespace) -> None:
     from datasets.utils import disable_progress_bars
 
     from .training.recipe import load_recipe
-    from .training.run import train
+
+    if options.trainer:
+        from .training.run_trainer import train_with_trainer as train
+    else:
+        from .training.run import train
 
     if not sys.stderr.isatty():
         disable_progress_bars()

@@ -63,7 +63,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
                 "Exactly one of token ids and embeddings is needed: input_ids or inputs_embeds for the encoder; "
-                "decoder_input_ids, decoder_inputs_embeds or labels for the decoder."
+                "decoder_input_ids, decoder_inputs_embeds or labels for the decoder. (Where labels were given, the "
+                "Trainer's label_smoothing_factor took them: use label_smoothing of the config instead.)"
             )
         if inputs_embeds is None:
             check_token_ids(input_ids, self.embed_tokens.num_embeddings)

@@ -1,0 +1,132 @@
+"""transformers' own Seq2SeqTrainer, as its users know it, with this package's model."""
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    DataCollatorForSeq2Seq,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+)
+
+from ..conftest import tiny_model
+
+
+@pytest.fixture
+def pairs(tokenizer):
+    """48 pairs of 1 to 9 tokens."""
+    generator = np.random.default_rng(0)
+
+    def texts():
+        return [" ".join(f"w{i}" for i in generator.integers(0, 36, generator.integers(1, 9))) for _ in range(48)]
+
+    return Dataset.from_dict(dict(tokenizer(texts(), text_target=texts())))
+
+
+@pytest.fixture
+def make_trainer(tmp_path, tokenizer, pairs):
+    def make(model=None, collator_has_model=True, **changes):
+        model = model or tiny_model(dropout=0.0)
+        arguments = {
+            "max_steps": 10, "logging_steps": 1, "report_to": "none", "disable_tqdm": True, "learning_rate": 0.2,
+            "optim": "sgd", "per_device_train_batch_size": 4, "save_strategy": "no", "dataloader_pin_memory": False,
+            "use_cpu": True,
+        }  # fmt: skip
+        return Seq2SeqTrainer(
+            model,
+            Seq2SeqTrainingArguments(output_dir=str(tmp_path / "trainer"), **{**arguments, **changes}),
+            train_dataset=pairs,
+            eval_dataset=pairs.select(range(6)),
+            processing_class=tokenizer,
+            data_collator=DataCollatorForSeq2Seq(tokenizer, model=model if collator_has_model else None),
+        )
+
+    return make
+
+
+def losses(trainer):
+    return [record["loss"] for record in trainer.state.log_history if "loss" in record]
+
+
+def test_accumulation_of_four_equals_one_batch_four_times_as_large(make_trainer):
+    one, four = make_trainer(per_device_train_batch_size=16), make_trainer(gradient_accumulation_steps=4)
+    one.train()
+    four.train()
+    assert len(losses(one)) == 10
+    assert losses(one)[-1] < losses(one)[0] - 0.05
+    np.testing.assert_allclose(losses(four), losses(one), rtol=1e-5)
+    for value, expected in zip(four.model.parameters(), one.model.parameters()):
+        torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-6)
+
+
+def smoothed_and_plain_loss(model, batch, epsilon):
+    """Cross-entropy against (1 - epsilon) · one-hot + epsilon / V and against one-hot, per target token."""
+    with torch.no_grad():
+        log_probabilities = model(
+            batch["input_ids"], batch["attention_mask"], labels=batch["labels"]
+        ).logits.log_softmax(-1)
+    is_token = batch["labels"] != -100
+    right = log_probabilities.gather(-1, batch["labels"].clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    smoothed = (1 - epsilon) * right + epsilon * log_probabilities.mean(-1)
+    return -smoothed[is_token].mean().item(), -right[is_token].mean().item()
+
+
+@pytest.mark.parametrize("in_config, in_trainer", [(0.1, 0.0), (0.1, 0.1), (0.0, 0.1)])
+def test_labels_are_smoothed_once_wherever_it_is_asked_for(make_trainer, in_config, in_trainer):
+    model = tiny_model(dropout=0.0, label_smoothing=in_config)
+    trainer = make_trainer(model, label_smoothing_factor=in_trainer)
+    batch = dict(next(iter(trainer.get_eval_dataloader())))
+    smoothed, plain = smoothed_and_plain_loss(model, batch, 0.1)
+    assert smoothed != pytest.approx(plain, rel=1e-4)
+    loss = trainer.compute_loss(model.train(), dict(batch), num_items_in_batch=batch["labels"].ne(-100).sum())
+    assert loss.item() == pytest.approx(smoothed, rel=1e-5)
+    # The Trainer's smoother smooths the evaluation, too; the model's does not.
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(smoothed if in_trainer else plain, rel=1e-5)
+
+
+def test_smoothing_of_the_trainer_without_decoder_inputs_is_a_clear_error(make_trainer):
+    trainer = make_trainer(collator_has_model=False, label_smoothing_factor=0.1)
+    with pytest.raises(ValueError, match="label_smoothing_factor took them: use label_smoothing of the config"):
+        trainer.train()
+
+
+@pytest.mark.parametrize("collator_has_model", [True, False])
+def test_predict_with_generate_gives_what_generate_gives(make_trainer, tokenizer, pairs, collator_has_model):
+    trainer = make_trainer(
+        collator_has_model=collator_has_model,
+        predict_with_generate=True,
+        generation_max_length=12,
+        label_smoothing_factor=0.0,
+    )
+    trainer.train()
+    few = pairs.select(range(6))
+    predictions = trainer.predict(few, num_beams=2).predictions
+    inputs = tokenizer.pad({"input_ids": few["input_ids"][:]}, return_tensors="pt")
+    expected = trainer.model.generate(**inputs, num_beams=2, max_length=12)
+    assert predictions[:, : expected.shape[1]].tolist() == expected.tolist()
+    assert (predictions[:, expected.shape[1] :] == tokenizer.pad_token_id).all()
+
+
+def test_its_checkpoints_load_and_generate_with_a_cache(make_trainer):
+    trainer = make_trainer(save_strategy="steps", save_steps=10)
+    trainer.train()
+    folder = f"{trainer.args.output_dir}/checkpoint-10"
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    for value, expected in zip(model.parameters(), trainer.model.parameters(), strict=True):
+        assert torch.equal(value, expected)
+    inputs = AutoTokenizer.from_pretrained(folder)(["w1 w2"], return_tensors="pt")
+    output = model.generate(**inputs, max_length=5, return_dict_in_generate=True)
+    assert output.past_key_values is not None
+
+
+def test_it_resumes_to_the_bit(make_trainer):
+    model = tiny_model(dropout=0.1)
+    whole = make_trainer(model, save_strategy="steps", save_steps=4, gradient_accumulation_steps=5)
+    whole.train()
+    resumed = make_trainer(tiny_model(dropout=0.1), gradient_accumulation_steps=5)
+    resumed.train(resume_from_checkpoint=f"{whole.args.output_dir}/checkpoint-4")
+    for value, expected in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(value, expected)
