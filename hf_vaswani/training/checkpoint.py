@@ -230,17 +230,13 @@ def load_checkpoint(path: Path) -> TrainingState:
         raise TrainingError(f"{path} is damaged ({_reason(error)}). Delete it to go on from the one before.") from None
 
 
-def average_weights(paths: Iterable[Path]) -> Tensors:
-    """The mean of weights (section 6.1), summed in float64.
-
-    Args:
-        paths: safetensors files with the same names and shapes.
-    """
+def average_weights(models: Iterable[Tensors]) -> Tensors:
+    """The mean of weights with the same names and shapes (section 6.1), summed in float64."""
     total: Tensors = {}
     kinds, number = {}, 0
-    for path in paths:
+    for values in models:
         number += 1
-        for name, value in load_file(path).items():
+        for name, value in values.items():
             total[name] = total[name] + value.double() if name in total else value.double()
             kinds[name] = value.dtype
     return {name: (value / number).to(kinds[name]) for name, value in total.items()}

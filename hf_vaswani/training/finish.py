@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from transformers import PreTrainedTokenizerBase
+from safetensors.torch import load_file
 
-from ..data.parallel_text import Pair
 from ..errors import InputError
 from ..evaluation.score import bleu, chrf
 from ..hub.card import write_card
@@ -16,32 +15,31 @@ from .output import BEST, CHECKPOINTS
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
-from .selection import BestWeights
+from .selection import ranked
+from .start import Start
 
 RESULTS_FILE = "results.json"
 TRANSLATIONS_FILE = "test_translations.txt"
 EXAMPLES = 8
 
 
-def finish(
-    recipe: Recipe,
-    folder: Path,
-    loop: TrainingLoop,
-    tokenizer: PreTrainedTokenizerBase,
-    test_pairs: list[Pair] | None,
-    counts: dict[str, int],
-) -> Results | None:
-    """Average checkpoints, score the mean, and save all that is needed to use it."""
+def finish(start: Start, loop: TrainingLoop) -> Results | None:
+    """Average checkpoints, score the mean, and save all that is needed to use it.
+
+    Returns:
+        The results, in the main process; `None` in the others.
+    """
+    recipe, folder, tokenizer = start.recipe, start.folder, start.tokenizer
     files = on_main_process(loop.accelerator, lambda: files_to_average(recipe, folder, loop.log.say))
     # A model of its own: that of the loop may be compiled, wrapped for mixed precision, or spread over processes.
     model = VaswaniForConditionalGeneration(loop.raw_model.config)
     model.generation_config = loop.raw_model.generation_config
-    set_weights(model, average_weights(files))
+    set_weights(model, average_weights(load_file(file) for file in files))
     model.to(loop.accelerator.device)
     validation_loss, validation_accuracy = loop.validation.likelihood(model)
     scores, examples, hypotheses = [], [], []
-    if test_pairs:
-        sources, references = map(list, zip(*test_pairs))
+    if start.texts.test:
+        sources, references = map(list, zip(*start.texts.test))
         hypotheses = loop.validation.translate(model, sources, show_progress=loop.accelerator.is_main_process)
         scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
         examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
@@ -55,11 +53,11 @@ def finish(
         validation_loss,
         validation_accuracy,
         [update_of(file.parent) for file in files],
-        counts,
+        start.counts,
         scores,
         examples,
     )
-    if test_pairs:
+    if start.texts.test:
         (folder / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -77,8 +75,7 @@ def files_to_average(recipe: Recipe, folder: Path, report) -> list[Path]:
     """
     arguments = recipe.training
     if arguments.average_best:
-        best = BestWeights(folder / BEST, arguments.best_metric, arguments.keep_best).folders()
-        paths = best[: arguments.average_best]
+        paths = ranked(folder / BEST)[: arguments.average_best]
     else:
         last = checkpoint_folders(folder / CHECKPOINTS)[-arguments.average_last :]
         paths = [path for path in last if damage_of(path) is None]

@@ -31,8 +31,8 @@ def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch
     )
 
 
-def freeze(model: nn.Module, patterns: list[str]) -> int:
-    """Freeze the parameters whose names a pattern matches from their beginning, and count them.
+def freeze(model: nn.Module, patterns: list[str]) -> None:
+    """Freeze the parameters whose names a pattern matches from their beginning.
 
     Args:
         patterns: regular expressions: `model.encoder`, `.*embed_tokens`, `model.decoder.layers.[0-2]`.
@@ -62,4 +62,3 @@ def freeze(model: nn.Module, patterns: list[str]) -> int:
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError(f"training.freeze={patterns} freezes all parameters: nothing is left to train.")
-    return sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)

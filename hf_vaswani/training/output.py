@@ -8,13 +8,14 @@ import yaml
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
+from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
 from .checkpoint import checkpoint_folders
 from .recipe import Recipe
 
 RECIPE_FILE = "training_recipe.yaml"
 CHECKPOINTS, BEST = "checkpoints", "best"
-TOKENIZER = "tokenizer"
+TOKENIZER, ARCHITECTURE = "tokenizer", "architecture"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 # What may change between two runs of one training: where it stops, what it reports, and how its text is prepared.
 CHANGEABLE = {
@@ -57,8 +58,14 @@ def is_resumed(recipe: Recipe, texts: dict[str, str]) -> bool:
     return True
 
 
-def begin_output(recipe: Recipe, texts: dict[str, str], tokenizer: PreTrainedTokenizerBase, is_resumed: bool) -> None:
-    """Make the output folder ready: for a new training delete an earlier one; store recipe and tokenizer.
+def begin_output(
+    recipe: Recipe,
+    texts: dict[str, str],
+    tokenizer: PreTrainedTokenizerBase,
+    model: VaswaniForConditionalGeneration,
+    is_resumed: bool,
+) -> None:
+    """Make the output folder ready: for a new training delete an earlier one; store recipe, tokenizer and config.
 
     Raises:
         InputError: where the folder cannot be written.
@@ -75,13 +82,17 @@ def begin_output(recipe: Recipe, texts: dict[str, str], tokenizer: PreTrainedTok
         if not is_resumed:
             tokenizer.save_pretrained(folder / TOKENIZER)
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
+        # Checkpoints hold weights alone; what model they are of stands beside them.
+        (folder / ARCHITECTURE).mkdir(exist_ok=True)
+        model.config.to_json_file(folder / ARCHITECTURE / "config.json")
+        model.generation_config.save_pretrained(folder / ARCHITECTURE)
     except OSError as error:
         raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
 
 
 def _remove_training(folder: Path) -> None:
     """Delete what a training goes on from, and nothing else that a user may have put beside it."""
-    for name in (CHECKPOINTS, BEST, TOKENIZER):
+    for name in (CHECKPOINTS, BEST, TOKENIZER, ARCHITECTURE):
         if (folder / name).exists():
             shutil.rmtree(folder / name)
     for name in (LOG_FILE, CURVES_FILE, RECIPE_FILE, TARGET_TOKENIZER_FILE):

@@ -2,32 +2,20 @@
 
 import os
 from datetime import timedelta
-from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
-from transformers import PreTrainedTokenizerBase
 
-from ..configuration_vaswani import VaswaniConfig
-from ..data.encoding import encode_pairs
-from ..data.epochs import StreamedCorpus, TokenisedCorpus
-from ..data.filters import filter_report
-from .checkpoint import newest_intact
-from .corpus import make_corpus, tokenizer_text
 from .finish import finish
 from .loop import TrainingLoop
-from .optimizer import freeze
-from .output import CHECKPOINTS, begin_output, is_resumed
 from .preflight import check
-from .prepare import build_model, open_tokenizer
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
-from .texts import filter_settings, load_texts
-from .updates import Corpus
+from .start import begin, describe, prepare
 from .validation import Validation
 
 # A large corpus takes hours to prepare, while the other processes wait for the first.
@@ -92,74 +80,29 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
 
 def train_and_finish(recipe: Recipe, accelerator: Accelerator) -> Results | None:
     """All of the work of [`train`], between the making of the processes and their end."""
-    folder = Path(recipe.training.output_dir)
-    # The first process of each machine prepares the text; the others find it in the cache.
-    with accelerator.local_main_process_first():
-        texts = load_texts(recipe.data)
-    resumed = on_main_process(accelerator, lambda: is_resumed(recipe, texts.digests))
-    tokenizer = on_main_process(accelerator, lambda: open_tokenizer(recipe, tokenizer_text(recipe, texts), resumed))
-    model = build_model(recipe, tokenizer)
-    frozen = freeze(model, recipe.training.freeze)
-    with accelerator.local_main_process_first():
-        corpus, counts = make_corpus(recipe, texts, tokenizer)
-    limit = longest_sequence(model.config)
-    validation = Validation(
-        accelerator,
-        tokenizer,
-        encode_pairs(texts.validation, tokenizer, limit, "validation"),
-        texts.validation[: recipe.training.validate_sentences],
-        recipe.training.max_tokens,
-    )
-    checkpoint = on_main_process(accelerator, lambda: newest_intact(folder / CHECKPOINTS, print) if resumed else None)
-    # All that could be wrong with the input has been seen: only now is anything written or deleted.
-    on_main_process(accelerator, lambda: begin_output(recipe, texts.digests, tokenizer, resumed))
+    start = prepare(recipe, accelerator)
+    checkpoint = begin(start, accelerator)
     if recipe.training.trackers:
         accelerator.init_trackers("hf_vaswani", config=flat(recipe.to_dict()))
     loop = TrainingLoop(
-        recipe.training, folder, accelerator, model, corpus, validation, tokenizer.pad_token_id, checkpoint
+        recipe.training,
+        start.folder,
+        accelerator,
+        start.model,
+        start.corpus,
+        Validation(accelerator, start.tokenizer, start.validation_pairs, recipe.training, start.texts.validation),
+        start.tokenizer.pad_token_id,
+        checkpoint,
     )
-    for line in describe(recipe, loop, tokenizer, corpus, counts, frozen):
+    for line in describe(start, accelerator):
         loop.log.say(line)
     loop.run()
-    return finish(recipe, folder, loop, tokenizer, texts.test, counts)
-
-
-def describe(
-    recipe: Recipe,
-    loop: TrainingLoop,
-    tokenizer: PreTrainedTokenizerBase,
-    corpus: Corpus,
-    counts: dict[str, int],
-    frozen: int,
-) -> list[str]:
-    """What training begins with: filters, sizes, padding, devices."""
-    accelerator, parameters = loop.accelerator, loop.raw_model.num_parameters()
-    lines = []
-    if not isinstance(corpus, StreamedCorpus):
-        lines += [f"training text: {line}" for line in filter_report(counts, filter_settings(recipe.data))]
-    if isinstance(corpus, TokenisedCorpus):
-        epoch = corpus.token_budget.epoch(0)
-        lines.append(
-            f"{len(corpus.pairs):,} training pairs, {len(epoch):,} batches an epoch, "
-            f"{corpus.token_budget.padding_ratio(epoch):.1%} padding "
-            f"({corpus.token_budget.random_padding_ratio():.1%} in random batches)"
-        )
-    held = f", {frozen:,} of them frozen" if frozen else ""
-    lines.append(
-        f"{len(tokenizer):,} sub-words, {parameters:,} parameters{held}, on {accelerator.num_processes} × "
-        f"{accelerator.device.type}"
-    )
-    return lines
+    return finish(start, loop)
 
 
 def drops_layers(recipe: Recipe) -> bool:
     """Whether layers are left out in training, so that some parameters get no gradient."""
     return any(recipe.model.get(f"{stack}_layerdrop") for stack in ("encoder", "decoder"))
-
-
-def longest_sequence(config: VaswaniConfig) -> int | None:
-    """The tokens that a model can take; `None` where there is no limit."""
-    return config.max_position_embeddings if config.position_type == "learned" else None
 
 
 def fair_share_of_cores(processes: int) -> int:

@@ -10,7 +10,8 @@ from safetensors.torch import save_file
 from ..errors import TrainingError
 from .checkpoint import WEIGHTS_FILE, Progress, Tensors, checkpoint_folders, damage_of, update_of, write_whole
 
-SCORES_FILE = "scores.json"
+# The scores of a validation, by measure, and which of them ranks the weights.
+SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"
 # Measures of which less is better; of the others, more is.
 FALLING = {"loss"}
 
@@ -44,12 +45,6 @@ class BestWeights:
         self.measure = measure
         self.keep = keep
 
-    def folders(self) -> list[Path]:
-        """Those whose files are whole, the best first; of equal ones, the earlier first."""
-        sign = 1 if self.measure in FALLING else -1
-        intact = [path for path in checkpoint_folders(self.folder) if damage_of(path) is None]
-        return sorted(intact, key=lambda path: (sign * self._score(path), update_of(path)))
-
     def consider(self, values: Tensors, update: int, scores: dict[str, float]) -> None:
         """Store weights if they are among the best; the worst of too many goes.
 
@@ -60,22 +55,35 @@ class BestWeights:
             TrainingError: where they cannot be written. Those that were kept are as they were.
         """
         path = self.folder / f"update-{update:08d}"
-        others = [other for other in self.folders() if other != path]
+        others = [other for other in ranked(self.folder) if other != path]
         if len(others) >= self.keep and not is_better(
-            self.measure, scores[self.measure], self._score(others[self.keep - 1])
+            self.measure, scores[self.measure], score_of(others[self.keep - 1])[1]
         ):
             return
 
         def write(part: Path) -> None:
             save_file({name: value.contiguous() for name, value in values.items()}, part / WEIGHTS_FILE)
-            (part / SCORES_FILE).write_text(json.dumps(scores))
+            (part / SCORES_FILE).write_text(json.dumps({**scores, RANKED_BY: self.measure}))
 
         try:
             write_whole(path, write)
         except (OSError, SafetensorError) as error:
             raise TrainingError(f"The best weights of update {update} cannot be written to {path}: {error}") from error
-        for worse in self.folders()[self.keep :]:
+        for worse in ranked(self.folder)[self.keep :]:
             shutil.rmtree(worse)
 
-    def _score(self, path: Path) -> float:
-        return json.loads((path / SCORES_FILE).read_text())[self.measure]
+
+def ranked(folder: Path) -> list[Path]:
+    """The kept weights whose files are whole, the best first; of equal ones, the earlier first."""
+
+    def rank(path: Path) -> tuple[float, int]:
+        measure, score = score_of(path)
+        return score if measure in FALLING else -score, update_of(path)
+
+    return sorted((path for path in checkpoint_folders(folder) if damage_of(path) is None), key=rank)
+
+
+def score_of(path: Path) -> tuple[str, float]:
+    """By what measure kept weights are ranked, and their score."""
+    scores = json.loads((path / SCORES_FILE).read_text())
+    return scores[RANKED_BY], scores[scores[RANKED_BY]]

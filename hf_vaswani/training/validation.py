@@ -14,6 +14,7 @@ from ..data.parallel_text import Pair
 from ..evaluation.score import bleu, chrf
 from ..evaluation.translate import translate
 from ..modeling_vaswani import IGNORED_LABEL
+from .arguments import TrainingArguments
 
 
 class Validation:
@@ -21,8 +22,8 @@ class Validation:
 
     Args:
         pairs: encoded.
-        texts: pairs to translate; may be none.
-        max_tokens: of a forward pass.
+        arguments: `max_tokens` of a forward pass, and `validate_sentences`.
+        texts: the pairs' text; so many sentences of it are translated.
     """
 
     def __init__(
@@ -30,16 +31,17 @@ class Validation:
         accelerator: Accelerator,
         tokenizer: PreTrainedTokenizerFast,
         pairs: EncodedPairs,
+        arguments: TrainingArguments,
         texts: list[Pair],
-        max_tokens: int,
     ):
         self.accelerator = accelerator
         self.tokenizer = tokenizer
         self.pairs = pairs
-        self.texts = texts
+        self.texts = texts[: arguments.validate_sentences]
         self.collate = Collator(tokenizer.pad_token_id)
         lengths = pairs.source_lengths, pairs.target_lengths
-        self.batches = TokenBudgetBatches(*lengths, max(max_tokens, *(int(side.max()) for side in lengths))).epoch(0)
+        budget = max(arguments.max_tokens, *(int(side.max()) for side in lengths))
+        self.batches = TokenBudgetBatches(*lengths, budget).epoch(0)
 
     def measure(self, model: nn.Module) -> dict[str, float]:
         """All measures, by the names that the log has for them."""

@@ -1,0 +1,130 @@
+"""One model that is the mean of several: checkpoints of a training (section 6.1), or finished models."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import load_file
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+
+from ..configuration_vaswani import VaswaniConfig
+from ..data.tokenizer import has_tokenizer
+from ..errors import InputError
+from ..interop.folders import new_folder
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .checkpoint import Tensors, average_weights, checkpoint_folders, damage_of, set_weights, weights, weights_file
+from .output import ARCHITECTURE, BEST, CHECKPOINTS, TOKENIZER
+from .selection import ranked
+
+
+@dataclass(frozen=True)
+class Member:
+    """A folder with weights, and the folders of the config and tokenizer that belong to it."""
+
+    path: Path
+    config: Path
+    tokenizer: Path
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a finished model rather than a checkpoint."""
+        return self.path == self.config
+
+    def read(self) -> Tensors:
+        """Its weights by name, tied ones once.
+
+        Raises:
+            InputError: where they cannot be read.
+        """
+        if not self.is_model and (damage := damage_of(self.path)):
+            raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
+        try:
+            if self.is_model:
+                return weights(VaswaniForConditionalGeneration.from_pretrained(self.path))
+            return load_file(weights_file(self.path))
+        except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
+    """Write a folder with the mean of some weights, ready for `from_pretrained` and `pipeline`.
+
+    Args:
+        sources: folders of trainings, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.
+        output: folder to make; it may exist only if empty.
+        last, best: how many checkpoints of each training, the last or the best ones; by default all of the last.
+
+    Returns:
+        The folders that the mean is of.
+
+    Raises:
+        InputError: a source that is none, or whose weights have other names or shapes; an output that exists.
+    """
+    members, faults = [], []
+    for source in sources:
+        try:
+            members += members_of(source, last, best)
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        raise InputError.of(faults)
+    with new_folder(output) as folder:
+        mean = average_weights(_alike(members))
+        model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(members[0].config))
+        set_weights(model, mean)
+        if (members[0].config / "generation_config.json").exists():
+            model.generation_config = GenerationConfig.from_pretrained(members[0].config)
+        model.save_pretrained(folder)
+        if (tokenizer := _tokenizer_of(members[0])) is not None:
+            tokenizer.save_pretrained(folder)
+    return [member.path for member in members]
+
+
+def members_of(source: Path, last: int | None, best: int | None) -> list[Member]:
+    """What a folder contributes to the mean.
+
+    Raises:
+        InputError: where it holds no weights, or fewer than are asked for.
+    """
+    if (source / CHECKPOINTS).is_dir():
+        kept = ranked(source / BEST) if best else checkpoint_folders(source / CHECKPOINTS)
+        number = best or last or len(kept)
+        if not kept or number > len(kept):
+            kind = "best weights" if best else "checkpoints"
+            raise InputError(f"{source} holds {len(kept)} {kind}, and {number or 'some'} are needed.")
+        chosen = kept[:number] if best else kept[-number:]
+        return [_of_training(path, source) for path in chosen]
+    if source.parent.name in (CHECKPOINTS, BEST) and source.is_dir():
+        return [_of_training(source, source.parent.parent)]
+    if (source / "config.json").exists():
+        return [Member(source, config=source, tokenizer=source)]
+    raise InputError(f"{source} is no folder of a training, a checkpoint or a model.")
+
+
+def _of_training(path: Path, training: Path) -> Member:
+    return Member(path, config=training / ARCHITECTURE, tokenizer=training / TOKENIZER)
+
+
+def _alike(members: list[Member]) -> Iterator[Tensors]:
+    """The weights of each, which must have the names and shapes of the first.
+
+    Raises:
+        InputError: where they have not.
+    """
+    first = None
+    for member in members:
+        values = member.read()
+        shapes = {name: tuple(value.shape) for name, value in values.items()}
+        first = first or shapes
+        different = sorted(name for name in first.keys() | shapes.keys() if first.get(name) != shapes.get(name))
+        if different:
+            raise InputError(
+                f"{member.path} has other weights than {members[0].path}: {different[0]} is "
+                f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. A mean is of models "
+                "of one architecture."
+            )
+        yield values
+
+
+def _tokenizer_of(member: Member) -> PreTrainedTokenizerBase | None:
+    return AutoTokenizer.from_pretrained(member.tokenizer) if has_tokenizer(member.tokenizer) else None

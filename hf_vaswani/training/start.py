@@ -1,0 +1,115 @@
+"""All that a training needs before its first update, whoever makes the updates: the loop here or the Trainer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from accelerate import Accelerator, PartialState
+from transformers import PreTrainedTokenizerBase
+
+from ..configuration_vaswani import VaswaniConfig
+from ..data.encoding import EncodedPairs, encode_pairs
+from ..data.epochs import StreamedCorpus, TokenisedCorpus
+from ..data.filters import filter_report
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .checkpoint import newest_intact
+from .corpus import make_corpus, tokenizer_text
+from .optimizer import freeze
+from .output import CHECKPOINTS, begin_output, is_resumed
+from .prepare import build_model, open_tokenizer
+from .processes import on_main_process
+from .recipe import Recipe
+from .texts import Texts, filter_settings, load_texts
+from .updates import Corpus
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a training begins with.
+
+    Attributes:
+        texts: as they were read.
+        model: on the CPU, with the weights of the beginning.
+        corpus: the training pairs, as batches.
+        counts: what the filters found in the training text.
+        validation_pairs: encoded.
+        is_resumed: whether the output folder holds this very training.
+    """
+
+    recipe: Recipe
+    texts: Texts
+    tokenizer: PreTrainedTokenizerBase
+    model: VaswaniForConditionalGeneration
+    corpus: Corpus
+    counts: dict[str, int]
+    validation_pairs: EncodedPairs
+    is_resumed: bool
+
+    @property
+    def folder(self) -> Path:
+        """The output folder."""
+        return Path(self.recipe.training.output_dir)
+
+
+def prepare(recipe: Recipe, processes: Accelerator | PartialState) -> Start:
+    """Read the texts, make or read tokenizer and model, tokenise. Nothing is written but the cache of prepared text.
+
+    Args:
+        processes: that train; the first of each machine prepares the text, and the others find it in the cache.
+
+    Raises:
+        InputError: texts, tokenizer, model or output folder that cannot be used.
+    """
+    with processes.local_main_process_first():
+        texts = load_texts(recipe.data)
+    resumed = on_main_process(processes, lambda: is_resumed(recipe, texts.digests))
+    tokenizer = on_main_process(processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, texts), resumed))
+    model = build_model(recipe, tokenizer)
+    freeze(model, recipe.training.freeze)
+    with processes.local_main_process_first():
+        corpus, counts = make_corpus(recipe, texts, tokenizer)
+    validation_pairs = encode_pairs(texts.validation, tokenizer, longest_sequence(model.config), "validation")
+    return Start(recipe, texts, tokenizer, model, corpus, counts, validation_pairs, resumed)
+
+
+def begin(start: Start, processes: Accelerator | PartialState) -> Path | None:
+    """Make the output folder ready, and find the checkpoint to go on from.
+
+    Raises:
+        TrainingError: where there are checkpoints, and all are damaged.
+        InputError: where the folder cannot be written.
+    """
+
+    def find() -> Path | None:
+        checkpoint = newest_intact(start.folder / CHECKPOINTS, print) if start.is_resumed else None
+        # All that could be wrong with the input has been seen: only now is anything written or deleted.
+        begin_output(start.recipe, start.texts.digests, start.tokenizer, start.model, start.is_resumed)
+        return checkpoint
+
+    return on_main_process(processes, find)
+
+
+def describe(start: Start, processes: Accelerator | PartialState) -> list[str]:
+    """What training begins with, a line each: filters, sizes, padding, devices."""
+    model, corpus, lines = start.model, start.corpus, []
+    if not isinstance(corpus, StreamedCorpus):
+        settings = filter_settings(start.recipe.data)
+        lines += [f"training text: {line}" for line in filter_report(start.counts, settings)]
+    if isinstance(corpus, TokenisedCorpus):
+        epoch = corpus.token_budget.epoch(0)
+        lines.append(
+            f"{len(corpus.pairs):,} training pairs, {len(epoch):,} batches an epoch, "
+            f"{corpus.token_budget.padding_ratio(epoch):.1%} padding "
+            f"({corpus.token_budget.random_padding_ratio():.1%} in random batches)"
+        )
+    frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
+    lines.append(
+        f"{len(start.tokenizer):,} tokens in the vocabulary, {model.num_parameters():,} parameters"
+        + (f", {frozen:,} of them frozen" if frozen else "")
+        + f", on {processes.num_processes} × {processes.device.type}"
+    )
+    return lines
+
+
+def longest_sequence(config: VaswaniConfig) -> int | None:
+    """The tokens that a model can take; `None` where there is no limit."""
+    return config.max_position_embeddings if config.position_type == "learned" else None
