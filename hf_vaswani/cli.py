@@ -102,6 +102,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     curves.set_defaults(run=_curves)
 
+    average = commands.add_parser(
+        "average",
+        help="make one model of several: the mean of their weights",
+        description="Average checkpoints of a training, or finished models of one architecture.",
+    )
+    average.add_argument("sources", nargs="+", metavar="SOURCE", help="folder of a training, a checkpoint or a model")
+    average.add_argument("--output", required=True, help="folder to make")
+    chosen = average.add_mutually_exclusive_group()
+    chosen.add_argument("--last", type=_at_least_one, help="so many last checkpoints of each training; default: all")
+    chosen.add_argument("--best", type=_at_least_one, help="so many best weights of each training instead")
+    average.set_defaults(run=_average)
+
     corpus = commands.add_parser("corpus", help="write the embedded German–English corpus to files")
     corpus.add_argument("folder", help="gets train.de, train.en, validation.de, …")
     corpus.set_defaults(run=_corpus)
@@ -207,6 +219,13 @@ def _curves(options: argparse.Namespace) -> None:
     output = Path(options.output or (logs[0].with_name("curves.png") if len(logs) == 1 else "curves.png"))
     draw_comparison(logs, output)
     print(output)
+
+
+def _average(options: argparse.Namespace) -> None:
+    from .training.average import average
+
+    members = average([Path(source) for source in options.sources], Path(options.output), options.last, options.best)
+    print("\n".join([f"{options.output} holds the mean of {len(members)}:", *map(str, members)]))
 
 
 def _corpus(options: argparse.Namespace) -> None:
