@@ -93,7 +93,7 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
             "tokenizer.type=unigram is learnt by SentencePiece, which is not installed: pip install sentencepiece"
         ) from None
     normalizer, splitter = _subword_normalizer(arguments), _subword_splitter()
-    words, counts = Counter(), Counter()
+    words, counts, runs = Counter(), Counter(), Counter()
     for text in _counted(texts, normalizer, counts, name):
         words.update(word for word, _ in splitter.pre_tokenize_str(text))
     first = _first_pieces(arguments)
@@ -101,9 +101,12 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
     alphabet = _alphabet(counts, size, name)
     reserved = sorted(SENTENCEPIECE_RESERVED & alphabet.keys())
     learnable = alphabet.keys() - SENTENCEPIECE_RESERVED
+    for word, count in words.items():
+        for run in "".join(c if c in learnable else "\n" for c in word).split("\n"):
+            runs[run] += count
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(f"{w}\t{n}" for w, n in sorted(words.items()) if learnable.issuperset(w)),
+        sentence_iterator=(f"{run}\t{count}" for run, count in sorted(runs.items()) if run),
         input_format="tsv",
         model_writer=model,
         model_type="unigram",
