@@ -73,6 +73,13 @@ def test_spaces_are_kept(type, text):
     assert both_ways(learn(type=type), text) == text
 
 
+@pytest.mark.parametrize("type", SUBWORDS)
+def test_characters_that_libraries_use_as_marks_come_back(type):
+    text = "▁▂▅ a▁b\tc\u00a0d\x1fe\rf\0 \u2028g"
+    tokenizer = train_tokenizer([(text, text)], TokenizerArguments(type=type, normalization="none"))
+    assert both_ways(tokenizer, text) == text
+
+
 @pytest.mark.skipif(not TATOEBA.is_dir(), reason="needs the parallel text of shared/data")
 @pytest.mark.parametrize("type", WITH_BYTES)
 def test_real_sentences_come_back(type):
