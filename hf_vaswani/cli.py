@@ -1,6 +1,7 @@
 """The command `hf-vaswani`: each sub-command is a thin layer over one function of the package."""
 
 import argparse
+import dataclasses
 import logging
 import os
 import sys
@@ -58,6 +59,20 @@ def _parser() -> argparse.ArgumentParser:
     usage = train.format_help
     # Made when it is asked for: the recipe's imports take seconds.
     train.format_help = lambda: f"{usage()}\n{_recipe_keys()}\n"
+
+    tokenizer = commands.add_parser(
+        "tokenizer",
+        help="learn a tokenizer from parallel text",
+        description="Learn a tokenizer, as a training does before its first update, and save it in a folder.",
+    )
+    tokenizer.add_argument("output", help="folder to make")
+    tokenizer.add_argument("--source", required=True, help="file of source sentences")
+    tokenizer.add_argument("--target", required=True, help="file of their translations, line by line")
+    for item in _tokenizer_keys():
+        default = "" if item.default is None else f"; default: {item.default}"
+        help = f"{item.metadata['help']}{default}".replace("%", "%%")
+        tokenizer.add_argument(f"--{item.name}", metavar="VALUE", help=help)
+    tokenizer.set_defaults(run=_tokenizer)
 
     translate = commands.add_parser("translate", help="translate text, line by line")
     translate.add_argument("model", help="folder or Hub id")
@@ -156,6 +171,42 @@ def _train(options: argparse.Namespace) -> None:
     results = train(load_recipe(options.recipe, options.options))
     if results:
         print(results.report())
+
+
+def _tokenizer_keys() -> list[dataclasses.Field]:
+    """The recipe's keys of section `tokenizer` that say what is learnt."""
+    # Light to import: the parser of every command needs it.
+    from .data.arguments import TokenizerArguments
+
+    elsewhere = ("bpe_dropout", "path")  # of training with a tokenizer, not of learning one
+    return [item for item in dataclasses.fields(TokenizerArguments) if item.name not in elsewhere]
+
+
+def _tokenizer(options: argparse.Namespace) -> None:
+    from .data.tokenizer import side_backends, train_tokenizer
+    from .interop.folders import check_new, new_folder
+    from .training.recipe import section_from_options
+
+    check_new(options.output)
+    given = {item.name: getattr(options, item.name) for item in _tokenizer_keys()}
+    arguments = section_from_options("tokenizer", {name: text for name, text in given.items() if text is not None})
+    pairs = _read_pairs(options.source, options.target)
+    tokenizer = train_tokenizer(pairs, arguments)
+    with new_folder(options.output) as folder:
+        tokenizer.save_pretrained(folder)
+    backends = side_backends(tokenizer)
+    sizes = [backend.get_vocab_size() for backend in backends.values()]
+    vocabularies = f"{sizes[0]:,} tokens" if arguments.joint else f"{sizes[0]:,} source and {sizes[1]:,} target tokens"
+    print(f"{options.output} holds a tokenizer of {vocabularies} ({arguments.type}).")
+    example = next((pair for pair in pairs if all(text.strip() for text in pair)), ("", ""))
+    for (side, backend), text in zip(backends.items(), example):
+        print(f"{side}: {text}\n  {' '.join(backend.encode(text).tokens)}")
+
+
+def _read_pairs(source: str, target: str) -> list[tuple[str, str]]:
+    from .data.parallel_text import read_parallel
+
+    return read_parallel(source, target)
 
 
 def _translate(options: argparse.Namespace) -> None:

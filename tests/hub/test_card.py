@@ -27,8 +27,15 @@ def recipe_dict(**data):
 def test_card_holds_the_measured_figures_and_the_recipe(tmp_path):
     card = ModelCard.load(write_card(tmp_path, "de-en", recipe_dict(dataset="embedded"), RESULTS))
     text = card.text
-    for expected in ("2,345,678", "1,234 updates", "34.57", RESULTS["test_bleu_signature"], "de to en",
-                     "55.55", "65.4%"):
+    for expected in (
+        "2,345,678",
+        "1,234 updates",
+        "34.57",
+        RESULTS["test_bleu_signature"],
+        "de to en",
+        "55.55",
+        "65.4%",
+    ):
         assert expected in text
     block = text.split("```yaml\n")[1].split("```")[0]
     assert yaml.safe_load(block)["model"] == {"d_model": 64}
