@@ -6,11 +6,15 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers.utils.logging import disable_progress_bar
 
 from . import __version__
 from .errors import InputError, TrainingError, TrainingInterrupted
+
+if TYPE_CHECKING:
+    from .data.sources import SourcePairs
 
 USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
 
@@ -66,8 +70,17 @@ def _parser() -> argparse.ArgumentParser:
         description="Learn a tokenizer, as a training does before its first update, and save it in a folder.",
     )
     tokenizer.add_argument("output", help="folder to make")
-    tokenizer.add_argument("--source", required=True, help="file of source sentences")
-    tokenizer.add_argument("--target", required=True, help="file of their translations, line by line")
+    text = tokenizer.add_argument_group("text", "one of --source and --target, --file, or --dataset")
+    text.add_argument("--source", nargs="+", help="files of source sentences; also .gz .zst")
+    text.add_argument("--target", nargs="+", help="files of their translations, line by line")
+    text.add_argument("--file", help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst")
+    text.add_argument("--dataset", help="Hub id or folder of a data set, or 'embedded'")
+    text.add_argument("--config", help="configuration of the data set")
+    text.add_argument("--split", help="split of the data set")
+    text.add_argument("--source_column", help="column of source text")
+    text.add_argument("--target_column", help="column of target text")
+    text.add_argument("--source_language", help="code of the source language, which may name its column")
+    text.add_argument("--target_language", help="code of the target language")
     for item in _tokenizer_keys():
         default = "" if item.default is None else f"; default: {item.default}"
         help = f"{item.metadata['help']}{default}".replace("%", "%%")
@@ -190,7 +203,7 @@ def _tokenizer(options: argparse.Namespace) -> None:
     check_new(options.output)
     given = {item.name: getattr(options, item.name) for item in _tokenizer_keys()}
     arguments = section_from_options("tokenizer", {name: text for name, text in given.items() if text is not None})
-    pairs = _read_pairs(options.source, options.target)
+    pairs = _pairs_of(options)
     tokenizer = train_tokenizer(pairs, arguments)
     with new_folder(options.output) as folder:
         tokenizer.save_pretrained(folder)
@@ -203,10 +216,15 @@ def _tokenizer(options: argparse.Namespace) -> None:
         print(f"{side}: {text}\n  {' '.join(backend.encode(text).tokens)}")
 
 
-def _read_pairs(source: str, target: str) -> list[tuple[str, str]]:
-    from .data.parallel_text import read_parallel
+def _pairs_of(options: argparse.Namespace) -> "SourcePairs":
+    from .data.sources import SourcePairs, TextSource, check_source
 
-    return read_parallel(source, target)
+    names = [field.name for field in dataclasses.fields(TextSource) if hasattr(options, field.name)]
+    source = TextSource.parse({name: getattr(options, name) for name in names}, "the text")
+    languages = options.source_language, options.target_language
+    if faults := check_source(source, languages):
+        raise InputError.of(faults)
+    return SourcePairs(source, languages)
 
 
 def _translate(options: argparse.Namespace) -> None:

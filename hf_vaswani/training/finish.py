@@ -31,7 +31,7 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
     Returns:
         The results, in the main process; `None` in the others.
     """
-    recipe, folder, tokenizer = start.recipe, start.folder, start.tokenizer
+    recipe, folder = start.recipe, start.folder
     files = on_main_process(loop.accelerator, lambda: files_to_average(recipe, folder, loop.log.say))
     # A model of its own: that of the loop may be compiled, wrapped for mixed precision, or spread over processes.
     model = VaswaniForConditionalGeneration(loop.raw_model.config)
@@ -63,8 +63,8 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         save_results(start, model, results, hypotheses, with_card=loop.has_trained)
     except (OSError, SafetensorError) as error:
         raise TrainingError(
-            f"The final model cannot be written to {folder}: {reason(error)}. The training itself is whole: make room, "
-            "then the same command finishes it."
+            f"The final model cannot be written to {folder}: {reason(error)}. The training itself is whole: make "
+            "room, then the same command finishes it."
         ) from error
     return results
 
