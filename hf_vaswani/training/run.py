@@ -38,7 +38,10 @@ def train(recipe: Recipe) -> Results | None:
     """
     accelerator = make_accelerator(recipe)
     try:
-        return train_and_finish(recipe, accelerator)
+        results = train_and_finish(recipe, accelerator)
+        # A process that is done must not take down the group while another still writes.
+        accelerator.wait_for_everyone()
+        return results
     finally:
         # First the distributed model, then its process group: the other way round, their threads can wait for each
         # other.
