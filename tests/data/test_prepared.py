@@ -54,7 +54,7 @@ def test_prepared_text_is_found_again_by_content_and_settings(source, tmp_path, 
 def test_source_without_a_usable_pair_is_an_error_that_says_what_was_found(source, tmp_path):
     with pytest.raises(InputError, match=r"b\.0.* has no pair that can be used: 2 pairs read, 2 left out"):
         prepare_text(
-            [source("a", LINES), source("b", [("w1", " "), ("w2", "")])], LANGUAGES, FilterSettings(), tmp_path
+            [source("a", LINES), source("b", [("w1", " "), ("", "w2")])], LANGUAGES, FilterSettings(), tmp_path
         )
 
 
