@@ -1,15 +1,20 @@
 """The command `hf-vaswani`: each sub-command is a thin layer over one function of the package."""
 
 import argparse
+import dataclasses
 import logging
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers.utils.logging import disable_progress_bar
 
 from . import __version__
 from .errors import InputError, TrainingError, TrainingInterrupted
+
+if TYPE_CHECKING:
+    from .data.sources import SourcePairs
 
 USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
 
@@ -59,6 +64,29 @@ def _parser() -> argparse.ArgumentParser:
     # Made when it is asked for: the recipe's imports take seconds.
     train.format_help = lambda: f"{usage()}\n{_recipe_keys()}\n"
 
+    tokenizer = commands.add_parser(
+        "tokenizer",
+        help="learn a tokenizer from parallel text",
+        description="Learn a tokenizer, as a training does before its first update, and save it in a folder.",
+    )
+    tokenizer.add_argument("output", help="folder to make")
+    text = tokenizer.add_argument_group("text", "one of --source and --target, --file, or --dataset")
+    text.add_argument("--source", nargs="+", help="files of source sentences; also .gz .zst")
+    text.add_argument("--target", nargs="+", help="files of their translations, line by line")
+    text.add_argument("--file", help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst")
+    text.add_argument("--dataset", help="Hub id or folder of a data set, or 'embedded'")
+    text.add_argument("--config", help="configuration of the data set")
+    text.add_argument("--split", help="split of the data set")
+    text.add_argument("--source_column", help="column of source text")
+    text.add_argument("--target_column", help="column of target text")
+    text.add_argument("--source_language", help="code of the source language, which may name its column")
+    text.add_argument("--target_language", help="code of the target language")
+    for item in _tokenizer_keys():
+        default = "" if item.default is None else f"; default: {item.default}"
+        help = f"{item.metadata['help']}{default}".replace("%", "%%")
+        tokenizer.add_argument(f"--{item.name}", metavar="VALUE", help=help)
+    tokenizer.set_defaults(run=_tokenizer)
+
     translate = commands.add_parser("translate", help="translate text, line by line")
     translate.add_argument("model", help="folder or Hub id")
     translate.add_argument("--input", help="file to translate; default: standard input")
@@ -102,6 +130,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     curves.set_defaults(run=_curves)
 
+    average = commands.add_parser(
+        "average",
+        help="make one model of several: the mean of their weights",
+        description="Average checkpoints of a training, or finished models of one architecture.",
+    )
+    average.add_argument("sources", nargs="+", metavar="SOURCE", help="folder of a training, a checkpoint or a model")
+    average.add_argument("--output", required=True, help="folder to make")
+    chosen = average.add_mutually_exclusive_group()
+    chosen.add_argument("--last", type=_at_least_one, help="so many last checkpoints of each training; default: all")
+    chosen.add_argument("--best", type=_at_least_one, help="so many best weights of each training instead")
+    average.set_defaults(run=_average)
+
     corpus = commands.add_parser("corpus", help="write the embedded German–English corpus to files")
     corpus.add_argument("folder", help="gets train.de, train.en, validation.de, …")
     corpus.set_defaults(run=_corpus)
@@ -144,6 +184,47 @@ def _train(options: argparse.Namespace) -> None:
     results = train(load_recipe(options.recipe, options.options))
     if results:
         print(results.report())
+
+
+def _tokenizer_keys() -> list[dataclasses.Field]:
+    """The recipe's keys of section `tokenizer` that say what is learnt."""
+    # Light to import: the parser of every command needs it.
+    from .data.arguments import TokenizerArguments
+
+    elsewhere = ("bpe_dropout", "path")  # of training with a tokenizer, not of learning one
+    return [item for item in dataclasses.fields(TokenizerArguments) if item.name not in elsewhere]
+
+
+def _tokenizer(options: argparse.Namespace) -> None:
+    from .data.tokenizer import side_backends, train_tokenizer
+    from .interop.folders import check_new, new_folder
+    from .training.recipe import section_from_options
+
+    check_new(options.output)
+    given = {item.name: getattr(options, item.name) for item in _tokenizer_keys()}
+    arguments = section_from_options("tokenizer", {name: text for name, text in given.items() if text is not None})
+    pairs = _pairs_of(options)
+    tokenizer = train_tokenizer(pairs, arguments)
+    with new_folder(options.output) as folder:
+        tokenizer.save_pretrained(folder)
+    backends = side_backends(tokenizer)
+    sizes = [backend.get_vocab_size() for backend in backends.values()]
+    vocabularies = f"{sizes[0]:,} tokens" if arguments.joint else f"{sizes[0]:,} source and {sizes[1]:,} target tokens"
+    print(f"{options.output} holds a tokenizer of {vocabularies} ({arguments.type}).")
+    example = next((pair for pair in pairs if all(text.strip() for text in pair)), ("", ""))
+    for (side, backend), text in zip(backends.items(), example):
+        print(f"{side}: {text}\n  {' '.join(backend.encode(text).tokens)}")
+
+
+def _pairs_of(options: argparse.Namespace) -> "SourcePairs":
+    from .data.sources import SourcePairs, TextSource, check_source
+
+    names = [field.name for field in dataclasses.fields(TextSource) if hasattr(options, field.name)]
+    source = TextSource.parse({name: getattr(options, name) for name in names}, "the text")
+    languages = options.source_language, options.target_language
+    if faults := check_source(source, languages):
+        raise InputError.of(faults)
+    return SourcePairs(source, languages)
 
 
 def _translate(options: argparse.Namespace) -> None:
@@ -207,6 +288,13 @@ def _curves(options: argparse.Namespace) -> None:
     output = Path(options.output or (logs[0].with_name("curves.png") if len(logs) == 1 else "curves.png"))
     draw_comparison(logs, output)
     print(output)
+
+
+def _average(options: argparse.Namespace) -> None:
+    from .training.average import average
+
+    members = average([Path(source) for source in options.sources], Path(options.output), options.last, options.best)
+    print("\n".join([f"{options.output} holds the mean of {len(members)}:", *map(str, members)]))
 
 
 def _corpus(options: argparse.Namespace) -> None:

@@ -44,12 +44,11 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
             ValueError: where a special token has another id in the target than in the source.
         """
         tokenizer = cls(tokenizer_object=source, **kwargs)
-        wrong = [t for t in tokenizer.all_special_tokens if source.token_to_id(t) != target.token_to_id(t)]
-        if wrong:
-            raise ValueError(f"Special tokens need the same id in source and target vocabulary: {', '.join(wrong)}")
+        cls._check_same_ids(tokenizer.all_special_tokens, tokenizer._tokenizer, target)
         # The source's were marked as special by `__init__`; unmarked, decoding could not skip the target's.
         target = copy.deepcopy(target)
         target.add_special_tokens(tokenizer.all_special_tokens)
+        target.encode_special_tokens = tokenizer.split_special_tokens
         tokenizer._backends = {"source": tokenizer._tokenizer, "target": target}
         return tokenizer
 
@@ -66,6 +65,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         if not hasattr(self, "_backends"):
             file = self.init_kwargs.get("target_tokenizer_file")
             target = Tokenizer.from_file(str(file)) if file else self._tokenizer
+            target.encode_special_tokens = self.split_special_tokens
             self._backends = {"source": self._tokenizer, "target": target}
         return self._backends
 
@@ -77,6 +77,33 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def get_target_vocab(self) -> dict[str, int]:
         """Target tokens and their ids."""
         return self.backends["target"].get_vocab()
+
+    def add_special_tokens(self, special_tokens_dict: dict, *args, **kwargs) -> int:
+        """As in transformers, on both sides. A token with a role, padding say, must be in both already, with one id.
+
+        Raises:
+            ValueError: where it is not. `extra_special_tokens` may have another id on either side.
+        """
+        given = special_tokens_dict or {}
+        roles = [str(given[name]) for name in self.SPECIAL_TOKENS_ATTRIBUTES if given.get(name) is not None]
+        self._check_same_ids(roles, *self.backends.values())
+        return super().add_special_tokens(special_tokens_dict, *args, **kwargs)
+
+    @staticmethod
+    def _check_same_ids(tokens: list[str], source: Tokenizer, target: Tokenizer) -> None:
+        wrong = [t for t in tokens if source.token_to_id(t) is None or source.token_to_id(t) != target.token_to_id(t)]
+        if wrong:
+            raise ValueError(f"Special tokens need the same id in source and target vocabulary: {', '.join(wrong)}")
+
+    def _add_tokens(self, new_tokens, special_tokens=False) -> int:
+        """Add to both vocabularies, at the end of each; returns how many the source did not have."""
+        added = super()._add_tokens(new_tokens, special_tokens)
+        # There is one alone while `__init__` runs. What it adds, the file of the target has already.
+        if hasattr(self, "_backends") and self._backends["target"] is not self._backends["source"]:
+            self._switch_to_target_mode()
+            super()._add_tokens(new_tokens, special_tokens)
+            self._switch_to_input_mode()
+        return added
 
     # transformers calls these two around the encoding of `text_target`.
     def _switch_to_target_mode(self):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from transformers import AutoTokenizer
 
 import hf_vaswani
 from hf_vaswani.cli import main
@@ -62,6 +63,38 @@ def test_train_help_names_the_keys_of_the_recipe(capsys):
         main(["train", "--help"])
     assert leave.value.code == 0
     assert "warmup_updates" in capsys.readouterr().out
+
+
+def test_tokenizer_is_learnt_from_files_and_saved(write_lines, tmp_path, capsys):
+    source = write_lines("train.de", ["", "ein Hund und ein Hase"] * 3)
+    target = write_lines("train.en", ["a dog", "a dog and a hare"] * 3)
+    folder = tmp_path / "tokenizer"
+    options = ["--source", source, "--target", target, "--type", "word", "--joint", "false", "--vocab_size=7"]
+    assert main(["tokenizer", str(folder), *options]) == 0
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == f"{folder} holds a tokenizer of 7 source and 7 target tokens (word)."
+    assert output[1:] == [
+        "source: ein Hund und ein Hase", "  ein Hund <unk> ein Hase </s>",
+        "target: a dog and a hare", "  a dog and a <unk> </s>",
+    ]  # fmt: skip
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer("Hund", text_target="dog")["labels"] == [5, 2]
+
+
+def test_tokenizer_command_names_all_faults_and_leaves_nothing(refused, write_lines, tmp_path):
+    lines, folder = write_lines("text", ["a b"] * 3), tmp_path / "tokenizer"
+    files = ["--source", lines, "--target", lines]
+    error = refused("tokenizer", folder, *files, "--type", "words", "--vocab_size", "many")
+    assert "tokenizer.type must be one of" in error and "tokenizer.vocab_size must be a whole number" in error
+    error = refused("tokenizer", folder, *files, "--type", "word", "--byte_fallback", "true", "--vocab_size", "3")
+    assert "byte_fallback=True is for" in error and "vocab_size=3 is too small" in error
+    once = write_lines("once", ["a", "b", "c"])
+    assert "No word of the source text occurs 2 times" in refused(
+        "tokenizer", folder, "--source", once, "--target", lines, "--type", "word", "--joint", "false"
+    )
+    assert "exists and is no empty folder" in refused("tokenizer", tmp_path, *files)
+    assert not folder.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["once", "text"]
 
 
 def test_missing_file_leaves_with_status_2(refused, saved_model):

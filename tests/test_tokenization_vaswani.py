@@ -72,3 +72,39 @@ def test_without_a_target_tokenizer_the_source_serves_both_sides(tokenizer, tmp_
     tokenizer.save_pretrained(tmp_path)
     loaded = VaswaniTokenizer.from_pretrained(tmp_path)
     assert loaded(["w1"], text_target=["w1"])["labels"] == [[5, 2]]
+
+
+def test_added_tokens_reach_both_vocabularies_and_survive_saving(two_vocabularies, tmp_path):
+    assert two_vocabularies.add_tokens(["<name>", "dog"]) == 2  # the target has "dog"
+    two_vocabularies.add_special_tokens({"extra_special_tokens": ["<2en>"]})
+    two_vocabularies.save_pretrained(tmp_path)
+    for tokenizer in (two_vocabularies, AutoTokenizer.from_pretrained(tmp_path)):
+        assert tokenizer("ein <name> dog <2en>")["input_ids"] == [4, 7, 8, 9, 2]
+        assert tokenizer(text_target="a<name> dog <2en>")["input_ids"] == [6, 8, 5, 9, 2]
+        assert (len(tokenizer), tokenizer.target_vocab_size) == (10, 10)
+        assert tokenizer.decode([6, 8, 5, 9, 2], skip_special_tokens=True).split() == ["a", "<name>", "dog"]
+
+
+def test_token_with_a_role_must_be_in_both_vocabularies_with_one_id(two_vocabularies):
+    for name in ("<sep>", "dog"):
+        with pytest.raises(ValueError, match=f"same id in source and target vocabulary: {name}"):
+            two_vocabularies.add_special_tokens({"sep_token": name})
+    assert_has_two_vocabularies(two_vocabularies)
+    two_vocabularies.add_special_tokens({"sep_token": "</s>"})
+    assert two_vocabularies.sep_token_id == 2
+
+
+def test_adding_tokens_without_a_target_tokenizer_adds_them_once(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    loaded = VaswaniTokenizer.from_pretrained(tmp_path)
+    loaded.add_tokens(["<name>"])
+    assert len(loaded) == loaded.target_vocab_size == len(tokenizer) + 1
+
+
+def test_special_tokens_in_a_text_are_split_on_both_sides_where_asked_for(tmp_path):
+    backends = word_tokenizer(SOURCE_WORDS), word_tokenizer(TARGET_WORDS)
+    VaswaniTokenizer.from_backends(*backends, **SPECIAL_TOKENS, split_special_tokens=True).save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    for backend in loaded.backends.values():
+        assert backend.encode_special_tokens
+        assert backend.encode("<s>x").ids == [3, 2]

@@ -23,7 +23,7 @@ class TokenizerArguments:
     """How text becomes tokens."""
 
     type: Literal["bpe", "unigram", "wordpiece", "word"] = key(
-        "bpe", "byte-pair encoding, unigram language model, word pieces (longest match first), or whole words"
+        "bpe", "bpe (byte-pair encoding), unigram (language model), wordpiece (longest match first) or word"
     )
     vocab_size: int = key(8000, "most tokens of a vocabulary, special tokens included")
     target_vocab_size: int | None = key(None, "the same for the target, with joint=false; default: vocab_size")

@@ -1,11 +1,13 @@
-"""BPE-dropout (Provilkov et al. 2020): in training a word is split anew each time, and some merges are left out.
+"""BPE-dropout (Provilkov et al. 2020): in training a word is split anew each time, with some of its merges left out.
 
 The `tokenizers` library has it too, but draws from a generator that cannot be seeded; here every draw comes from the
-caller's, so that a training which is gone on with is the same to the bit.
+caller's, so that a training which is gone on with is the same to the bit. It also tries dropped merges again within a
+step where its queue holds outdated ones, and so drops fewer than it is told; here it is as in the paper.
 """
 
 import json
-from collections.abc import Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -14,6 +16,8 @@ from ..errors import InputError
 
 # Pieces of a word on its way from characters to sub-words, as ids.
 State = tuple[int, ...]
+# Rank, position in the word, merged piece.
+Merge = tuple[int, int, int]
 
 
 class BpeDropout:
@@ -31,9 +35,11 @@ class BpeDropout:
         InputError: where the tokenizer has no merges, or the probability is none.
     """
 
-    # Words come again and again: their states are remembered, up to so many, and up to so many pieces.
+    # Words come again and again, so their states are remembered: so many, of at most so many pieces.
     REMEMBERED_STATES = 200_000
     REMEMBERED_PIECES = 24
+    # The library's encodings take much memory.
+    TEXTS_AT_ONCE = 512
 
     def __init__(self, backend: Tokenizer, probability: float):
         if not 0 <= probability < 1:
@@ -48,24 +54,26 @@ class BpeDropout:
         self.probability = probability
         vocabulary, prefix = model["vocab"], model.get("continuing_subword_prefix") or ""
         self._merges = {
-            (vocabulary[left], vocabulary[right]): (rank, vocabulary[left + right.removeprefix(prefix)])
+            (vocabulary[left], vocabulary[right]): ((rank, vocabulary[left + right.removeprefix(prefix)]),)
             for rank, (left, right) in enumerate(model["merges"])
         }
         # Without its merges the tokenizer gives the characters of each word: all else stays as it is.
         parts["model"] = {**model, "merges": [], "dropout": None}
         self._characters = Tokenizer.from_str(json.dumps({**parts, "truncation": None, "padding": None}))
         self._characters.encode_special_tokens = backend.encode_special_tokens
-        self._moves: dict[State, tuple[list[tuple[int, int]], list[State | None]]] = {}
+        # State → its merges in order, and the states that they lead to, as far as these were needed.
+        self._remembered: dict[State, tuple[list[Merge], list[State | None]]] = {}
 
     def encode(self, texts: Sequence[str], generator: np.random.Generator) -> list[list[int]]:
         """Token ids of each text, `</s>` and the like included, as the tokenizer itself would add them.
 
         The draws of a text depend on nothing but the generator's state when its turn comes.
         """
-        return [
-            self._encode(encoding.ids, encoding.word_ids, generator)
-            for encoding in self._characters.encode_batch_fast(list(texts))
-        ]
+        rows = []
+        for start in range(0, len(texts), self.TEXTS_AT_ONCE):
+            for encoding in self._characters.encode_batch(list(texts[start : start + self.TEXTS_AT_ONCE])):
+                rows.append(self._encode(encoding.ids, encoding.word_ids, generator))
+        return rows
 
     def _encode(self, ids: list[int], words: list[int | None], generator: np.random.Generator) -> list[int]:
         # How many merges are dropped before one is not. A word of n pieces takes fewer than n steps.
@@ -78,9 +86,12 @@ class BpeDropout:
                 start = end
         return pieces
 
-    def _split(self, state: State, dropped) -> State:
+    def _split(self, state: State, dropped: Iterator[int]) -> Sequence[int]:
+        """Apply merges to a word until none is left or all are dropped."""
+        if len(state) > self.REMEMBERED_PIECES:
+            return self._split_long(list(state), dropped)
         while True:
-            merges, states = self._moves.get(state) or self._remember(state)
+            merges, states = self._remembered.get(state) or self._remember(state)
             if not merges:
                 return state
             choice = next(dropped)
@@ -88,20 +99,51 @@ class BpeDropout:
                 return state
             after = states[choice]
             if after is None:
-                position, merged = merges[choice]
+                _, position, merged = merges[choice]
                 after = states[choice] = (*state[:position], merged, *state[position + 2 :])
             state = after
 
-    def _remember(self, state: State) -> tuple[list[tuple[int, int]], list[State | None]]:
-        """The merges that a state allows, in order, as (position, merged piece); room for the states after them."""
-        candidates = sorted(
-            (*self._merges[pair], position)
+    def _remember(self, state: State) -> tuple[list[Merge], list[State | None]]:
+        merges = sorted(
+            (rank, position, merged)
             for position, pair in enumerate(zip(state, state[1:]))
-            if pair in self._merges
+            for rank, merged in self._merges.get(pair, ())
         )
-        moves = [(position, merged) for _, merged, position in candidates], [None] * len(candidates)
-        if len(state) <= self.REMEMBERED_PIECES:
-            if len(self._moves) >= self.REMEMBERED_STATES:
-                self._moves.clear()
-            self._moves[state] = moves
-        return moves
+        if len(self._remembered) >= self.REMEMBERED_STATES:
+            self._remembered.clear()
+        self._remembered[state] = merges, [None] * len(merges)
+        return self._remembered[state]
+
+    def _split_long(self, pieces: list[int], dropped: Iterator[int]) -> list[int]:
+        """The same for a word of many pieces, which will not come again: its merges are kept up to date instead."""
+        end = len(pieces)
+        left, right = list(range(-1, end - 1)), list(range(1, end + 1))  # neighbours of the piece at each position
+
+        def merges_at(*positions: int) -> list[Merge]:
+            return [
+                (rank, position, merged)
+                for position in positions
+                if position >= 0 and right[position] < end
+                for rank, merged in self._merges.get((pieces[position], pieces[right[position]]), ())
+            ]
+
+        merges = sorted(merges_at(*range(end - 1)))
+        while merges:
+            choice = next(dropped)
+            if choice >= len(merges):
+                break
+            _, position, merged = merges[choice]
+            second = right[position]
+            for gone in merges_at(left[position], position, second):
+                del merges[bisect_left(merges, gone)]
+            pieces[position] = merged
+            right[position] = right[second]
+            if right[second] < end:
+                left[right[second]] = position
+            for new in merges_at(left[position], position):
+                insort(merges, new)
+        position, result = 0, []
+        while position < end:
+            result.append(pieces[position])
+            position = right[position]
+        return result

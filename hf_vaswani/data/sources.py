@@ -126,6 +126,18 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
         yield from _pairs_of_records(source, languages, streaming)
 
 
+@dataclass(frozen=True)
+class SourcePairs:
+    """The pairs of a source, read anew whenever they are iterated over."""
+
+    source: TextSource
+    languages: Languages
+    streaming: bool = False
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iterate_pairs(self.source, self.languages, self.streaming)
+
+
 def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool) -> Iterator[Pair]:
     candidates = candidate_columns((source.source_column, source.target_column), languages)
     if source.dataset:

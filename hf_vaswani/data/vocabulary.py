@@ -15,6 +15,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -35,7 +36,7 @@ PUNCTUATION = r"[\p{P}\p{S}&&[^￭]]"
 DEFAULT_MIN_FREQUENCY = 2
 LONGEST_WORD = 1000
 # Characters that SentencePiece has its own use for; they become pieces without it.
-SENTENCEPIECE_RESERVED = frozenset("\0\t\n\r▅")
+SENTENCEPIECE_RESERVED = frozenset("\0\t\n\r\x1f▅")
 
 # A text that can be read again and again.
 Texts = Callable[[], Iterable[str]]
@@ -93,7 +94,7 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
             "tokenizer.type=unigram is learnt by SentencePiece, which is not installed: pip install sentencepiece"
         ) from None
     normalizer, splitter = _subword_normalizer(arguments), _subword_splitter()
-    words, counts = Counter(), Counter()
+    words, counts, runs = Counter(), Counter(), Counter()
     for text in _counted(texts, normalizer, counts, name):
         words.update(word for word, _ in splitter.pre_tokenize_str(text))
     first = _first_pieces(arguments)
@@ -101,13 +102,25 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
     alphabet = _alphabet(counts, size, name)
     reserved = sorted(SENTENCEPIECE_RESERVED & alphabet.keys())
     learnable = alphabet.keys() - SENTENCEPIECE_RESERVED
+    for word, count in words.items():
+        for run in "".join(c if c in learnable else "\n" for c in word).split("\n"):
+            runs[run] += count
+    scores = _sentencepiece_scores(sentencepiece, runs, size - len(reserved))
+    lowest = min(scores.values())
+    scored = [(piece, 0.0) for piece in first] + list(scores.items()) + [(piece, lowest) for piece in reserved]
+    model = models.Unigram(scored, unk_id=first.index(UNKNOWN), byte_fallback=arguments.byte_fallback)
+    return _subword_tokenizer(model, arguments)
+
+
+def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) -> dict[str, float]:
+    """At most `size` pieces with the logarithms of their probabilities, from words and their counts."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(f"{w}\t{n}" for w, n in sorted(words.items()) if learnable.issuperset(w)),
+        sentence_iterator=(f"{word}\t{count}" for word, count in sorted(words.items()) if word),
         input_format="tsv",
         model_writer=model,
         model_type="unigram",
-        vocab_size=size - len(reserved) + 1,  # and its own unknown token
+        vocab_size=size + 1,  # and its own unknown token
         hard_vocab_limit=False,
         character_coverage=1.0,
         normalization_rule_name="identity",
@@ -122,11 +135,7 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
         minloglevel=2,
     )
     learnt = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    scores = {learnt.id_to_piece(i): learnt.get_score(i) for i in range(1, learnt.get_piece_size())}
-    lowest = min(scores.values())
-    scored = [(piece, 0.0) for piece in first] + list(scores.items()) + [(piece, lowest) for piece in reserved]
-    model = models.Unigram(scored, unk_id=first.index(UNKNOWN), byte_fallback=arguments.byte_fallback)
-    return _subword_tokenizer(model, arguments)
+    return {learnt.id_to_piece(i): learnt.get_score(i) for i in range(1, learnt.get_piece_size())}
 
 
 def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:

@@ -59,7 +59,8 @@ def export_checkpoint(
         exported.save_pretrained(folder)
         if isinstance(tokenizer, VaswaniTokenizer):
             for side, backend in tokenizer.backends.items():
-                plain = PreTrainedTokenizerFast(tokenizer_object=backend, **tokenizer.special_tokens_map)
+                settings = {**tokenizer.special_tokens_map, "split_special_tokens": tokenizer.split_special_tokens}
+                plain = PreTrainedTokenizerFast(tokenizer_object=backend, **settings)
                 plain.save_pretrained(folder / f"{side}_tokenizer")
         elif tokenizer is not None:
             tokenizer.save_pretrained(folder)

@@ -113,9 +113,9 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int, every: int = 
         save_file(_contiguous(state.weights), unfinished / WEIGHTS_FILE)
         if state.ema is not None:
             save_file(_contiguous(state.ema), unfinished / EMA_FILE)
-        torch.save(state.optimizer, unfinished / OPTIMIZER_FILE)
+        _save(state.optimizer, unfinished / OPTIMIZER_FILE)
         if state.scaler is not None:
-            torch.save(state.scaler, unfinished / SCALER_FILE)
+            _save(state.scaler, unfinished / SCALER_FILE)
         (unfinished / PROGRESS_FILE).write_text(json.dumps(asdict(state.progress)))
 
     path = folder / f"update-{state.progress.update:08d}"
@@ -125,7 +125,7 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int, every: int = 
         before = [old for old in checkpoint_folders(folder) if old != path]
         last = f"The last good one is {before[-1]}." if before else "There is none before it."
         raise TrainingError(
-            f"The checkpoint of update {state.progress.update} cannot be written to {folder}: {_reason(error)}. "
+            f"The checkpoint of update {state.progress.update} cannot be written to {folder}: {reason(error)}. "
             f"{last} Make room, then the same command goes on from there."
         ) from error
     for old in checkpoint_folders(folder):
@@ -181,7 +181,7 @@ def damage_of(path: Path) -> str | None:
         digests = json.loads((path / DIGESTS_FILE).read_text())
         wrong = [name for name, digest in digests.items() if file_digest(path / name) != digest]
     except (OSError, ValueError, AttributeError) as error:
-        return _reason(error)
+        return reason(error)
     return f"{', '.join(wrong)} changed since it was written" if wrong else None
 
 
@@ -227,7 +227,7 @@ def load_checkpoint(path: Path) -> TrainingState:
             scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
         )
     except (OSError, ValueError, TypeError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
-        raise TrainingError(f"{path} is damaged ({_reason(error)}). Delete it to go on from the one before.") from None
+        raise TrainingError(f"{path} is damaged ({reason(error)}). Delete it to go on from the one before.") from None
 
 
 def average_weights(models: Iterable[Tensors]) -> Tensors:
@@ -249,6 +249,12 @@ def weights_file(path: Path) -> Path:
 
 def _contiguous(tensors: Tensors) -> Tensors:
     return {name: value.contiguous() for name, value in tensors.items()}
+
+
+def _save(state: dict[str, Any], path: Path) -> None:
+    # Given a path, torch writes itself, and says of a full disk that a position was unexpected.
+    with path.open("wb") as file:
+        torch.save(state, file)
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -282,5 +288,5 @@ def _to_disk(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     return " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__

@@ -1,15 +1,17 @@
 """The end of a training: the mean of its checkpoints, scored, and saved with all that is needed to use it."""
 
 import json
+import shutil
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from ..errors import InputError
+from ..errors import InputError, TrainingError
 from ..evaluation.score import bleu, chrf
 from ..hub.card import write_card
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from .checkpoint import average_weights, checkpoint_folders, damage_of, set_weights, update_of, weights_file
+from .checkpoint import average_weights, checkpoint_folders, damage_of, reason, set_weights, update_of, weights_file
 from .loop import TrainingLoop
 from .output import BEST, CHECKPOINTS
 from .processes import on_main_process
@@ -29,7 +31,7 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
     Returns:
         The results, in the main process; `None` in the others.
     """
-    recipe, folder, tokenizer = start.recipe, start.folder, start.tokenizer
+    recipe, folder = start.recipe, start.folder
     files = on_main_process(loop.accelerator, lambda: files_to_average(recipe, folder, loop.log.say))
     # A model of its own: that of the loop may be compiled, wrapped for mixed precision, or spread over processes.
     model = VaswaniForConditionalGeneration(loop.raw_model.config)
@@ -57,14 +59,41 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         scores,
         examples,
     )
-    if start.texts.test:
-        (folder / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    (folder / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
-    if loop.has_trained or not (folder / "README.md").exists():
-        write_card(folder, recipe.to_dict(), results.to_dict())
+    try:
+        save_results(start, model, results, hypotheses, with_card=loop.has_trained)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"The final model cannot be written to {folder}: {reason(error)}. The training itself is whole: make "
+            "room, then the same command finishes it."
+        ) from error
     return results
+
+
+def save_results(
+    start: Start, model: VaswaniForConditionalGeneration, results: Results, translations: list[str], with_card: bool
+) -> None:
+    """Write model, tokenizer, results, translations and card; each file of an earlier run stays until its successor
+    is written.
+
+    Args:
+        translations: of the test set; empty where there is none.
+        with_card: write the card even where there is one, which may have been edited.
+    """
+    folder, part = start.folder, start.folder / ".final.part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    try:
+        model.save_pretrained(part)
+        start.tokenizer.save_pretrained(part)
+        (part / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
+        if translations:
+            (part / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
+        if with_card or not (folder / "README.md").exists():
+            write_card(part, folder.resolve().name, start.recipe.to_dict(), results.to_dict())
+        for file in part.iterdir():
+            file.replace(folder / file.name)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def files_to_average(recipe: Recipe, folder: Path, report) -> list[Path]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from ..errors import TrainingError
 from ..evaluation.curves import draw_curves
-from .checkpoint import Progress
+from .checkpoint import Progress, reason
 from .output import CURVES_FILE, LOG_FILE
 
 
@@ -84,8 +85,14 @@ class TrainingLog:
             self.track(values, step=self.progress.update)
         if not self.folder:
             return
-        with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"update": self.progress.update, **values}) + "\n")
+        try:
+            with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"update": self.progress.update, **values}) + "\n")
+        except OSError as error:
+            raise TrainingError(
+                f"The log of update {self.progress.update} cannot be written to {self.folder}: {reason(error)}. Make "
+                "room, then the same command goes on from the last checkpoint."
+            ) from error
         shown = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
         if "loss" not in values:
             self.say(f"update {self.progress.update}: {shown}")

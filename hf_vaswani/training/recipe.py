@@ -77,6 +77,20 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     return recipe
 
 
+def section_from_options(section: str, options: dict[str, str]) -> Any:
+    """The arguments of one section from texts of the command line, for commands that need no more of a recipe.
+
+    Raises:
+        InputError: all values of the wrong kind at once.
+    """
+    kinds, faults = recipe_keys()[section], []
+    values = {name: _option_value(text, kinds[name]) for name, text in options.items()}
+    typed = _typed({section: values}, faults)
+    if faults:
+        raise InputError.of(faults)
+    return SECTIONS[section](**typed[section])
+
+
 def _expand_preset(model: dict[str, Any], faults: list[str]) -> dict[str, Any]:
     """The fields of the preset that `model.preset` names, under those that the recipe sets itself."""
     fields = {name: value for name, value in model.items() if name != "preset"}

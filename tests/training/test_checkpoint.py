@@ -1,11 +1,20 @@
+import errno
+import os
+
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from hf_vaswani.errors import TrainingError
+from hf_vaswani.training import checkpoint
 from hf_vaswani.training.checkpoint import (
     Progress,
+    TrainingState,
     average_weights,
     checkpoint_folders,
+    damage_of,
     load_checkpoint,
+    newest_intact,
     save_checkpoint,
     set_weights,
     weights,
@@ -25,33 +34,116 @@ def stepped(seed=0):
     return model, optimizer
 
 
-def test_checkpoint_brings_back_weights_optimiser_and_progress(tmp_path):
+def save(folder, update=1, seed=0, keep=9, **changes):
+    model, optimizer = stepped(seed)
+    state = TrainingState(weights(model), optimizer.state_dict(), Progress(update), **changes)
+    return save_checkpoint(folder, state, keep)
+
+
+def names(folder):
+    return [path.name for path in checkpoint_folders(folder)]
+
+
+def test_checkpoint_brings_back_weights_optimiser_average_scaler_and_progress(tmp_path):
     model, optimizer = stepped()
-    path = save_checkpoint(tmp_path, model, optimizer, None, Progress(7, 1, 3, 12.5), keep=5)
-    other, other_optimizer = stepped(seed=1)
-    assert load_checkpoint(path, other, other_optimizer, None) == Progress(7, 1, 3, 12.5)
-    for before, after in zip(model.parameters(), other.parameters()):
-        assert torch.equal(before, after)
-        state, other_state = optimizer.state[before], other_optimizer.state[after]
-        assert torch.equal(state["exp_avg_sq"], other_state["exp_avg_sq"])
+    progress = Progress(7, 1, 2, 3, 12.5, 4, 1, 0.1, 2, {"loss": 1 / 3, "updates": 2})
+    ema = {"weight": torch.randn(3)}
+    state = TrainingState(weights(model), optimizer.state_dict(), progress, ema, {"scale": 4.0})
+    loaded = load_checkpoint(save_checkpoint(tmp_path, state, keep=5))
+    assert loaded.progress == progress
+    assert loaded.scaler == {"scale": 4.0}
+    assert torch.equal(loaded.ema["weight"], ema["weight"])
+    for name, value in model.named_parameters():
+        assert torch.equal(loaded.weights[name], value)
+    for number, parameter in enumerate(model.parameters()):
+        assert torch.equal(loaded.optimizer["state"][number]["exp_avg_sq"], optimizer.state[parameter]["exp_avg_sq"])
 
 
 def test_oldest_checkpoints_are_removed_and_unfinished_ones_are_none(tmp_path):
-    model, optimizer = stepped()
     (tmp_path / "update-00000099.part").mkdir()
     for update in (5, 10, 200):
-        save_checkpoint(tmp_path, model, optimizer, None, Progress(update), keep=2)
-    assert [path.name for path in checkpoint_folders(tmp_path)] == ["update-00000010", "update-00000200"]
+        save(tmp_path, update, keep=2)
+    assert names(tmp_path) == ["update-00000010", "update-00000200"]
+
+
+def test_last_one_of_an_earlier_run_goes_with_the_next_regular_one(tmp_path):
+    model, optimizer = stepped()
+    for update in (10, 13, 20):
+        save_checkpoint(tmp_path, TrainingState(weights(model), optimizer.state_dict(), Progress(update)), 5, every=10)
+    assert names(tmp_path) == ["update-00000010", "update-00000020"]
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.pt", "progress.json", "digests.json"])
+@pytest.mark.parametrize("damage", ["cut", "removed", "one bit"])
+def test_damaged_checkpoint_is_passed_over_reported_and_set_aside(tmp_path, file, damage):
+    save(tmp_path, 5)
+    path = save(tmp_path, 6) / file
+    content = bytearray(path.read_bytes())
+    path.unlink()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "one bit":
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    reports = []
+    assert newest_intact(tmp_path, reports.append) == tmp_path / "update-00000005"
+    assert len(reports) == 1 and "update-00000006 is damaged" in reports[0]
+    assert names(tmp_path) == ["update-00000005"]
+    assert (tmp_path / "update-00000006.damaged").is_dir()
+
+
+def test_where_all_are_damaged_nothing_is_touched(tmp_path):
+    for update in (5, 6):
+        (save(tmp_path, update) / "optimizer.pt").unlink()
+    with pytest.raises(TrainingError, match="update-00000005 is damaged") as error:
+        newest_intact(tmp_path, print)
+    assert "--overwrite true" in str(error.value)
+    assert names(tmp_path) == ["update-00000005", "update-00000006"]
+
+
+def test_no_checkpoints_are_no_fault(tmp_path):
+    assert newest_intact(tmp_path, print) is None
+
+
+@pytest.mark.parametrize("at", ["model.safetensors", "optimizer.pt", "progress.json", "digests.json"])
+def test_full_disk_is_a_clear_error_and_loses_nothing(tmp_path, monkeypatch, at):
+    path = save(tmp_path, 5)
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+
+    def fill_up(name):
+        def write(*arguments, **options):
+            if any(at in str(argument) for argument in arguments):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return original[name](*arguments, **options)
+
+        return write
+
+    original = {"save_file": checkpoint.save_file, "save": torch.save, "write_text": checkpoint.Path.write_text}
+    monkeypatch.setattr(checkpoint, "save_file", fill_up("save_file"))
+    monkeypatch.setattr(torch, "save", fill_up("save"))
+    monkeypatch.setattr(checkpoint.Path, "write_text", fill_up("write_text"))
+    with pytest.raises(TrainingError, match="update 6 cannot be written .*No space left on device.*update-00000005"):
+        save(tmp_path, 6, keep=1)
+    monkeypatch.undo()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["update-00000005"]
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert damage_of(path) is None
+
+
+def test_kill_while_a_checkpoint_is_replaced_loses_neither(tmp_path):
+    path = save(tmp_path, 5)
+    path.rename(tmp_path / "update-00000005.old")
+    (tmp_path / "update-00000005.part").mkdir()
+    assert newest_intact(tmp_path, print) == path
+    assert [entry.name for entry in tmp_path.iterdir()] == ["update-00000005"]
 
 
 def test_average_is_the_mean_of_the_tensors(tmp_path):
-    models = [stepped(seed)[0] for seed in range(3)]
-    paths = []
-    for update, model in enumerate(models):
-        paths.append(save_checkpoint(tmp_path, model, torch.optim.Adam(model.parameters()), None, Progress(update), 9))
-    mean = average_weights(paths)
-    for name, value in weights(models[0]).items():
-        expected = sum(weights(model)[name].double() for model in models) / 3
+    models = [weights(stepped(seed)[0]) for seed in range(3)]
+    paths = [save(tmp_path, update=seed, seed=seed) / "model.safetensors" for seed in range(3)]
+    mean = average_weights(load_file(path) for path in paths)
+    for name, value in models[0].items():
+        expected = sum(model[name].double() for model in models) / 3
         torch.testing.assert_close(mean[name], expected.to(value.dtype), atol=0, rtol=0)
 
 

@@ -128,6 +128,14 @@ def test_separate_vocabularies_with_shared_embeddings_are_an_error(recipe):
     assert "tokenizer.joint=False contradicts" in message
 
 
+def test_faults_of_the_tokenizer_are_named_with_the_others(recipe):
+    options = ["--type", "word", "--bpe_dropout", "0.1", "--byte_fallback", "true", "--max_updates", "0"]
+    message = faults(recipe(), options)
+    assert "tokenizer.bpe_dropout=0.1 leaves out merges" in message
+    assert "tokenizer.byte_fallback=True is for the types bpe and unigram" in message
+    assert "training.max_updates must be at least 1" in message
+
+
 def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
     assert "does not exist" in faults(tmp_path / "absent.yaml")
     assert "is not a YAML file" in faults(recipe("a: [1"))

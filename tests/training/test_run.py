@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
+from hf_vaswani.data.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training.run import train
 from hf_vaswani.training.updates import share_of
@@ -94,6 +96,13 @@ def test_separate_vocabularies_train_and_load(recipe):
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
     assert model.config.decoder_vocab_size == tokenizer.target_vocab_size
     assert pipeline("translation", model=str(folder))("a b")[0]["translation_text"] is not None
+
+
+def test_tokenizer_made_before_is_used_as_it_is(recipe, tmp_path):
+    made = train_tokenizer([("a b c d", "e f g h")], TokenizerArguments(type="word", min_frequency=1))
+    made.save_pretrained(tmp_path / "made")
+    folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_updates=4")).folder
+    assert AutoTokenizer.from_pretrained(folder).get_vocab() == made.get_vocab()
 
 
 def test_learned_positions_train_and_translate_texts_beyond_their_end(recipe, tmp_path):

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+import torch
+
+from hf_vaswani.training.loss import training_loss
+
+from ..conftest import tiny_model
+
+SOURCE = torch.tensor([[5, 6, 7, 2], [8, 9, 2, 0]])
+LABELS = torch.tensor([[4, 5, 2, -100, -100], [6, 7, 8, 9, 2]])
+BATCH = {"input_ids": SOURCE, "attention_mask": (SOURCE != 0).long(), "labels": LABELS}
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def test_r_drop_is_the_formula_over_two_passes_with_different_dropout():
+    model = tiny_model(dropout=0.3, label_smoothing=0.1).train()
+    torch.manual_seed(3)
+    loss = training_loss(model, BATCH, target_tokens=16, r_drop=2.5)
+    torch.manual_seed(3)
+    doubled = {name: torch.cat([tensor, tensor]) for name, tensor in BATCH.items()}
+    logits = model(**doubled).logits.detach().double().numpy()
+    counted = LABELS.numpy() != -100
+    first, second = log_softmax(logits[:2][counted]), log_softmax(logits[2:][counted])
+    assert not np.allclose(first, second)
+    right = LABELS.numpy()[counted]
+    vocabulary = logits.shape[-1]
+    smoothed = np.full(first.shape, 0.1 / vocabulary)
+    smoothed[np.arange(len(right)), right] += 0.9
+    cross_entropies = -(smoothed * first).sum() - (smoothed * second).sum()
+    divergences = (np.exp(first) * (first - second)).sum() + (np.exp(second) * (second - first)).sum()
+    assert loss.item() == pytest.approx((cross_entropies / 2 + 2.5 / 2 * divergences / 2) / 16, rel=1e-5)
+
+
+def test_without_dropout_r_drop_is_the_plain_loss():
+    model = tiny_model(dropout=0.0).train()
+    plain = training_loss(model, BATCH, target_tokens=8)
+    torch.testing.assert_close(training_loss(model, BATCH, target_tokens=8, r_drop=5.0), plain, atol=1e-6, rtol=1e-6)
+
+
+def test_batch_that_counts_nothing_has_no_loss():
+    model = tiny_model(dropout=0.1).train()
+    empty = {**BATCH, "labels": torch.full_like(LABELS, -100)}
+    assert training_loss(model, empty, target_tokens=8, r_drop=1.0).item() == 0

@@ -1,0 +1,48 @@
+import math
+
+import pytest
+import torch
+
+from hf_vaswani.training.checkpoint import Progress
+from hf_vaswani.training.selection import BestWeights, note_validation, ranked
+
+VALUES = {"weight": torch.ones(2)}
+
+
+def kept(folder, measure, keep, scores):
+    best = BestWeights(folder, measure, keep)
+    for update, score in scores.items():
+        best.consider(VALUES, update, {"loss": 9.0, "bleu": 9.0, measure: score})
+    return [int(path.name[7:]) for path in ranked(folder)]
+
+
+def test_best_weights_of_a_falling_and_of_a_rising_measure_are_kept_in_order(tmp_path):
+    scores = {1: 3.0, 2: 1.0, 3: 2.0, 4: 5.0}
+    assert kept(tmp_path / "loss", "loss", 2, scores) == [2, 3]
+    assert kept(tmp_path / "bleu", "bleu", 2, scores) == [4, 1]
+
+
+def test_of_equal_scores_the_earlier_weights_stay(tmp_path):
+    assert kept(tmp_path, "bleu", 1, {1: 0.0, 2: 0.0, 3: 0.0}) == [1]
+
+
+def test_weights_of_a_loss_that_is_no_number_are_never_better(tmp_path):
+    assert kept(tmp_path, "loss", 1, {1: 3.0, 2: math.nan}) == [1]
+
+
+def test_damaged_weights_are_passed_over(tmp_path):
+    kept(tmp_path, "loss", 2, {1: 1.0, 2: 2.0})
+    (tmp_path / "update-00000001" / "model.safetensors").write_bytes(b"")
+    assert [path.name for path in ranked(tmp_path)] == ["update-00000002"]
+
+
+@pytest.mark.parametrize(("measure", "scores", "counts"), [
+    ("loss", [3.0, 2.0, 2.0, math.nan, 1.0], [0, 0, 1, 2, 0]),
+    ("bleu", [1.0, 2.0, 2.0, 1.0, 3.0], [0, 0, 1, 2, 0]),
+])  # fmt: skip
+def test_validations_without_gain_are_counted(measure, scores, counts):
+    progress, counted = Progress(), []
+    for score in scores:
+        note_validation(progress, measure, score)
+        counted.append(progress.validations_without_gain)
+    assert counted == counts
