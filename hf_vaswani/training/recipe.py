@@ -178,7 +178,7 @@ def _option_value(text: str, kind: Any) -> Any:
         return None
     if dict in typing.get_args(kind) and text[:1] in "[{":
         return yaml.safe_load(text)
-    if kind is str or str in typing.get_args(kind):
+    if kind is str or (str in typing.get_args(kind) and typing.get_origin(kind) is not list):
         return text
     try:
         return yaml.safe_load(text)

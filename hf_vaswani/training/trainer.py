@@ -15,7 +15,6 @@ from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from ..errors import InputError
-from ..modeling_vaswani import IGNORED_LABEL
 from .loop import TrainingLoop
 from .loss import training_loss
 from .recipe import Recipe
@@ -23,6 +22,9 @@ from .results import Results
 from .run import train
 from .updates import UpdateData
 from .validation import total
+
+# Stands for a batch where an update, the last of an epoch, has fewer than others.
+NO_BATCH = {"input_ids": torch.empty(0, 0, dtype=torch.long)}
 
 
 def train_with_trainer(recipe: Recipe) -> Results | None:
@@ -79,11 +81,13 @@ class VaswaniTrainer(Seq2SeqTrainer):
         self.update = next(epoch_iterator)
         self.loss_sum.zero_()
         batches = self.update.micro_batches
-        # The Trainer takes a step after so many batches, and never before.
-        return batches + [of_no_weight(batches[-1])] * (num_batches - len(batches)), self.update.target_tokens
+        # The Trainer takes a step after so many batches, not before. Processes share gradients at the last one.
+        return [NO_BATCH] * (num_batches - len(batches)) + batches, self.update.target_tokens
 
     def training_step(self, model: nn.Module, inputs, num_items_in_batch=None) -> torch.Tensor:
         """Forward and backward pass of a batch; its part of the update's loss is noted."""
+        if inputs is NO_BATCH:
+            return torch.zeros_like(self.loss_sum)
         loss = super().training_step(model, inputs, num_items_in_batch)
         self.loss_sum += loss.float() / self.accelerator.num_processes
         return loss
@@ -173,9 +177,3 @@ def gradient_norm(model: nn.Module) -> float:
     """The norm of all gradients together."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     return nn.utils.get_total_norm(gradients).item()
-
-
-def of_no_weight(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A batch whose loss and gradients are zero, of the first of these rows."""
-    row = {name: tensor[:1] for name, tensor in batch.items()}
-    return {**row, "labels": torch.full_like(row["labels"], IGNORED_LABEL)}
