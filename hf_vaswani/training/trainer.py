@@ -57,10 +57,10 @@ class VaswaniTrainer(Seq2SeqTrainer):
         self.loop = loop
         self.update: UpdateData | None = None  # that is being computed
         self.loss_sum = torch.zeros((), device=loop.accelerator.device)
+        # Without the tokenizer, after which some versions would change the model's special tokens.
         super().__init__(
             loop.raw_model,
             trainer_arguments(loop),
-            processing_class=loop.validation.tokenizer,
             optimizers=(loop.optimizer, RatesOfLoop(loop)),
             callbacks=[UpdateCallback(self)],
         )
