@@ -68,7 +68,8 @@ class TrainingLoop:
         self.validation = validation
         self.collate = Collator(pad_token_id)
         if arguments.gradient_checkpointing:
-            model.gradient_checkpointing_enable()
+            # transformers gives it another name from 5.20 on.
+            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         if arguments.compile:
             model.compile(dynamic=True)
         self.d_model = model.config.d_model

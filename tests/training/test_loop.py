@@ -1,0 +1,200 @@
+"""What the loop does in an update, and what it does with one that went wrong."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM
+
+from hf_vaswani.errors import InputError, TrainingError
+from hf_vaswani.training import loop as loop_module
+from hf_vaswani.training.run import train
+
+from .helpers import losses, records, same_weights
+
+
+@pytest.fixture
+def spoil(monkeypatch):
+    """Makes the gradients of chosen batches infinite."""
+
+    def spoil_batches(numbers):
+        calls = iter(range(1, 10_000))
+        original = loop_module.training_loss
+
+        def loss_of(*arguments):
+            loss = original(*arguments)
+            return loss * float("inf") if next(calls) in numbers else loss
+
+        monkeypatch.setattr(loop_module, "training_loss", loss_of)
+
+    return spoil_batches
+
+
+def test_batch_with_a_gradient_that_is_not_finite_is_left_out_and_training_goes_on(recipe, spoil, capsys):
+    spoil({3, 7})
+    folder = train(recipe()).folder
+    assert [record["update"] for record in records(folder) if "loss" in record] == list(range(1, 13))
+    assert np.isfinite(losses(folder)).all()
+    assert capsys.readouterr().out.count("loss or gradient not finite; batch left out") == 2
+    assert all(torch.isfinite(value).all() for value in load_file(folder / "model.safetensors").values())
+
+
+def test_too_many_such_batches_in_a_row_stop_with_the_update_and_the_last_good_checkpoint(recipe, spoil):
+    spoil(range(6, 1000))
+    with pytest.raises(TrainingError) as error:
+        train(recipe("--max_skipped_updates=4"))
+    assert "Update 6: loss or gradient not finite in 4 batches in a row" in str(error.value)
+    assert "update-00000004" in str(error.value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.undo()
+
+
+def test_fp16_skips_the_step_at_an_overflow_lowers_the_scale_and_goes_on(recipe, monkeypatch, capsys):
+    scales = []
+    original = loop_module.TrainingLoop.step
+
+    def step(self, data, stop):
+        if self.progress.update == 2 and not self.progress.skipped:
+            # So large that the scaled gradients overflow.
+            self.accelerator.scaler.load_state_dict({**self.accelerator.scaler.state_dict(), "scale": 2.0**60})
+        before = [value.detach().clone() for value in self.raw_model.parameters()]
+        scale = self.accelerator.scaler.get_scale()
+        loss, is_told = original(self, data, stop)
+        changed = any(not torch.equal(a, b) for a, b in zip(before, self.raw_model.parameters()))
+        scales.append((scale, self.accelerator.scaler.get_scale(), changed, loss is None))
+        return loss, is_told
+
+    monkeypatch.setattr(loop_module.TrainingLoop, "step", step)
+    folder = train(recipe("--mixed_precision=fp16", "--max_skipped_updates=100")).folder
+    skipped = [entry for entry in scales if entry[3]]
+    assert skipped[0][0] == 2.0**60
+    assert all(after == before / 2 and not changed for before, after, changed, _ in skipped)
+    assert all(changed for _, _, changed, is_skipped in scales if not is_skipped)
+    assert len(losses(folder)) == 12
+    assert json.loads((folder / "checkpoints" / "update-00000012" / "progress.json").read_text())["skipped"] == len(
+        skipped
+    )
+    assert "batch left out" in capsys.readouterr().out
+
+
+def test_trainings_of_one_process_may_differ_in_precision(recipe):
+    plain = train(recipe("--max_updates=2", output="plain")).folder
+    half = train(recipe("--max_updates=2", "--mixed_precision=bf16", output="half")).folder
+    assert losses(plain) != losses(half)
+    np.testing.assert_allclose(losses(plain), losses(half), rtol=0.02)
+
+
+def test_gradient_checkpointing_changes_no_update(recipe):
+    off = train(recipe("--dropout=0.2", output="off")).folder
+    on = train(recipe("--dropout=0.2", "--gradient_checkpointing", output="on")).folder
+    np.testing.assert_allclose(losses(on), losses(off), rtol=1e-5)
+    expected = load_file(off / "checkpoints" / "update-00000012" / "model.safetensors")
+    for name, value in load_file(on / "checkpoints" / "update-00000012" / "model.safetensors").items():
+        torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-5)
+
+
+def test_moving_average_is_validated_and_becomes_the_final_model(recipe):
+    folder = train(recipe("--ema_decay=0.5", "--average_last=1", "--keep_best=1")).folder
+    last = folder / "checkpoints" / "update-00000012"
+    average, weights = load_file(last / "ema.safetensors"), load_file(last / "model.safetensors")
+    final = dict(AutoModelForSeq2SeqLM.from_pretrained(folder).named_parameters())
+    [best] = (folder / "best").iterdir()
+    assert best.name == "update-00000012"
+    for name, value in load_file(best / "model.safetensors").items():
+        assert torch.equal(value, average[name])
+        assert torch.equal(final[name].detach(), average[name])
+    assert any(not torch.equal(average[name], weights[name]) for name in weights)
+
+
+def test_best_weights_can_be_averaged_instead_of_the_last(recipe):
+    results = train(recipe("--validate_every=3", "--keep_best=3", "--average_best=2", "--best_metric=loss"))
+    best = {r["update"]: r["validation_loss"] for r in records(results.folder) if "validation_loss" in r}
+    assert results.averaged == sorted(best, key=best.get)[:2]
+    assert len(list((results.folder / "best").iterdir())) == 3
+    parts = [load_file(results.folder / "best" / f"update-{u:08d}" / "model.safetensors") for u in results.averaged]
+    for name, value in AutoModelForSeq2SeqLM.from_pretrained(results.folder).named_parameters():
+        expected = (parts[0][name].double() + parts[1][name].double()) / 2
+        torch.testing.assert_close(value.detach().double(), expected, atol=1e-7, rtol=0)
+
+
+def test_training_stops_where_validation_gains_no_more_and_stays_stopped(recipe):
+    options = ("--learning_rate=1e-12", "--validate_every=2", "--patience=3", "--best_metric=bleu")
+    assert train(recipe(*options)).update == 8
+    assert train(recipe(*options)).update == 8
+    assert train(recipe(*options, "--patience=4")).update == 10
+
+
+def test_frozen_parameters_stay_as_they_are(recipe):
+    folder = train(recipe("--freeze=[model.encoder.layers]", "--save_every=1", "--keep_last=12")).folder
+    first, last = (load_file(folder / "checkpoints" / f"update-{u:08d}" / "model.safetensors") for u in (1, 12))
+    for name in first:
+        assert torch.equal(first[name], last[name]) == name.startswith("model.encoder.layers")
+
+
+def test_patterns_of_freezing_are_checked_before_anything_is_written(recipe, tmp_path):
+    with pytest.raises(InputError, match="'nothing' matches no parameter"):
+        train(recipe("--freeze=[nothing]"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_training_goes_on_from_a_finished_model_with_its_tokenizer(recipe):
+    first = train(recipe(output="first")).folder
+    options = (f"--start_from={first}", "--dropout=0.3", "--learning_rate=1e-9", "--max_updates=2")
+    second = train(recipe(*options, output="second")).folder
+    model = AutoModelForSeq2SeqLM.from_pretrained(second)
+    assert model.config.dropout == 0.3
+    expected = load_file(first / "model.safetensors")
+    for name, value in load_file(second / "model.safetensors").items():
+        torch.testing.assert_close(value, expected[name], atol=1e-6, rtol=0)
+    assert (second / "tokenizer.json").read_text() == (first / "tokenizer.json").read_text()
+
+
+def test_recipe_that_contradicts_the_model_it_starts_from_is_refused(recipe, tmp_path):
+    first = train(recipe("--max_updates=1", output="first")).folder
+    with pytest.raises(InputError) as error:
+        train(recipe(f"--start_from={first}", "--d_model=64", "--encoder_layers=3"))
+    assert [line.split()[0] for line in str(error.value).splitlines()] == [
+        "model.d_model=64",
+        "model.encoder_layers=3",
+    ]
+    with pytest.raises(InputError, match="absent"):
+        train(recipe(f"--start_from={tmp_path / 'absent'}"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_curves_are_drawn_and_trackers_told(recipe):
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    folder = train(recipe("--trackers=tensorboard")).folder
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    [events] = folder.glob("hf_vaswani/events*")
+    accumulator = event_accumulator.EventAccumulator(str(events)).Reload()
+    assert [event.value for event in accumulator.Scalars("loss")] == pytest.approx(losses(folder))
+    assert [event.step for event in accumulator.Scalars("validation_bleu")] == [6, 12]
+
+
+def test_unknown_and_missing_trackers_are_refused_with_the_other_faults(recipe, tmp_path):
+    with pytest.raises(InputError) as error:
+        train(recipe("--trackers=tensorbord,aim", "--train_source=absent.de"))
+    assert [line.partition(" ")[0] for line in str(error.value).splitlines()] == [
+        "data.train:",
+        *["training.trackers:"] * 2,
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_bpe_dropout_splits_anew_in_each_epoch_and_ends_with_a_plain_tokenizer(recipe):
+    plain = train(recipe(output="plain")).folder
+    folder = train(recipe("--bpe_dropout=0.5", output="dropout")).folder
+    assert losses(folder)[0] != losses(plain)[0]
+    assert (folder / "tokenizer.json").read_text() == (plain / "tokenizer.json").read_text()
+    again = train(recipe("--bpe_dropout=0.5", output="again")).folder
+    assert same_weights(folder, again)
+
+
+@pytest.mark.slow
+def test_compiled_model_makes_the_same_updates(recipe):
+    plain = train(recipe("--dropout=0", "--max_updates=10", output="plain")).folder
+    compiled = train(recipe("--dropout=0", "--max_updates=10", "--compile", output="compiled")).folder
+    np.testing.assert_allclose(losses(compiled), losses(plain), rtol=1e-4)
