@@ -13,7 +13,7 @@ model:
    encoder_ffn_dim: 64, decoder_ffn_dim: 64, dropout: 0.1}
 training:
   {max_updates: 12, max_tokens: 120, schedule: inverse_sqrt, learning_rate: 0.003, warmup_updates: 5, log_every: 1,
-   validate_every: 6, save_every: 4, average_last: 2}
+   validate_every: 6, save_every: 4, average_last: 2, cpu_threads: 1}
 generation: {num_beams: 2}
 """
 
