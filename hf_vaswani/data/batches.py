@@ -40,9 +40,9 @@ class TokenBudgetBatches:
         self.longest_side = np.maximum(source_lengths, target_lengths)
         if self.longest_side.max() > max_tokens:
             raise InputError(
-                f"{(self.longest_side > max_tokens).sum():,} pairs have more tokens on a side (the longest "
-                f"{self.longest_side.max():,}) than a batch of training.max_tokens={max_tokens} holds. Raise "
-                "max_tokens or lower data.max_length."
+                f"{(self.longest_side > max_tokens).sum():,} pair(s) of up to {self.longest_side.max():,} tokens on a "
+                f"side are longer than a batch of training.max_tokens={max_tokens} holds. Raise max_tokens or lower "
+                "data.max_length."
             )
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences or max_tokens

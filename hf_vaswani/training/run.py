@@ -41,7 +41,10 @@ def train(recipe: Recipe, kind: type[TrainingLoop] = TrainingLoop) -> Results | 
     """
     accelerator = make_accelerator(recipe)
     try:
-        return train_and_finish(recipe, accelerator, kind)
+        results = train_and_finish(recipe, accelerator, kind)
+        # A process that is done must not take down the group while another still writes.
+        accelerator.wait_for_everyone()
+        return results
     finally:
         # First the distributed model, then its process group: the other way round, their threads can wait for each
         # other.

@@ -33,13 +33,13 @@ def same_weights(folder: Path, other: Path) -> bool:
     return all(torch.equal(states[0][i][name], states[1][i][name]) for i in states[0] for name in states[0][i])
 
 
-def start_training(recipe, *options: str, processes: int = 1, script: str = "train.py") -> subprocess.Popen:
-    """The training command in a process group of its own; standard output and error are in its `stdout`."""
+def start_training(recipe, *options: str, processes: int = 1, script: str = "scripts/train.py") -> subprocess.Popen:
+    """A training script in a process group of its own; standard output and error are in its `stdout`."""
     launcher = [sys.executable]
     if processes > 1:
         launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     return subprocess.Popen(
-        [*launcher, str(PROJECT / "scripts" / script), *recipe.command, *options],
+        [*launcher, str(PROJECT / script), *recipe.command, *options],
         env={**os.environ, "PYTHONPATH": str(PROJECT), "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -48,9 +48,9 @@ def start_training(recipe, *options: str, processes: int = 1, script: str = "tra
     )
 
 
-def run_training(recipe, *options: str, processes: int = 1, script: str = "train.py") -> str:
-    """What a training that ends well prints."""
-    process = start_training(recipe, *options, processes=processes, script=script)
+def run_training(recipe, *options: str, **how) -> str:
+    """What a training that ends well prints; `how` as of [`start_training`]."""
+    process = start_training(recipe, *options, **how)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     return output

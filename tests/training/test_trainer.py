@@ -86,7 +86,9 @@ def test_two_processes_equal_one_of_the_loop(recipe, tmp_path):
     options = ("--dropout=0", "--max_tokens=60")
     one = train(recipe(*options, "--accumulation=4", output="one")).folder
     two = tmp_path / "two"
-    run_training(recipe, *options, "--accumulation=2", f"--output_dir={two}", processes=2, script="train_trainer.py")
+    run_training(
+        recipe, *options, "--accumulation=2", f"--output_dir={two}", processes=2, script="scripts/train_trainer.py"
+    )
     np.testing.assert_allclose(losses(two), losses(one), rtol=1e-5)
 
 

@@ -1,0 +1,58 @@
+import pytest
+
+from hf_vaswani.data.cache import cache_folder, cached
+from hf_vaswani.errors import InputError
+
+
+def writer(text="content", calls=None):
+    def make(folder):
+        if calls is not None:
+            calls.append(text)
+        (folder / "file").write_text(text)
+
+    return make
+
+
+def test_same_key_is_made_once_and_another_anew(tmp_path):
+    calls = []
+    first = cached(tmp_path, ["text", 1], writer("one", calls))
+    assert cached(tmp_path, ["text", 1], writer("never", calls)) == first
+    second = cached(tmp_path, ["text", 2], writer("two", calls))
+    assert calls == ["one", "two"]
+    assert (first / "file").read_text() == "one" and (second / "file").read_text() == "two"
+
+
+def test_interrupted_making_leaves_nothing_that_is_found(tmp_path):
+    def interrupted(folder):
+        (folder / "file").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cached(tmp_path, "key", interrupted)
+    assert list(tmp_path.iterdir()) == []
+    assert (cached(tmp_path, "key", writer()) / "file").read_text() == "content"
+
+
+def test_of_two_that_make_the_same_the_first_to_end_is_kept(tmp_path):
+    def make(folder):
+        cached(tmp_path, "other", writer())
+        (folder / "file").write_text("later")
+        # Meanwhile another process ends.
+        (tmp_path / folder.name.split(".")[0]).mkdir()
+        (tmp_path / folder.name.split(".")[0] / "file").write_text("earlier")
+
+    assert (cached(tmp_path, "key", make) / "file").read_text() == "earlier"
+
+
+def test_cache_that_cannot_be_written_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot be written: .* data\.cache_dir"):
+        cached(tmp_path / "file", "key", writer())
+
+
+def test_folder_is_the_named_one_then_that_of_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "environment"))
+    assert cache_folder(str(tmp_path / "named")) == tmp_path / "named"
+    assert cache_folder() == tmp_path / "environment"
+    monkeypatch.delenv("HF_VASWANI_CACHE")
+    assert cache_folder().name == "vaswani"

@@ -1,0 +1,102 @@
+import random
+
+import numpy as np
+import pytest
+
+from hf_vaswani.data import prepared
+from hf_vaswani.data.filters import FilterSettings
+from hf_vaswani.data.prepared import prepare_text, tokenise, usable
+from hf_vaswani.data.sources import TextSource
+from hf_vaswani.errors import InputError
+
+LANGUAGES = ("de", "en")
+
+
+@pytest.fixture
+def source(write_lines):
+    """Makes a source of words that the tiny tokenizer knows."""
+
+    def make(name: str, lines: list[tuple[str, str]]) -> TextSource:
+        sides = [write_lines(f"{name}.{side}", [pair[side] for pair in lines]) for side in (0, 1)]
+        return TextSource(source=(sides[0],), target=(sides[1],))
+
+    return make
+
+
+LINES = [("w1 w2", "w3"), ("", "w4"), ("w5", "w6 w7 w8"), ("w1 w2", "w3")]
+
+
+def test_text_is_filtered_counted_and_keeps_the_number_of_its_source(source, tmp_path):
+    sources = [source("a", LINES), source("b", [("w9", "w9")])]
+    text = prepare_text(sources, LANGUAGES, FilterSettings(drop_duplicates=True), tmp_path / "cache")
+    assert list(text) == [("w1 w2", "w3"), ("w5", "w6 w7 w8"), ("w9", "w9")]
+    assert text.dataset["origin"][:] == [0, 0, 1]
+    assert text.counts == {"pairs": 5, "empty": 1, "control_characters": 0, "copies": 1, "duplicates": 1}
+    assert list(text) == list(text)
+
+
+def test_prepared_text_is_found_again_by_content_and_settings(source, tmp_path, monkeypatch):
+    reads = []
+    original = prepared.iterate_pairs
+    monkeypatch.setattr(prepared, "iterate_pairs", lambda *args: reads.append(1) or original(*args))
+    settings, cache = FilterSettings(), tmp_path / "cache"
+    first = prepare_text([source("a", LINES)], LANGUAGES, settings, cache)
+    moved = prepare_text([source("moved", LINES)], LANGUAGES, settings, cache)
+    assert len(reads) == 1 and list(moved) == list(first) and moved.digest == first.digest
+    prepare_text([source("a", LINES[:3])], LANGUAGES, settings, cache)
+    prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(drop_duplicates=True), cache)
+    assert len(reads) == 3
+    # Lengths are filtered later.
+    prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(max_length=3), cache)
+    assert len(reads) == 3
+
+
+def test_source_without_a_usable_pair_is_an_error_that_says_what_was_found(source, tmp_path):
+    with pytest.raises(InputError, match=r"b\.0.* has no pair that can be used: 2 pairs read, 2 left out"):
+        prepare_text(
+            [source("a", LINES), source("b", [("w1", " "), ("", "w2")])], LANGUAGES, FilterSettings(), tmp_path
+        )
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_tokens_and_lengths_are_those_of_the_tokenizer_whatever_the_number_of_processes(
+    source, tokenizer, tmp_path, processes
+):
+    generator = random.Random(0)
+    lines = [
+        tuple(" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(1, 9))) for _ in range(2))
+        for _ in range(2500)
+    ]
+    text = prepare_text([source("a", lines)], LANGUAGES, FilterSettings(), tmp_path / "cache")
+    pairs = tokenise(text, tokenizer, tmp_path / "cache", processes)
+    expected = [[4 + int(word[1:]) for word in side.split()] + [2] for line in lines for side in line]
+    found = [ids for row in pairs.dataset for ids in (row["input_ids"], row["labels"])]
+    assert found == expected
+    assert pairs.source_lengths.tolist() == [len(ids) for ids in expected[::2]]
+    assert pairs.target_lengths.tolist() == [len(ids) for ids in expected[1::2]]
+    assert pairs.dataset.features["input_ids"].feature.dtype == "int32"
+
+
+def test_tokens_are_made_once_for_a_text_and_a_tokenizer(source, tokenizer, tmp_path, monkeypatch):
+    calls = []
+    original = prepared.encode_to_file
+    monkeypatch.setattr(prepared, "encode_to_file", lambda *args: calls.append(1) or original(*args))
+    text = prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(), tmp_path / "cache")
+    for _ in range(2):
+        tokenise(text, tokenizer, tmp_path / "cache")
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    tokenise(text, type(tokenizer).from_pretrained(tmp_path / "tokenizer"), tmp_path / "cache")
+    assert len(calls) == 1
+
+
+def test_pairs_too_long_or_uneven_are_left_out_as_tokens_and_as_text(source, tokenizer, tmp_path):
+    lines = [("w1", "w2"), ("w1 w2 w3 w4", "w1"), ("w5", "w6 w7 w8 w9 w10 w11")]
+    text = prepare_text([source("a", lines)], LANGUAGES, FilterSettings(), tmp_path / "cache")
+    settings = FilterSettings(max_length=6, max_length_ratio=2)
+    pairs, kept, counts = usable(text, tokenise(text, tokenizer, tmp_path / "cache"), settings)
+    assert kept["source"][:] == ["w1"] and pairs.source_lengths.tolist() == [2]
+    assert pairs.dataset[0] == {"input_ids": [5, 2], "labels": [6, 2]}
+    assert (counts["too_long"], counts["length_ratio"], counts["pairs"]) == (1, 1, 3)
+    with pytest.raises(InputError, match="has no pair that can be used: 3 pairs read, 3 left out"):
+        usable(text, tokenise(text, tokenizer, tmp_path / "cache"), FilterSettings(max_length=1))
+    assert np.array_equal(pairs.origins, [0])

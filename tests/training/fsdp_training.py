@@ -1,0 +1,24 @@
+"""Trains one recipe with FSDP2 on CPUs, which Accelerate leaves to GPUs: run by a test in two processes."""
+
+import sys
+
+from accelerate import Accelerator, DistributedType, FullyShardedDataParallelPlugin, PartialState
+
+from hf_vaswani.training import run
+from hf_vaswani.training.recipe import load_recipe
+
+
+def sharded(recipe) -> Accelerator:
+    accelerator = original(recipe)
+    # All else is Accelerate's own path.
+    for state in (PartialState(), accelerator.state):
+        state.distributed_type = DistributedType.FSDP
+    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
+        fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False
+    )
+    return accelerator
+
+
+original = run.make_accelerator
+run.make_accelerator = sharded
+run.train(load_recipe(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,150 @@
+"""From a recipe's section `data` to the pairs that a model is trained on."""
+
+import gzip
+import json
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.recipe import load_recipe
+from hf_vaswani.training.run import train
+from hf_vaswani.training.texts import check_sources, load_texts
+
+from .helpers import losses, run_training, same_weights
+
+BARE = "model: {d_model: 32}\ntraining: {output_dir: out}\n"
+
+
+@pytest.fixture
+def data_of(tmp_path):
+    """The section `data` of a recipe made of options alone."""
+    path = tmp_path / "bare.yaml"
+    path.write_text(BARE)
+    return lambda *options: load_recipe(path, list(options)).data
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A file with both sides, in the format that its name says."""
+
+    def write(name: str, pairs) -> str:
+        path = tmp_path / name
+        if name.endswith((".jsonl", ".jsonl.gz")):
+            text = "".join(json.dumps({"translation": {"de": s, "en": t}}) + "\n" for s, t in pairs)
+        else:
+            text = "".join(f"{s}\t{t}\n" for s, t in pairs)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return str(path)
+
+    return write
+
+
+PAIRS = [("ein Hund", "a dog"), ("eine Katze", "a cat")]
+
+
+def test_a_file_with_both_sides_is_named_in_one_option(data_of, table):
+    languages = ("--source_language=de", "--target_language=en")
+    for name in ("train.tsv", "train.tsv.gz", "train.jsonl.gz"):
+        data = data_of(f"--train={table(name, PAIRS)}", f"--validation={table('valid.jsonl', PAIRS)}", *languages)
+        assert check_sources(data) == []
+        texts = load_texts(data)
+        assert list(texts.train) == texts.validation == PAIRS
+        assert texts.test is None
+
+
+def test_sources_are_mixed_as_the_recipe_lists_them(tmp_path, table):
+    path = tmp_path / "mixed.yaml"
+    first, second = table("a.tsv", PAIRS), table("b.tsv", PAIRS[:1])
+    path.write_text(
+        BARE + f"data:\n  train:\n    - {{file: {first}, weight: 2}}\n    - {{file: {second}, weight: 1}}\n"
+        f"  validation: {second}\n"
+    )
+    texts = load_texts(load_recipe(path).data)
+    assert texts.weights == [2.0, 1.0]
+    assert texts.train.dataset["origin"][:] == [0, 0, 1]
+    option = f"--train=[{{file: {first}}}, {{file: {second}}}]"
+    unweighted = load_texts(load_recipe(path, [option]).data)
+    assert unweighted.weights is None
+    assert unweighted.digests["train"] != texts.digests["train"]
+
+
+def test_embedded_corpus_and_slices_of_a_data_set_are_splits(data_of, table, tmp_path):
+    data = data_of("--dataset=embedded", "--test_split=null")
+    assert len(load_texts(data).validation) == 500
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text("".join(json.dumps({"de": f"d{i}", "en": f"e{i}"}) + "\n" for i in range(10)))
+    options = (f"--dataset={folder}", "--source_language=de", "--target_language=en", "--test_split=null")
+    texts = load_texts(data_of(*options, "--train_split=train[:8]", "--validation_split=train[8:]"))
+    assert len(texts.train) == 8
+    assert texts.validation == [("d8", "e8"), ("d9", "e9")]
+    [fault] = check_sources(data_of(*options))
+    assert "no split 'validation'" in fault and "data.validation_split" in fault
+
+
+def test_all_faults_of_all_sources_come_together(data_of, table):
+    data = data_of(
+        f"--train=[{{file: absent.tsv, weight: 1}}, {{file: {table('a.tsv', PAIRS)}}}]",
+        "--validation={fil: x.tsv}", "--test_source=absent.de", "--test_target=absent.en",
+    )  # fmt: skip
+    faults = check_sources(data)
+    assert len(faults) == 2
+    assert "give all sources a weight, or none" in faults[0]
+    assert "data.validation: unknown key 'fil'; did you mean 'file'?" in faults[1]
+    data = data_of("--train=absent.tsv", "--validation=absent.xyz", "--test_source=absent.de", "--test_target=no.en")
+    assert [fault.partition(":")[0] for fault in check_sources(data)] == [
+        "data.train", "data.validation", "data.test", "data.test",
+    ]  # fmt: skip
+
+
+def test_hub_that_cannot_be_reached_says_how_to_give_local_files(data_of):
+    faults = check_sources(data_of("--dataset=somebody/something"))
+    assert len(faults) == 3
+    assert all(
+        "somebody/something" in fault and "--train_source FILE --train_target FILE" in fault for fault in faults
+    )
+
+
+def test_streamed_training_reads_every_pair_and_is_exact_when_it_was_killed(recipe, tmp_path):
+    options = ("--streaming=true", "--stream_part=20", "--save_every=1", "--max_length=100")
+    whole = train(recipe(*options, output="whole")).folder
+    train(recipe(*options, "--max_updates=5", output="parts"))
+    parts = train(recipe(*options, output="parts")).folder
+    assert losses(parts) == losses(whole)
+    assert same_weights(parts, whole)
+    run_training(recipe, *options, f"--output_dir={tmp_path / 'two'}", processes=2)
+    assert len(losses(tmp_path / "two")) == 12
+
+
+def test_report_of_the_filters_is_printed_and_stored(recipe, tmp_path, capsys):
+    for side, more in (("x", ["a b", "", "c", "a b", "\x07 d"]), ("y", ["b a", "d", "c", "b a", "d"])):
+        path = tmp_path / f"train.{side}"
+        path.write_text(path.read_text() + "".join(f"{line}\n" for line in more))
+    results = train(recipe("--drop_duplicates=true", "--max_updates=1"))
+    printed = capsys.readouterr().out
+    assert "65 pairs read" in printed
+    for line in ("1 with an empty side: left out", "1 with control characters: kept; --drop_control_characters true"):
+        assert line in printed
+    stored = json.loads((results.folder / "results.json").read_text())["filters"]
+    assert stored["pairs"] == 65 and stored["empty"] == 1 and stored["control_characters"] == 1
+
+
+@pytest.mark.parametrize(("options", "faults"), [
+    (["--train=a.tsv", "--train_source=a", "--validation=a.tsv"], ["data.train and data.train_source are both given"]),
+    (["--train=a.tsv", "--validation_source=a"], ["data.validation_target is missing"]),
+    (["--dataset=x", "--train=a.tsv"], ["data.dataset='x' and data.train are both given"]),
+    (["--train=a.tsv", "--validation=a.tsv", "--dataset_config=de-en"], ["there is no data.dataset"]),
+    (["--dataset=embedded", "--streaming", "--max_length=99", "--max_tokens=50", "--drop_duplicates"],
+     ["data.max_length=99 lets in sentences", "data.drop_duplicates needs"]),
+    (["--dataset=embedded", "--max_length_ratio=0.5", "--keep_best=0", "--average_best=2"],
+     ["data.max_length_ratio must be at least 1", "training.average_best=2 needs"]),
+    (["--dataset=embedded", "--best_metric=bleu", "--validate_sentences=0", "--ema_decay=1", "--warmup_updates=0"],
+     ["training.ema_decay", "training.warmup_updates must be at least 1", "training.best_metric='bleu'"]),
+])  # fmt: skip
+def test_recipe_that_contradicts_itself_says_all_of_it(data_of, options, faults):
+    with pytest.raises(InputError) as error:
+        data_of(*options)
+    lines = str(error.value).splitlines()
+    assert len(lines) == len(faults)
+    for line, fault in zip(lines, faults):
+        assert fault in line
