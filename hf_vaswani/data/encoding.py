@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,10 @@ from .tokenizer import side_backends
 
 logger = logging.getLogger(__name__)
 
-# Rows of a file of token ids in one task of a process.
-MAP_BATCH = 1000
+# Pairs tokenised at once: a tokenizer's own records of a text are a hundred times the size of its ids.
+AT_ONCE = 1000
 # (sources, targets, generator of what is random) → token ids of both.
-Encoder = Callable[[list[str], list[str], np.random.Generator], tuple[list[list[int]], list[list[int]]]]
+Encoder = Callable[[list[str], list[str], np.random.Generator | None], tuple[list[list[int]], list[list[int]]]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class EncodedPairs:
         return len(self.dataset)
 
     @classmethod
-    def of(cls, sources: list[list[int]], targets: list[list[int]]) -> "EncodedPairs":
+    def of(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "EncodedPairs":
         """Token ids in memory."""
         dataset = Dataset.from_dict({"input_ids": sources, "labels": targets})
         return cls(dataset, *(np.array([len(row) for row in side], dtype=np.int64) for side in (sources, targets)))
@@ -75,6 +75,19 @@ def dropout_encoder(tokenizer: PreTrainedTokenizerFast, probability: float) -> E
     return encode
 
 
+def encode_in_slices(
+    encode: Encoder, sources: list[str], targets: list[str], generator: np.random.Generator | None = None
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Token ids of many pairs as int32 arrays, holding the tokenizer's own records of a thousand at a time."""
+    sides: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+    for start in range(0, len(sources), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        for side, rows in zip(sides, encode(sources[part], targets[part], generator)):
+            # No vocabulary has two billion tokens.
+            side += [np.array(row, dtype=np.int32) for row in rows]
+    return sides
+
+
 def encode_pairs(
     pairs: list[Pair], tokenizer: PreTrainedTokenizerFast, max_length: int | None = None, name: str = "given"
 ) -> EncodedPairs:
@@ -88,7 +101,7 @@ def encode_pairs(
     """
     kept = [(source, target) for source, target in pairs if source.strip() and target.strip()]
     empty = len(pairs) - len(kept)
-    sources, targets = plain_encoder(tokenizer)([s for s, _ in kept], [t for _, t in kept]) if kept else ([], [])
+    sources, targets = encode_in_slices(plain_encoder(tokenizer), [s for s, _ in kept], [t for _, t in kept])
     rows = [row for row in zip(sources, targets) if max_length is None or max(map(len, row)) <= max_length]
     too_long = len(kept) - len(rows)
     left_out = f"{empty} with an empty side" + (f", {too_long} over {max_length} tokens" if max_length else "")
@@ -110,15 +123,13 @@ def encode_to_file(text: Dataset, tokenizer: PreTrainedTokenizerFast, folder: Pa
     encode = plain_encoder(tokenizer)
 
     def encode_rows(sources: list[str], targets: list[str]) -> dict[str, list[np.ndarray]]:
-        # Half the size of the default; no vocabulary has two billion tokens.
-        columns = zip(("input_ids", "labels"), encode(sources, targets))
-        return {name: [np.array(row, dtype=np.int32) for row in rows] for name, rows in columns}
+        return dict(zip(("input_ids", "labels"), encode_in_slices(encode, sources, targets)))
 
     folder.mkdir(parents=True, exist_ok=True)
     text.map(
         encode_rows,
         batched=True,
-        batch_size=MAP_BATCH,
+        batch_size=AT_ONCE,
         input_columns=["source", "target"],
         remove_columns=text.column_names,
         num_proc=processes if processes > 1 else None,

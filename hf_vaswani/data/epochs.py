@@ -13,7 +13,7 @@ import numpy as np
 from datasets import Dataset
 
 from .batches import TokenBudgetBatches
-from .encoding import EncodedPairs, Encoder
+from .encoding import EncodedPairs, Encoder, encode_in_slices
 from .filters import PairFilter
 from .mixture import mixed_rows, mixed_stream
 from .parallel_text import Pair
@@ -168,12 +168,12 @@ def encoded_part(
     Pairs over `budget.max_length`, or over what a batch holds, keep their plain tokens, if these fit, and are left out
     otherwise.
     """
-    source_ids, target_ids = encode(sources, targets, np.random.default_rng([budget.seed, epoch, number, 1]))
-    rows = list(zip(source_ids, target_ids))
+    generator = np.random.default_rng([budget.seed, epoch, number, 1])
+    rows = list(zip(*encode_in_slices(encode, sources, targets, generator)))
     limit = min(budget.max_length or budget.max_tokens, budget.max_tokens)
     too_long = [i for i, row in enumerate(rows) if max(map(len, row)) > limit]
     if too_long:
-        plain = encode_plainly([sources[i] for i in too_long], [targets[i] for i in too_long], None)
+        plain = encode_in_slices(encode_plainly, [sources[i] for i in too_long], [targets[i] for i in too_long])
         for i, row in zip(too_long, zip(*plain)):
             rows[i] = row
         rows = [row for row in rows if max(map(len, row)) <= limit]
