@@ -175,7 +175,7 @@ def _train(options: argparse.Namespace) -> None:
     from .training.recipe import load_recipe
 
     if options.trainer:
-        from .training.run_trainer import train_with_trainer as train
+        from .training.trainer import train_with_trainer as train
     else:
         from .training.run import train
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import nn
+from torch.utils.data import DataLoader
 
 from ..data.encoding import Collator
 from ..errors import TrainingError, TrainingInterrupted
@@ -100,58 +101,71 @@ class TrainingLoop:
             TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
             TrainingError: where gradients stay not finite, or a checkpoint cannot be written.
         """
-        arguments, progress = self.arguments, self.progress
-        started = time.monotonic() - progress.seconds
         if self.is_finished():
             return
         self.has_trained = True
+        self.started = time.monotonic() - self.progress.seconds
+        with StopSignals() as self.stop:
+            self.make_updates()
+        self.log.close()
+
+    def make_updates(self) -> None:
+        """One update after another, until [`conclude`] says that it was the last."""
         self.model.train()
+        for data in self.updates():
+            if self.conclude(data, *self.step(data)):
+                break
+
+    def updates(self) -> DataLoader:
+        """This process' share of all updates that are left."""
+        progress = self.progress
         updates = Updates(
             self.corpus,
             self.collate,
             (progress.epoch, progress.chunk, progress.batch),
             self.accelerator.process_index,
             self.accelerator.num_processes,
-            arguments.accumulation,
+            self.arguments.accumulation,
         )
         # On an accelerator, batches are made while it computes; on a CPU the cores are busy anyway.
-        loader = updates_loader(updates, workers=int(self.accelerator.device.type == "cuda"))
-        with StopSignals() as stop:
-            for data in loader:
-                loss, is_told_to_stop = self.step(data, stop)
-                progress.epoch, progress.chunk, progress.batch = data.following
-                progress.seconds = time.monotonic() - started
-                if loss is None:
-                    self._note_skipped_update()
-                else:
-                    progress.update += 1
-                    progress.skipped_in_a_row = 0
-                    self._after_update(loss, data.target_tokens)
-                is_finished = self.is_finished()
-                is_due = loss is not None and progress.update % arguments.save_every == 0
-                if is_due or is_finished or is_told_to_stop:
-                    self.save()
-                if is_finished:
-                    break
-                if is_told_to_stop:
-                    raise TrainingInterrupted(
-                        f"Stopped by {stop.name} after update {progress.update}; the state is saved in "
-                        f"{self.folder / CHECKPOINTS}. The same command goes on from there.",
-                        stop.received,
-                    )
-        self.log.close()
+        return updates_loader(updates, workers=int(self.accelerator.device.type == "cuda"))
 
-    def step(self, data: UpdateData, stop: StopSignals) -> tuple[float | None, bool]:
-        """One update.
+    def conclude(self, data: UpdateData, loss: float | None, is_told_to_stop: bool) -> bool:
+        """All that follows an update: log, validation, checkpoint.
+
+        Args:
+            loss, is_told_to_stop: as [`step`] returns them.
 
         Returns:
-            The mean loss per target token, `None` where the update was left out because loss or gradient were not
-            finite; and whether a signal has come to any process.
+            Whether the training has come to its end.
         """
-        arguments, accelerator, progress = self.arguments, self.accelerator, self.progress
+        arguments, progress = self.arguments, self.progress
+        progress.epoch, progress.chunk, progress.batch = data.following
+        progress.seconds = time.monotonic() - self.started
+        if loss is None:
+            self._note_skipped_update()
+        else:
+            progress.update += 1
+            progress.skipped_in_a_row = 0
+            self._after_update(loss, data.target_tokens)
+        is_finished = self.is_finished()
+        is_due = loss is not None and progress.update % arguments.save_every == 0
+        if is_due or is_finished or is_told_to_stop:
+            self.save()
+        if is_told_to_stop and not is_finished:
+            raise TrainingInterrupted(
+                f"Stopped by {self.stop.name} after update {progress.update}; the state is saved in "
+                f"{self.folder / CHECKPOINTS}. The same command goes on from there.",
+                self.stop.received,
+            )
+        return is_finished
+
+    def begin_update(self) -> None:
+        """Make dropout and learning rate those of the next update."""
+        arguments, progress = self.arguments, self.progress
         # An update that was left out is not counted, but the one after it shall not repeat its dropout.
         numbers = (progress.update + 1, progress.skipped) if progress.skipped else (progress.update + 1,)
-        torch.manual_seed(generator_seed(arguments.seed, *numbers, accelerator.process_index))
+        torch.manual_seed(generator_seed(arguments.seed, *numbers, self.accelerator.process_index))
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(
                 arguments.schedule,
@@ -161,6 +175,16 @@ class TrainingLoop:
                 max_updates=arguments.max_updates,
                 d_model=self.d_model,
             )
+
+    def step(self, data: UpdateData) -> tuple[float | None, bool]:
+        """One update.
+
+        Returns:
+            The mean loss per target token, `None` where the update was left out because loss or gradient were not
+            finite; and whether a signal has come to any process.
+        """
+        arguments, accelerator = self.arguments, self.accelerator
+        self.begin_update()
         loss_sum = torch.zeros((), device=accelerator.device)
         for i, batch in enumerate(data.micro_batches):
             batch = {name: tensor.to(accelerator.device, non_blocking=True) for name, tensor in batch.items()}
@@ -171,7 +195,7 @@ class TrainingLoop:
                 accelerator.backward(loss * accelerator.num_processes)
             loss_sum += loss.detach().float()
         norm = accelerator.clip_grad_norm_(self.model.parameters(), arguments.max_grad_norm or math.inf)
-        loss, signals = total(accelerator, [loss_sum.item(), float(stop.received)])
+        loss, signals = total(accelerator, [loss_sum.item(), float(self.stop.received)])
         is_good = math.isfinite(loss) and math.isfinite(whole(norm))
         if accelerator.scaler is not None:
             # A loss scaler has to see what is not finite: it leaves out the step itself, and lowers its scale.

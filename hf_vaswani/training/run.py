@@ -22,11 +22,14 @@ from .validation import Validation
 PATIENCE = timedelta(days=1)
 
 
-def train(recipe: Recipe) -> Results | None:
+def train(recipe: Recipe, kind: type[TrainingLoop] = TrainingLoop) -> Results | None:
     """Train a model, or go on with the same training, and write the final model into `training.output_dir`.
 
     The folder then holds the model with the mean of the last checkpoints' weights, its tokenizer,
     `generation_config.json`, a model card, translations of the test set, curves and `results.json`.
+
+    Args:
+        kind: of the loop that makes the updates.
 
     Returns:
         The results, in the main process; `None` in the others.
@@ -38,7 +41,7 @@ def train(recipe: Recipe) -> Results | None:
     """
     accelerator = make_accelerator(recipe)
     try:
-        results = train_and_finish(recipe, accelerator)
+        results = train_and_finish(recipe, accelerator, kind)
         # A process that is done must not take down the group while another still writes.
         accelerator.wait_for_everyone()
         return results
@@ -81,13 +84,13 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
     return accelerator
 
 
-def train_and_finish(recipe: Recipe, accelerator: Accelerator) -> Results | None:
+def train_and_finish(recipe: Recipe, accelerator: Accelerator, kind: type[TrainingLoop]) -> Results | None:
     """All of the work of [`train`], between the making of the processes and their end."""
     start = prepare(recipe, accelerator)
     checkpoint = begin(start, accelerator)
     if recipe.training.trackers:
         accelerator.init_trackers("hf_vaswani", config=flat(recipe.to_dict()))
-    loop = TrainingLoop(
+    loop = kind(
         recipe.training,
         start.folder,
         accelerator,

@@ -55,13 +55,13 @@ def test_fp16_skips_the_step_at_an_overflow_lowers_the_scale_and_goes_on(recipe,
     scales = []
     original = loop_module.TrainingLoop.step
 
-    def step(self, data, stop):
+    def step(self, data):
         if self.progress.update == 2 and not self.progress.skipped:
             # So large that the scaled gradients overflow.
             self.accelerator.scaler.load_state_dict({**self.accelerator.scaler.state_dict(), "scale": 2.0**60})
         before = [value.detach().clone() for value in self.raw_model.parameters()]
         scale = self.accelerator.scaler.get_scale()
-        loss, is_told = original(self, data, stop)
+        loss, is_told = original(self, data)
         changed = any(not torch.equal(a, b) for a, b in zip(before, self.raw_model.parameters()))
         scales.append((scale, self.accelerator.scaler.get_scale(), changed, loss is None))
         return loss, is_told

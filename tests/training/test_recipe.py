@@ -107,6 +107,10 @@ def test_text_options_stay_as_they_were_typed(recipe):
     assert (loaded.data.train_source, loaded.data.validation_source, loaded.data.dataset) == ("007", "1.10", None)
 
 
+def test_lists_of_text_can_be_options(recipe):
+    assert load_recipe(recipe(), ["--freeze=[model.encoder]"]).training.freeze == ["model.encoder"]
+
+
 def test_language_that_yaml_takes_for_a_truth_value_says_what_to_do(recipe):
     path = recipe(RECIPE.replace("{dataset: embedded}", "{dataset: embedded, source_language: no}"))
     assert "data.source_language must be text or null, got False; put it in quotes" in faults(path)
