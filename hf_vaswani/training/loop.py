@@ -6,6 +6,7 @@ training that was stopped goes on as if it had not been.
 """
 
 import math
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -156,7 +157,7 @@ class TrainingLoop:
             raise TrainingInterrupted(
                 f"Stopped by {self.stop.name} after update {progress.update}; the state is saved in "
                 f"{self.folder / CHECKPOINTS}. The same command goes on from there.",
-                self.stop.received,
+                self.stop.received or signal.SIGTERM,
             )
         return is_finished
 

@@ -176,7 +176,7 @@ def _option_value(text: str, kind: Any) -> Any:
     """An option's text as the value that YAML reads in it; where text is wanted, it stays as it was typed."""
     if text == "null":
         return None
-    if list in (kind, typing.get_origin(kind)) and not text.startswith("["):
+    if kind == list[str] and not text.startswith("["):
         return [item.strip() for item in text.split(",")]
     is_structure = dict in typing.get_args(kind) and text[:1] in "[{"
     if kind is str or (typing.get_origin(kind) is not list and str in typing.get_args(kind) and not is_structure):
