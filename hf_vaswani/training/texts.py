@@ -73,14 +73,18 @@ def check_sources(data: DataArguments) -> list[str]:
         sources = sources_of(data)
     except InputError as error:
         return str(error).split("\n")
-    faults = []
+    faults, unusable = [], set()
     for split, entries in sources.items():
         for source in entries:
+            # A data set that cannot be reached is said so once, and not waited for once more.
+            data_set = (source.dataset, source.config, source.revision)
+            if data_set in unusable:
+                continue
             is_streamed = data.streaming and split == "train"
-            faults += [
-                f"data.{split}: {fault}{_split_hint(data, split, fault)}"
-                for fault in check_source(source, languages_of(data), is_streamed)
-            ]
+            found = check_source(source, languages_of(data), is_streamed)
+            faults += [f"data.{split}: {fault}{_split_hint(data, split, fault)}" for fault in found]
+            if source.dataset and found and not any("split" in fault for fault in found):
+                unusable.add(data_set)
     return faults
 
 
