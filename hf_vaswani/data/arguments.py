@@ -30,7 +30,7 @@ class TokenizerArguments:
     joint: bool = key(True, "one vocabulary for both languages, or one for each")
     lowercase: bool = key(False, "lower-case all text")
     normalization: Literal["nfc", "nfkc", "none"] = key(
-        "nfc", "Unicode form of all text: nfc (composed letters), nfkc (wide and other variants unified, too), none"
+        "nfc", "Unicode form of all text: composed letters (nfc), wide and other variants unified, too (nfkc)"
     )
     min_frequency: int | None = key(
         None, "pairs of pieces (bpe, wordpiece) or words (word) seen less often are not learnt; default: 2"

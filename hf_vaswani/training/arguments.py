@@ -74,7 +74,9 @@ class TrainingArguments:
     r_drop: float = key(0.0, "weight alpha of R-Drop: each pair twice, under two dropout masks that shall agree")
     ema_decay: float | None = key(None, "translate with a moving average of the weights: 0.999")
     max_skipped_updates: int = key(20, "updates in a row with a gradient that is not finite, before the run stops")
-    mixed_precision: Literal["no", "fp16", "bf16"] | None = key(None, "default: what accelerate launch says")
+    mixed_precision: Literal["no", "fp16", "bf16"] | None = key(
+        None, "precision of forward and backward passes; default: what accelerate launch says"
+    )
     compile: bool = key(False, "compile the model with torch.compile")
     cpu_threads: int | None = key(None, "threads of each process on a CPU; default: the cores, shared fairly")
     gradient_checkpointing: bool = key(False, "recompute activations in the backward pass to save memory")

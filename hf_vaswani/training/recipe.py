@@ -126,11 +126,25 @@ def describe_keys() -> str:
         lines.append(f"\n{section}: {cls.__doc__}")
         for item in dataclasses.fields(cls):
             default = item.default if item.default is not dataclasses.MISSING else item.default_factory()
-            lines.append(f"  {item.name:22} {item.metadata['help']} (default: {default})")
+            notes = [f"default: {_as_option(default)}"] if default not in (None, []) else []
+            if choices := _choices(typing.get_type_hints(cls)[item.name]):
+                notes.insert(0, "one of " + ", ".join(choices))
+            lines.append(f"  {item.name:23} {item.metadata['help']}" + (f" ({'; '.join(notes)})" if notes else ""))
     defaults = {f.name: f.default for f in dataclasses.fields(VaswaniConfig)} | {"preset": "none; see README.md"}
     lines.append("\nmodel: the architecture; see VaswaniConfig for the meaning of each key.")
     lines += [f"  {name:33} (default: {defaults[name]})" for name in model_keys()]
     return "\n".join(lines)
+
+
+def _choices(kind: Any) -> list[str]:
+    """The values that a key can have, where they are few words."""
+    kinds = [kind, *typing.get_args(kind)] if typing.get_origin(kind) in (typing.Union, types.UnionType) else [kind]
+    return [choice for entry in kinds if typing.get_origin(entry) is Literal for choice in typing.get_args(entry)]
+
+
+def _as_option(value: Any) -> Any:
+    """A value as it is typed."""
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
