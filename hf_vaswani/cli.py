@@ -27,23 +27,18 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
-    except InputError as error:
-        _print_error(error)
-        return USER_ERROR
-    except TrainingError as error:
-        _print_error(error)
-        return TRAINING_ERROR
+    except (InputError, TrainingError) as error:
+        if not error.is_repeated:
+            print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        return USER_ERROR if isinstance(error, InputError) else TRAINING_ERROR
     except TrainingInterrupted as stop:
-        print(stop, file=sys.stderr)
+        if not stop.is_repeated:
+            print(stop, file=sys.stderr)
         return 128 + stop.signal
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return CTRL_C
     return 0
-
-
-def _print_error(error: Exception) -> None:
-    print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

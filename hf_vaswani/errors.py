@@ -3,11 +3,16 @@
 What a user can put right before work starts is an [`InputError`] (exit status 2): a missing file, a wrong key, a
 folder in use. What ends a running training is a [`TrainingError`] (status 1) or, on a signal, a
 [`TrainingInterrupted`] (128 and the signal's number, as shells have it).
+
+
+Each has `is_repeated`: whether another process of the same training says the same, so that it is said once.
 """
 
 
 class InputError(ValueError):
     """Input that cannot be used. The message says what is wrong, where, and what to do; a line for each fault."""
+
+    is_repeated = False
 
     @classmethod
     def of(cls, faults: list[str]) -> "InputError":
@@ -18,6 +23,8 @@ class InputError(ValueError):
 class TrainingError(RuntimeError):
     """A training that cannot go on. The message says at which update, why, and where it can be taken up again."""
 
+    is_repeated = False
+
 
 class TrainingInterrupted(Exception):
     """A training that was told to stop by a signal, and has saved its state.
@@ -25,6 +32,8 @@ class TrainingInterrupted(Exception):
     Attributes:
         signal: its number.
     """
+
+    is_repeated = False
 
     def __init__(self, message: str, signal: int):
         super().__init__(message)

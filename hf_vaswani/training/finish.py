@@ -103,9 +103,10 @@ def files_to_average(recipe: Recipe, folder: Path, report) -> list[Path]:
         InputError: where there are none.
     """
     arguments = recipe.training
-    if arguments.average_best:
-        paths = ranked(folder / BEST)[: arguments.average_best]
-    else:
+    paths = ranked(folder / BEST)[: arguments.average_best] if arguments.average_best else []
+    if arguments.average_best and not paths:
+        report("There were no validations, thus no best weights: the final model is the mean of the last checkpoints")
+    if not paths:
         last = checkpoint_folders(folder / CHECKPOINTS)[-arguments.average_last :]
         paths = [path for path in last if damage_of(path) is None]
         for path in set(last) - set(paths):

@@ -28,7 +28,7 @@ from .log import TrainingLog
 from .loss import training_loss
 from .optimizer import make_optimizer
 from .output import BEST, CHECKPOINTS
-from .processes import on_main_process
+from .processes import in_all_processes, on_main_process
 from .schedule import learning_rate
 from .selection import BestWeights, note_validation
 from .sharding import shard_tied_embeddings, unsharded, whole
@@ -154,11 +154,12 @@ class TrainingLoop:
         if is_due or is_finished or is_told_to_stop:
             self.save()
         if is_told_to_stop and not is_finished:
-            raise TrainingInterrupted(
+            message = (
                 f"Stopped by {self.stop.name} after update {progress.update}; the state is saved in "
-                f"{self.folder / CHECKPOINTS}. The same command goes on from there.",
-                self.stop.received or signal.SIGTERM,
+                f"{self.folder / CHECKPOINTS}. The same command goes on from there."
             )
+            stop = TrainingInterrupted(message, self.stop.received or signal.SIGTERM)
+            raise in_all_processes(self.accelerator, stop)
         return is_finished
 
     def begin_update(self) -> None:
@@ -226,11 +227,12 @@ class TrainingLoop:
         if progress.skipped_in_a_row < self.arguments.max_skipped_updates:
             return
         checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)
-        raise TrainingError(
+        error = TrainingError(
             f"Update {progress.update + 1}: loss or gradient not finite in {progress.skipped_in_a_row} batches in a "
             f"row. The last good checkpoint is {checkpoints[-1] if checkpoints else 'none'}. Lower "
             "training.learning_rate, set training.max_grad_norm, or lengthen the warm-up."
         )
+        raise in_all_processes(self.accelerator, error)
 
     def validate(self) -> None:
         """Record the validation measures, draw the curves, keep the weights where they are among the best."""

@@ -6,9 +6,10 @@ from typing import TypeVar
 from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list
 
-from ..errors import InputError, TrainingError
+from ..errors import InputError, TrainingError, TrainingInterrupted
 
 T = TypeVar("T")
+E = TypeVar("E", InputError, TrainingError, TrainingInterrupted)
 
 
 def on_main_process(processes: Accelerator | PartialState, work: Callable[[], T]) -> T:
@@ -24,5 +25,11 @@ def on_main_process(processes: Accelerator | PartialState, work: Callable[[], T]
     if processes.num_processes > 1:
         result, kind, message = broadcast_object_list([result, type(error), str(error)])
         if kind in (InputError, TrainingError):
-            raise kind(message)
+            raise in_all_processes(processes, kind(message))
     return result
+
+
+def in_all_processes(processes: Accelerator | PartialState, error: E) -> E:
+    """An error that all processes raise alike, to be said by the main process alone."""
+    error.is_repeated = not processes.is_main_process
+    return error

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.encoding import EncodedPairs, encode_pairs
-from ..data.epochs import StreamedCorpus, TokenisedCorpus
+from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import filter_report
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import newest_intact
@@ -101,6 +101,8 @@ def describe(start: Start, processes: Accelerator | PartialState) -> list[str]:
             f"{corpus.token_budget.padding_ratio(epoch):.1%} padding "
             f"({corpus.token_budget.random_padding_ratio():.1%} in random batches)"
         )
+    elif isinstance(corpus, ResampledCorpus):
+        lines.append(f"{len(corpus.text):,} training pairs, tokenised anew in each epoch")
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     lines.append(
         f"{len(start.tokenizer):,} tokens in the vocabulary, {model.num_parameters():,} parameters"

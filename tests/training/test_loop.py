@@ -119,6 +119,12 @@ def test_best_weights_can_be_averaged_instead_of_the_last(recipe):
         torch.testing.assert_close(value.detach().double(), expected, atol=1e-7, rtol=0)
 
 
+def test_without_a_validation_the_last_checkpoints_stand_in_for_the_best_weights(recipe, capsys):
+    results = train(recipe("--validate_every=100", "--keep_best=2", "--average_best=2"))
+    assert results.averaged == [8, 12]
+    assert "There were no validations" in capsys.readouterr().out
+
+
 def test_training_stops_where_validation_gains_no_more_and_stays_stopped(recipe):
     options = ("--learning_rate=1e-12", "--validate_every=2", "--patience=3", "--best_metric=bleu")
     assert train(recipe(*options)).update == 8
