@@ -40,18 +40,22 @@ class PreparedText:
     """Filtered pairs in a memory-mapped file.
 
     Attributes:
+        file: that holds them.
         dataset: rows of `source`, `target` and `origin`, the number of the pair's source.
         digest: of these pairs, wherever they came from.
         counts: pairs read, and what the filter found in them; of [`PairFilter`].
     """
 
+    file: Path
     dataset: Dataset
     digest: str
     counts: dict[str, int]
 
     def __iter__(self) -> Iterator[Pair]:
-        for batch in self.dataset.iter(WRITE_BATCH):
-            yield from zip(batch["source"], batch["target"])
+        # Read, not mapped: pages of a mapped file count as this process' memory until another needs it.
+        with pa.OSFile(str(self.file)) as file, pa.ipc.open_stream(file) as batches:
+            for batch in batches:
+                yield from zip(batch["source"].to_pylist(), batch["target"].to_pylist())
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -116,7 +120,8 @@ def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: Pai
 def read_prepared(folder: Path) -> PreparedText:
     """What [`write_text`] has written, memory-mapped."""
     summary = json.loads((folder / SUMMARY_FILE).read_text())
-    return PreparedText(Dataset.from_file(str(folder / TEXT_FILE)), summary["digest"], summary["counts"])
+    file = folder / TEXT_FILE
+    return PreparedText(file, Dataset.from_file(str(file)), summary["digest"], summary["counts"])
 
 
 def tokenise(
