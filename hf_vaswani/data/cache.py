@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,9 @@ from typing import Any
 from huggingface_hub.constants import HF_HOME
 
 from ..errors import InputError
+
+# Seconds after which what a killed process has left is removed.
+ABANDONED_AFTER = 7 * 24 * 3600
 
 
 def cache_folder(path: str | None = None) -> Path:
@@ -32,11 +37,14 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None]) -> Path:
     path = cache / name
     if path.is_dir():
         return path
-    # Of two that make the same at once, the first to end gives it its name.
-    part = cache / f"{name}.{os.getpid()}.part"
+    part = None
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+        cache.mkdir(parents=True, exist_ok=True)
+        for old in cache.glob(f"{name}.*.part"):
+            if time.time() - old.stat().st_mtime > ABANDONED_AFTER:
+                shutil.rmtree(old, ignore_errors=True)
+        # Of two that make the same at once, the first to end gives it its name.
+        part = Path(tempfile.mkdtemp(prefix=f"{name}.", suffix=".part", dir=cache))
         make(part)
         if not path.is_dir():
             part.rename(path)
@@ -48,5 +56,6 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None]) -> Path:
             "another folder with data.cache_dir."
         ) from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        if part:
+            shutil.rmtree(part, ignore_errors=True)
     return path

@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,26 +118,38 @@ def encode_to_file(text: Dataset, tokenizer: PreTrainedTokenizerFast, folder: Pa
 
     [`read_encoded`] reads them, in the order of `text`.
     """
-    if processes > 1:
-        # The tokenizer's own threads do not survive the fork into processes.
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     encode = plain_encoder(tokenizer)
 
     def encode_rows(sources: list[str], targets: list[str]) -> dict[str, list[np.ndarray]]:
         return dict(zip(("input_ids", "labels"), encode_in_slices(encode, sources, targets)))
 
     folder.mkdir(parents=True, exist_ok=True)
-    text.map(
-        encode_rows,
-        batched=True,
-        batch_size=AT_ONCE,
-        input_columns=["source", "target"],
-        remove_columns=text.column_names,
-        num_proc=processes if processes > 1 else None,
-        cache_file_name=str(folder / "ids.arrow"),
-        new_fingerprint="tokenised",
-        desc="Tokenising",
-    )
+    with one_thread_each() if processes > 1 else nullcontext():
+        text.map(
+            encode_rows,
+            batched=True,
+            batch_size=AT_ONCE,
+            input_columns=["source", "target"],
+            remove_columns=text.column_names,
+            num_proc=processes if processes > 1 else None,
+            cache_file_name=str(folder / "ids.arrow"),
+            new_fingerprint="tokenised",
+            desc="Tokenising",
+        )
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Switch off the threads of tokenizers, which do not survive the fork into processes."""
+    name = "TOKENIZERS_PARALLELISM"
+    before = os.environ.get(name)
+    os.environ[name] = "false"
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
 
 
 def read_encoded(folder: Path) -> Dataset:

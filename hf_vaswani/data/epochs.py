@@ -6,7 +6,7 @@ epoch and part alone: training can begin at any batch of any part, and does so w
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -14,7 +14,7 @@ from datasets import Dataset
 
 from .batches import TokenBudgetBatches
 from .encoding import EncodedPairs, Encoder, encode_in_slices
-from .filters import PairFilter
+from .filters import FilterSettings, PairFilter, filter_lengths
 from .mixture import mixed_rows, mixed_stream
 from .parallel_text import Pair
 
@@ -46,11 +46,12 @@ class Budget:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an epoch: its number, its pairs, and its batches as arrays of rows."""
+    """A part of an epoch: number, pairs, batches as arrays of rows; of a stream, also what filters found in it."""
 
     number: int
     pairs: EncodedPairs
     batches: list[np.ndarray]
+    counts: dict[str, int] | None = None
 
 
 class TokenisedCorpus:
@@ -114,7 +115,7 @@ class StreamedCorpus:
     Args:
         sources: open the text of a source from its beginning.
         weights: of the sources; `None` reads them one after another.
-        filters: what leaves out pairs.
+        filters: which pairs are left out.
         encode, encode_plainly: as in [`ResampledCorpus`].
         part_size: pairs read for a part.
     """
@@ -123,7 +124,7 @@ class StreamedCorpus:
         self,
         sources: list[Callable[[], Iterator[Pair]]],
         weights: list[float] | None,
-        filters: PairFilter,
+        filters: FilterSettings,
         encode: Encoder,
         encode_plainly: Encoder,
         budget: Budget,
@@ -140,12 +141,14 @@ class StreamedCorpus:
         pairs = islice(self._pairs(epoch), first * self.part_size, None)
         number = first
         while chunk := list(islice(pairs, self.part_size)):
-            kept = list(self.filters(chunk))
-            if kept:
-                sources, targets = map(list, zip(*kept))
-                part = encoded_part(epoch, number, sources, targets, self.encode, self.encode_plainly, self.budget)
-                if part.batches:
-                    yield part
+            pair_filter = PairFilter(self.filters)
+            kept = list(pair_filter(chunk))
+            sources, targets = map(list, zip(*kept)) if kept else ([], [])
+            part = encoded_part(
+                epoch, number, sources, targets, self.encode, self.encode_plainly, self.budget, self.filters
+            )
+            # Without batches it is passed on as well: its counts belong to the report.
+            yield replace(part, counts={**pair_filter.counts, **(part.counts or {})})
             number += 1
 
     def _pairs(self, epoch: int) -> Iterator[Pair]:
@@ -162,11 +165,15 @@ def encoded_part(
     encode: Encoder,
     encode_plainly: Encoder,
     budget: Budget,
+    filters: FilterSettings | None = None,
 ) -> Part:
     """Tokenise a part of an epoch and form its batches.
 
     Pairs over `budget.max_length`, or over what a batch holds, keep their plain tokens, if these fit, and are left out
     otherwise.
+
+    Args:
+        filters: by length, for pairs that have not been through them; they are counted then.
     """
     generator = np.random.default_rng([budget.seed, epoch, number, 1])
     rows = list(zip(*encode_in_slices(encode, sources, targets, generator)))
@@ -176,8 +183,14 @@ def encoded_part(
         plain = encode_in_slices(encode_plainly, [sources[i] for i in too_long], [targets[i] for i in too_long])
         for i, row in zip(too_long, zip(*plain)):
             rows[i] = row
+    counts = None
+    if filters:
+        lengths = (np.array([len(row[side]) for row in rows], dtype=np.int64) for side in (0, 1))
+        is_kept, counts = filter_lengths(*lengths, replace(filters, max_length=limit))
+        rows = [row for row, kept in zip(rows, is_kept.tolist()) if kept]
+    elif too_long:
         rows = [row for row in rows if max(map(len, row)) <= limit]
     if not rows:
-        return Part(number, EncodedPairs.of([], []), [])
+        return Part(number, EncodedPairs.of([], []), [], counts)
     pairs = EncodedPairs.of([row[0] for row in rows], [row[1] for row in rows])
-    return Part(number, pairs, budget.batches(pairs, number).epoch(epoch))
+    return Part(number, pairs, budget.batches(pairs, number).epoch(epoch), counts)

@@ -6,7 +6,6 @@ However large the text is, memory holds a batch of it and some numbers for each 
 import dataclasses
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import pyarrow as pa
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
+from ..cores import available_cores
 from ..errors import InputError
 from .cache import cached
 from .columns import Languages
@@ -30,6 +30,8 @@ from .sources import TextSource, digest, iterate_pairs
 FORMAT = 1
 TEXT_FILE, SUMMARY_FILE = "text.arrow", "summary.json"
 WRITE_BATCH = 10_000
+# Entries of a tokenizer's config that say where it comes from.
+ORIGIN = {"name_or_path", "transformers_version", "is_local", "auto_map", "local_files_only"}
 SCHEMA = pa.schema({"source": pa.large_string(), "target": pa.large_string(), "origin": pa.int16()})
 # Below so many pairs, starting processes takes longer than they save.
 MANY_PAIRS = 100_000
@@ -133,7 +135,7 @@ def tokenise(
         processes: that tokenise; by default the cores of the machine, for more than 100 000 pairs.
     """
     if processes is None:
-        processes = (os.cpu_count() or 1) if len(text) > MANY_PAIRS else 1
+        processes = available_cores() if len(text) > MANY_PAIRS else 1
     key = ["ids", FORMAT, text.digest, tokenizer_digest(tokenizer)]
     folder = cached(cache, key, lambda part: encode_to_file(text.dataset, tokenizer, part, processes))
     dataset = read_encoded(folder)
@@ -171,7 +173,11 @@ def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
     content = hashlib.sha256()
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
-        # The config says where the tokenizer was loaded from, which changes nothing.
-        for path in sorted(set(Path(folder).iterdir()) - {Path(folder) / "tokenizer_config.json"}):
-            content.update(path.name.encode() + path.read_bytes())
+        for path in sorted(Path(folder).iterdir()):
+            text = path.read_bytes()
+            if path.name == "tokenizer_config.json":
+                # It also says where the tokenizer was loaded from, and with which version, which changes nothing.
+                config = json.loads(text)
+                text = json.dumps({name: config[name] for name in sorted(config) if name not in ORIGIN}).encode()
+            content.update(path.name.encode() + text)
     return content.hexdigest()

@@ -1,7 +1,7 @@
 """Checkpoints of a running training: everything that going on needs, written whole or not at all.
 
-A checkpoint is a folder `update-00001000`. It is written under another name, read back, and renamed once it is
-complete; its list of digests tells later whether a file was damaged. Nothing is deleted before its successor stands.
+A checkpoint is a folder `update-00001000`. It is written under another name and renamed once all of it has reached the
+disk; its list of digests tells later whether a file was damaged. Nothing is deleted before its successor stands.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
@@ -44,6 +45,8 @@ class Progress:
         skipped_in_a_row: those since the last good update.
         best_score: of the measure that early stopping watches; `None` before the first validation.
         validations_without_gain: since that best one.
+        filters: what filters found in the first epoch of a stream.
+        is_irregular: saved because the run ended, not because it was due.
         log_window: sums since the last line of the log, so that the next line is that of a training in one.
     """
 
@@ -56,6 +59,8 @@ class Progress:
     skipped_in_a_row: int = 0
     best_score: float | None = None
     validations_without_gain: int = 0
+    filters: dict[str, int] = field(default_factory=dict)
+    is_irregular: bool = False
     log_window: dict[str, float] = field(default_factory=dict)
 
 
@@ -99,11 +104,11 @@ def update_of(path: Path) -> int:
     return int(path.name.removeprefix("update-"))
 
 
-def save_checkpoint(folder: Path, state: TrainingState, keep: int, every: int = 1) -> Path:
+def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
     """Write a checkpoint into `folder` and remove the oldest beyond `keep`.
 
-    One that is no multiple of `every` updates was the last of an earlier run. It goes, too, so that a training in
-    parts ends with the checkpoints, and thus their mean, of a training in one.
+    One that was saved at the end of an earlier run goes, too, so that a training in parts ends with the checkpoints,
+    and thus their mean, of a training in one.
 
     Raises:
         TrainingError: where it cannot be written, a full disk say. The earlier checkpoints are as they were.
@@ -129,11 +134,20 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int, every: int = 
             f"{last} Make room, then the same command goes on from there."
         ) from error
     for old in checkpoint_folders(folder):
-        if old != path and update_of(old) % every:
-            shutil.rmtree(old)
+        if old != path and _is_irregular(old):
+            remove(old)
     for old in checkpoint_folders(folder)[:-keep]:
-        shutil.rmtree(old)
+        remove(old)
     return path
+
+
+def remove(path: Path) -> None:
+    """Delete a folder under another name, so that none is ever seen half deleted."""
+    gone = path.with_name(f"{path.name}.removed")
+    shutil.rmtree(gone, ignore_errors=True)
+    with suppress(OSError):
+        os.replace(path, gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def write_whole(path: Path, write) -> None:
@@ -149,6 +163,8 @@ def write_whole(path: Path, write) -> None:
         write(unfinished)
         digests = {file.name: file_digest(file, to_disk=True) for file in sorted(unfinished.iterdir())}
         (unfinished / DIGESTS_FILE).write_text(json.dumps(digests, indent=1))
+        file_digest(unfinished / DIGESTS_FILE, to_disk=True)
+        _to_disk(unfinished)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -158,7 +174,7 @@ def write_whole(path: Path, write) -> None:
         shutil.rmtree(old, ignore_errors=True)
         os.replace(path, old)
         os.replace(unfinished, path)
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)
     else:
         os.replace(unfinished, path)
     _to_disk(path.parent)
@@ -194,7 +210,7 @@ def newest_intact(folder: Path, report) -> Path | None:
     Raises:
         TrainingError: where there are checkpoints, and none is whole.
     """
-    _tidy(folder)
+    tidy(folder)
     checkpoints, faults = checkpoint_folders(folder), []
     for path in reversed(checkpoints):
         damage = damage_of(path)
@@ -261,15 +277,22 @@ def _load(path: Path) -> dict[str, Any]:
     return torch.load(path, weights_only=True, map_location="cpu")
 
 
-def _tidy(folder: Path) -> None:
-    """Undo what a kill in the middle of [`write_whole`] left."""
-    for unfinished in folder.glob("update-*.part"):
-        shutil.rmtree(unfinished)
+def tidy(folder: Path) -> None:
+    """Undo what a kill in the middle of [`write_whole`] or [`remove`] left."""
+    for ending in ("part", "removed"):
+        for unfinished in folder.glob(f"update-*.{ending}"):
+            shutil.rmtree(unfinished, ignore_errors=True)
     for old in folder.glob("update-*.old"):
         if old.with_suffix("").exists():
-            shutil.rmtree(old)
+            shutil.rmtree(old, ignore_errors=True)
         else:
             os.replace(old, old.with_suffix(""))
+
+
+def _is_irregular(path: Path) -> bool:
+    with suppress(OSError, ValueError, AttributeError):
+        return bool(json.loads((path / PROGRESS_FILE).read_text()).get("is_irregular"))
+    return False
 
 
 def _set_aside(path: Path) -> None:

@@ -57,11 +57,7 @@ def make_corpus(recipe: Recipe, texts: Texts, tokenizer: PreTrainedTokenizerBase
     if texts.train is None:
         languages = languages_of(data)
         streams = [partial(iterate_pairs, source, languages, streaming=True) for source in texts.sources]
-        stream_filter = PairFilter(settings)
-        return (
-            StreamedCorpus(streams, texts.weights, stream_filter, encode, plain, budget, data.stream_part),
-            stream_filter.counts,
-        )
+        return StreamedCorpus(streams, texts.weights, settings, encode, plain, budget, data.stream_part), {}
     tokenised = tokenise(texts.train, tokenizer, cache_folder(data.cache_dir), data.processes)
     pairs, text, counts = usable(texts.train, tokenised, settings)
     corpus = TokenisedCorpus(pairs, budget, texts.weights)

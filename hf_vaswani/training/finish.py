@@ -7,6 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from ..data.filters import filter_report
 from ..errors import InputError, TrainingError
 from ..evaluation.score import bleu, chrf
 from ..hub.card import write_card
@@ -19,6 +20,7 @@ from .recipe import Recipe
 from .results import Results
 from .selection import ranked
 from .start import Start
+from .texts import filter_settings
 
 RESULTS_FILE = "results.json"
 TRANSLATIONS_FILE = "test_translations.txt"
@@ -45,8 +47,10 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         hypotheses = loop.validation.translate(model, sources, show_progress=loop.accelerator.is_main_process)
         scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
         examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
-    if not loop.accelerator.is_main_process:
-        return None
+    counts = start.counts or loop.progress.filters
+    if not start.counts:
+        for line in filter_report(counts, filter_settings(recipe.data)) if counts else []:
+            loop.log.say(f"training text, as far as it was read in the first epoch: {line}")
     results = Results(
         folder,
         loop.progress.update,
@@ -55,18 +59,12 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         validation_loss,
         validation_accuracy,
         [update_of(file.parent) for file in files],
-        start.counts,
+        counts,
         scores,
         examples,
     )
-    try:
-        save_results(start, model, results, hypotheses, with_card=loop.has_trained)
-    except (OSError, SafetensorError) as error:
-        raise TrainingError(
-            f"The final model cannot be written to {folder}: {reason(error)}. The training itself is whole: make "
-            "room, then the same command finishes it."
-        ) from error
-    return results
+    on_main_process(loop.accelerator, lambda: save_results(start, model, results, hypotheses, loop.has_trained))
+    return results if loop.accelerator.is_main_process else None
 
 
 def save_results(
@@ -78,11 +76,14 @@ def save_results(
     Args:
         translations: of the test set; empty where there is none.
         with_card: write the card even where there is one, which may have been edited.
+
+    Raises:
+        TrainingError: where they cannot be written.
     """
     folder, part = start.folder, start.folder / ".final.part"
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir()
     try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
         model.save_pretrained(part)
         start.tokenizer.save_pretrained(part)
         (part / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
@@ -92,6 +93,11 @@ def save_results(
             write_card(part, folder.resolve().name, start.recipe.to_dict(), results.to_dict())
         for file in part.iterdir():
             file.replace(folder / file.name)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"The final model cannot be written to {folder}: {reason(error)}. The training itself is whole: make "
+            "room, then the same command finishes it."
+        ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

@@ -3,7 +3,8 @@
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm import tqdm
@@ -40,9 +41,7 @@ class TrainingLog:
         self.track = track
         self.on_terminal = sys.stderr.isatty()
         if folder and (folder / LOG_FILE).exists():
-            lines = (folder / LOG_FILE).read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["update"] <= progress.update]
-            (folder / LOG_FILE).write_text("".join(kept), encoding="utf-8")
+            self._cut()
         self.bar = tqdm(
             total=max_updates, initial=progress.update, unit=" updates", disable=not (folder and self.on_terminal)
         )
@@ -51,6 +50,20 @@ class TrainingLog:
         self.updates = int(progress.log_window.get("updates", 0))
         self._begin_speed()
         self.started, self.first_update = time.monotonic(), progress.update
+
+    def _cut(self) -> None:
+        """Remove records of later updates and lines that are damaged. The log is there whole all the while."""
+        path, unfinished = self.folder / LOG_FILE, self.folder / f"{LOG_FILE}.part"
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        kept = [line for line in lines if 0 <= _update_of(line) <= self.progress.update]
+        if kept == lines:
+            return
+        try:
+            unfinished.write_text("".join(kept), encoding="utf-8")
+            unfinished.replace(path)
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            raise TrainingError(f"{path} cannot be written: {reason(error)}. Make room, then try again.") from error
 
     def _begin_speed(self) -> None:
         self.target_tokens, self.window_started = 0, time.monotonic()
@@ -78,6 +91,15 @@ class TrainingLog:
         )
         self.loss_sum, self.updates = 0.0, 0
         self._begin_speed()
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave out of the speed what is no training."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.window_started += time.monotonic() - began
 
     def record(self, **values: float) -> None:
         """Store the values of this update and show them."""
@@ -123,6 +145,14 @@ class TrainingLog:
         pace = (time.monotonic() - self.started) / 60 / max(done, 1)
         left = (self.max_updates - self.progress.update) * pace
         return left if self.max_minutes is None else min(left, max(self.max_minutes - self.progress.seconds / 60, 0))
+
+
+def _update_of(line: str) -> int:
+    """The update of a line of the log; -1 where the line is damaged."""
+    try:
+        return int(json.loads(line)["update"]) if line.endswith("\n") else -1
+    except (ValueError, TypeError, KeyError):
+        return -1
 
 
 def _short(value: float) -> str:

@@ -28,6 +28,7 @@ from .log import TrainingLog
 from .loss import training_loss
 from .optimizer import make_optimizer
 from .output import BEST, CHECKPOINTS
+from .prepare import drops_layers
 from .processes import in_all_processes, on_main_process
 from .schedule import learning_rate
 from .selection import BestWeights, note_validation
@@ -74,6 +75,9 @@ class TrainingLoop:
         if arguments.compile:
             model.compile(dynamic=True)
         self.d_model = model.config.d_model
+        if drops_layers(model.config) and accelerator.ddp_handler:
+            # Processes leave out other layers, whose gradients DDP would wait for.
+            accelerator.ddp_handler.find_unused_parameters = True
         shard_tied_embeddings(model, accelerator)
         self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments, accelerator.device))
         self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
@@ -143,6 +147,8 @@ class TrainingLoop:
         arguments, progress = self.arguments, self.progress
         progress.epoch, progress.chunk, progress.batch = data.following
         progress.seconds = time.monotonic() - self.started
+        for fault, count in (data.counts or {}).items():
+            progress.filters[fault] = progress.filters.get(fault, 0) + count
         if loss is None:
             self._note_skipped_update()
         else:
@@ -150,13 +156,14 @@ class TrainingLoop:
             progress.skipped_in_a_row = 0
             self._after_update(loss, data.target_tokens)
         is_finished = self.is_finished()
-        is_due = loss is not None and progress.update % arguments.save_every == 0
-        if is_due or is_finished or is_told_to_stop:
+        progress.is_irregular = loss is None or progress.update % arguments.save_every != 0
+        if is_finished or is_told_to_stop or not progress.is_irregular:
             self.save()
         if is_told_to_stop and not is_finished:
+            how = "Without --overwrite, the same command" if arguments.overwrite else "The same command"
             message = (
                 f"Stopped by {self.stop.name} after update {progress.update}; the state is saved in "
-                f"{self.folder / CHECKPOINTS}. The same command goes on from there."
+                f"{self.folder / CHECKPOINTS}. {how} goes on from there."
             )
             stop = TrainingInterrupted(message, self.stop.received or signal.SIGTERM)
             raise in_all_processes(self.accelerator, stop)
@@ -237,7 +244,7 @@ class TrainingLoop:
     def validate(self) -> None:
         """Record the validation measures, draw the curves, keep the weights where they are among the best."""
         arguments, progress = self.arguments, self.progress
-        with self.evaluation_model() as model:
+        with self.log.pause(), self.evaluation_model() as model:
             values = self.validation.measure(model)
             self.log.record(**values)
             scores = {name.removeprefix("validation_"): value for name, value in values.items()}
@@ -258,12 +265,14 @@ class TrainingLoop:
     def save(self) -> None:
         """Write a checkpoint."""
         self.progress.log_window = self.log.window_state()
+        with self.log.pause():
+            self._save()
+
+    def _save(self) -> None:
         state = gather_state(self.accelerator, self.model, self.optimizer, self.ema, self.progress)
         on_main_process(
             self.accelerator,
-            lambda: save_checkpoint(
-                self.folder / CHECKPOINTS, state, self.arguments.keep_last, self.arguments.save_every
-            ),
+            lambda: save_checkpoint(self.folder / CHECKPOINTS, state, self.arguments.keep_last),
         )
 
     def is_finished(self) -> bool:

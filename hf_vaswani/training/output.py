@@ -1,17 +1,29 @@
 """The output folder of a training: what it holds, whether it is this very training, and making it ready."""
 
 import contextlib
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from transformers import PreTrainedTokenizerBase
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
 
 from ..errors import InputError
-from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
-from .checkpoint import checkpoint_folders
+from .checkpoint import checkpoint_folders, tidy
+from .processes import on_main_process
 from .recipe import Recipe
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+    from .start import Start
 
 RECIPE_FILE = "training_recipe.yaml"
 CHECKPOINTS, BEST = "checkpoints", "best"
@@ -35,52 +47,59 @@ CHANGEABLE = {
 SCHEDULES_TO_THE_END = {"linear", "cosine"}
 
 
-def is_resumed(recipe: Recipe, texts: dict[str, str]) -> bool:
-    """Whether the output folder holds this very training, to go on with. Nothing is written.
+def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> bool:
+    """Whether the output folder holds this very training, to go on with.
 
     Args:
         texts: digests of training and validation text.
+        launched: precision and number of processes.
 
     Raises:
-        InputError: the folder holds another recipe's training, or one on other texts.
+        InputError: the folder holds another recipe's training, or one on other texts, or a model without its training.
     """
     folder = Path(recipe.training.output_dir)
     stored = folder / RECIPE_FILE
-    # Before its first checkpoint a training has nothing that could be lost.
-    if not stored.exists() or recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS):
+    if not stored.exists() or recipe.training.overwrite:
         return False
-    differences = _differences(_read_stored(stored), recipe, texts)
+    tidy(folder / CHECKPOINTS)
+    if not checkpoint_folders(folder / CHECKPOINTS):
+        # Before its first checkpoint a training has nothing that could be lost.
+        if (folder / "model.safetensors").exists():
+            raise InputError(
+                f"{folder} holds a finished model, but no checkpoints of its training to go on from. Choose another "
+                "--output_dir, or give --overwrite true to replace the model."
+            )
+        return False
+    before = _read_stored(stored)
+    differences = _differences(before, recipe, texts, launched)
     if differences:
         raise InputError(
             f"{folder} holds a training of another recipe ({'; '.join(differences)}). Choose another --output_dir, "
             "or give --overwrite true to delete that training."
         )
+    processes = before.get("launched", launched).get("processes")
+    if processes != launched["processes"]:
+        print(f"Trained by {processes} process(es) before, by {launched['processes']} now: updates have another size")
     return True
 
 
-def begin_output(
-    recipe: Recipe,
-    texts: dict[str, str],
-    tokenizer: PreTrainedTokenizerBase,
-    model: VaswaniForConditionalGeneration,
-    is_resumed: bool,
-) -> None:
+def begin_output(start: "Start", launched: dict[str, Any]) -> None:
     """Make the output folder ready: for a new training delete an earlier one; store recipe, tokenizer and config.
 
     Raises:
         InputError: where the folder cannot be written.
     """
-    folder = Path(recipe.training.output_dir)
+    folder, model = start.folder, start.model
     try:
-        if not is_resumed:
+        if not start.is_resumed:
             _remove_training(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        content = {**recipe.to_dict(), "texts": texts}
+        content = {**start.recipe.to_dict(), "texts": start.texts.digests, "launched": launched}
         part = folder / f"{RECIPE_FILE}.part"
         part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
         part.replace(folder / RECIPE_FILE)
-        if not is_resumed:
-            tokenizer.save_pretrained(folder / TOKENIZER)
+        if not start.is_resumed:
+            start.tokenizer.save_pretrained(folder / TOKENIZER)
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
         # Checkpoints hold weights alone; what model they are of stands beside them.
         (folder / ARCHITECTURE).mkdir(exist_ok=True)
@@ -88,6 +107,40 @@ def begin_output(
         model.generation_config.save_pretrained(folder / ARCHITECTURE)
     except OSError as error:
         raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def only_training(folder: Path, processes: "Accelerator") -> Iterator[None]:
+    """Hold the output folder while the block runs, so that no second training writes into it.
+
+    Raises:
+        InputError: where one does.
+    """
+    held = []
+
+    def hold() -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.append(os.open(folder, os.O_RDONLY))
+        except OSError as error:
+            raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(held[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"Another training is running in {folder}. Wait for its end, or choose another."
+            ) from None
+        except OSError:  # a file system without locks
+            return
+
+    if fcntl is not None:
+        on_main_process(processes, hold)
+    try:
+        yield
+    finally:
+        # The system lets go of a lock whose process was killed.
+        for descriptor in held:
+            os.close(descriptor)
 
 
 def _remove_training(folder: Path) -> None:
@@ -108,17 +161,22 @@ def _read_stored(path: Path) -> dict:
     return content
 
 
-def _differences(stored: dict, recipe: Recipe, texts: dict[str, str]) -> list[str]:
-    new = recipe.to_dict()
+def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> list[str]:
+    # Keys that a recipe of an earlier version does not have were at their defaults then.
+    new, defaults = recipe.to_dict(), Recipe().to_dict()
+    old = {section: {**defaults[section], **stored.get(section, {})} for section in new}
     changeable = {(section, name) for section, names in CHANGEABLE.items() for name in names}
     changeable |= {("generation", name) for name in new["generation"]}
     if recipe.training.schedule in SCHEDULES_TO_THE_END:
         changeable -= {("training", "max_updates")}
     differences = [
-        f"{section}.{name} was {stored.get(section, {}).get(name)!r} and is now {new[section].get(name)!r}"
+        f"{section}.{name} was {old[section].get(name)!r} and is now {new[section].get(name)!r}"
         for section in new
-        for name in {**stored.get(section, {}), **new[section]}
-        if (section, name) not in changeable and stored.get(section, {}).get(name) != new[section].get(name)
+        for name in {**old[section], **new[section]}
+        if (section, name) not in changeable and old[section].get(name) != new[section].get(name)
     ]
+    precision = stored.get("launched", launched).get("mixed_precision")
+    if precision != launched["mixed_precision"]:
+        differences.append(f"mixed precision was {precision} and is now {launched['mixed_precision']}")
     other_texts = [split for split in texts if stored.get("texts", {}).get(split) != texts[split]]
     return differences + [f"the {split} text has changed" for split in other_texts]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase, set_seed
+from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.parallel_text import Pair
@@ -30,7 +30,7 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         pairs: that a new one learns from; read more than once.
     """
     if is_resumed:
-        return AutoTokenizer.from_pretrained(Path(recipe.training.output_dir) / TOKENIZER)
+        return load_tokenizer(str(Path(recipe.training.output_dir) / TOKENIZER))
     if recipe.tokenizer.path:
         return checked(load_tokenizer(recipe.tokenizer.path), recipe.tokenizer.path)
     if recipe.training.start_from:
@@ -154,3 +154,8 @@ def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
     """How the model translates unless told otherwise, as fields of its `generation_config`."""
     beam = {"length_penalty": arguments.length_penalty, "early_stopping": False} if arguments.num_beams > 1 else {}
     return {"num_beams": arguments.num_beams, **beam}
+
+
+def drops_layers(config: VaswaniConfig) -> bool:
+    """Whether layers are left out in training, so that some parameters get no gradient."""
+    return bool(config.encoder_layerdrop or config.decoder_layerdrop)

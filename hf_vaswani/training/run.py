@@ -9,13 +9,16 @@ from accelerate.state import AcceleratorState
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 
+from ..cores import available_cores
+from ..errors import InputError
 from .finish import finish
 from .loop import TrainingLoop
+from .output import only_training
 from .preflight import check
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
-from .start import begin, describe, prepare
+from .start import Start, begin, describe, prepare
 from .validation import Validation
 
 # A large corpus takes hours to prepare, while the other processes wait for the first.
@@ -68,8 +71,7 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
         log_with=[name for name in arguments.trackers if name in LOGGER_TYPE_TO_CLASS] or None,
         project_dir=arguments.output_dir,
         kwargs_handlers=[
-            # LayerDrop leaves out other layers in each process, whose gradients DDP would wait for.
-            DistributedDataParallelKwargs(find_unused_parameters=drops_layers(recipe)),
+            DistributedDataParallelKwargs(),
             InitProcessGroupKwargs(timeout=PATIENCE),
         ],
     )
@@ -87,9 +89,15 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
 def train_and_finish(recipe: Recipe, accelerator: Accelerator, kind: type[TrainingLoop]) -> Results | None:
     """All of the work of [`train`], between the making of the processes and their end."""
     start = prepare(recipe, accelerator)
-    checkpoint = begin(start, accelerator)
+    with only_training(start.folder, accelerator):
+        return train_updates(recipe, start, accelerator, kind)
+
+
+def train_updates(recipe: Recipe, start: Start, accelerator: Accelerator, kind: type[TrainingLoop]) -> Results | None:
+    """The updates of a training, and its end."""
     if recipe.training.trackers:
-        accelerator.init_trackers("hf_vaswani", config=flat(recipe.to_dict()))
+        on_main_process(accelerator, lambda: begin_tracking(recipe, accelerator))
+    checkpoint = begin(start, accelerator)
     loop = kind(
         recipe.training,
         start.folder,
@@ -100,21 +108,28 @@ def train_and_finish(recipe: Recipe, accelerator: Accelerator, kind: type[Traini
         start.tokenizer.pad_token_id,
         checkpoint,
     )
-    for line in describe(start, accelerator):
+    for line in describe(start, accelerator) if accelerator.is_main_process else []:
         loop.log.say(line)
     loop.run()
     return finish(start, loop)
 
 
-def drops_layers(recipe: Recipe) -> bool:
-    """Whether layers are left out in training, so that some parameters get no gradient."""
-    return any(recipe.model.get(f"{stack}_layerdrop") for stack in ("encoder", "decoder"))
-
-
 def fair_share_of_cores(processes: int) -> int:
     """Cores for each of so many processes on this machine; at least one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(cores // int(os.environ.get("LOCAL_WORLD_SIZE", processes)), 1)
+    return max(available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", processes)), 1)
+
+
+def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
+    """Open the recipe's trackers.
+
+    Raises:
+        InputError: where one of them cannot be opened: nobody is logged in, say.
+    """
+    try:
+        accelerator.init_trackers("hf_vaswani", config=flat(recipe.to_dict()))
+    except Exception as error:  # each tracker raises its own kinds
+        names = ", ".join(recipe.training.trackers)
+        raise InputError(f"training.trackers={names}: cannot be opened: {' '.join(str(error).split())}") from error
 
 
 def flat(sections: dict[str, dict]) -> dict[str, str | int | float | bool]:

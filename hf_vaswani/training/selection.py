@@ -1,14 +1,23 @@
 """Which checkpoints are the best, how many of them are kept, and when there is no more to gain."""
 
 import json
-import shutil
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from ..errors import TrainingError
-from .checkpoint import WEIGHTS_FILE, Progress, Tensors, checkpoint_folders, damage_of, update_of, write_whole
+from .checkpoint import (
+    WEIGHTS_FILE,
+    Progress,
+    Tensors,
+    checkpoint_folders,
+    damage_of,
+    remove,
+    tidy,
+    update_of,
+    write_whole,
+)
 
 # The scores of a validation, by measure, and which of them ranks the weights.
 SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"
@@ -54,6 +63,7 @@ class BestWeights:
         Raises:
             TrainingError: where they cannot be written. Those that were kept are as they were.
         """
+        tidy(self.folder)
         path = self.folder / f"update-{update:08d}"
         others = [other for other in ranked(self.folder) if other != path]
         if len(others) >= self.keep and not is_better(
@@ -70,7 +80,7 @@ class BestWeights:
         except (OSError, SafetensorError) as error:
             raise TrainingError(f"The best weights of update {update} cannot be written to {path}: {error}") from error
         for worse in ranked(self.folder)[self.keep :]:
-            shutil.rmtree(worse)
+            remove(worse)
 
 
 def ranked(folder: Path) -> list[Path]:

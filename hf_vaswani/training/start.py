@@ -2,21 +2,23 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from accelerate import Accelerator, PartialState
+from accelerate import Accelerator
 from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.encoding import EncodedPairs, encode_pairs
 from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import filter_report
+from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import newest_intact
 from .corpus import make_corpus, tokenizer_text
 from .optimizer import freeze
 from .output import CHECKPOINTS, begin_output, is_resumed
-from .prepare import build_model, open_tokenizer
-from .processes import on_main_process
+from .prepare import build_model, drops_layers, open_tokenizer
+from .processes import first_on_each_machine, on_main_process
 from .recipe import Recipe
 from .texts import Texts, filter_settings, load_texts
 from .updates import Corpus
@@ -50,7 +52,7 @@ class Start:
         return Path(self.recipe.training.output_dir)
 
 
-def prepare(recipe: Recipe, processes: Accelerator | PartialState) -> Start:
+def prepare(recipe: Recipe, processes: Accelerator) -> Start:
     """Read the texts, make or read tokenizer and model, tokenise. Nothing is written but the cache of prepared text.
 
     Args:
@@ -59,19 +61,30 @@ def prepare(recipe: Recipe, processes: Accelerator | PartialState) -> Start:
     Raises:
         InputError: texts, tokenizer, model or output folder that cannot be used.
     """
-    with processes.local_main_process_first():
-        texts = load_texts(recipe.data)
-    resumed = on_main_process(processes, lambda: is_resumed(recipe, texts.digests))
+    texts = first_on_each_machine(processes, lambda: load_texts(recipe.data))
+    resumed = on_main_process(processes, lambda: is_resumed(recipe, texts.digests, launched(processes)))
     tokenizer = on_main_process(processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, texts), resumed))
-    model = build_model(recipe, tokenizer)
-    freeze(model, recipe.training.freeze)
-    with processes.local_main_process_first():
-        corpus, counts = make_corpus(recipe, texts, tokenizer)
-    validation_pairs = encode_pairs(texts.validation, tokenizer, longest_sequence(model.config), "validation")
+    model = first_on_each_machine(processes, lambda: make_model(recipe, tokenizer))
+    if drops_layers(model.config) and processes.is_fsdp2:
+        raise InputError(
+            "LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."
+        )
+    corpus, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, texts, tokenizer))
+    limit = longest_sequence(model.config)
+    validation_pairs = first_on_each_machine(
+        processes, lambda: encode_pairs(texts.validation, tokenizer, limit, "validation")
+    )
     return Start(recipe, texts, tokenizer, model, corpus, counts, validation_pairs, resumed)
 
 
-def begin(start: Start, processes: Accelerator | PartialState) -> Path | None:
+def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The model that training begins with, frozen as far as the recipe says."""
+    model = build_model(recipe, tokenizer)
+    freeze(model, recipe.training.freeze)
+    return model
+
+
+def begin(start: Start, processes: Accelerator) -> Path | None:
     """Make the output folder ready, and find the checkpoint to go on from.
 
     Raises:
@@ -82,13 +95,18 @@ def begin(start: Start, processes: Accelerator | PartialState) -> Path | None:
     def find() -> Path | None:
         checkpoint = newest_intact(start.folder / CHECKPOINTS, print) if start.is_resumed else None
         # All that could be wrong with the input has been seen: only now is anything written or deleted.
-        begin_output(start.recipe, start.texts.digests, start.tokenizer, start.model, start.is_resumed)
+        begin_output(start, launched(processes))
         return checkpoint
 
     return on_main_process(processes, find)
 
 
-def describe(start: Start, processes: Accelerator | PartialState) -> list[str]:
+def launched(accelerator: Accelerator) -> dict[str, Any]:
+    """What the launcher says of a training, besides its recipe."""
+    return {"mixed_precision": accelerator.mixed_precision, "processes": accelerator.num_processes}
+
+
+def describe(start: Start, processes: Accelerator) -> list[str]:
     """What training begins with, a line each: filters, sizes, padding, devices."""
     model, corpus, lines = start.model, start.corpus, []
     if not isinstance(corpus, StreamedCorpus):

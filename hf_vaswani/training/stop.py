@@ -1,23 +1,29 @@
 """When a training stops before its last update: at a signal or after its time, at the same update in all processes."""
 
 import signal
+import time
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+# A launcher may pass on a signal that has come directly, too; a person presses Ctrl-C again after some time.
+ANOTHER_AFTER = 2.0
+
+
 class StopSignals:
     """Notes SIGTERM and Ctrl-C instead of dying of them, so that the training can save first.
 
-    A context manager: the handlers of before are back after it. A second signal acts as it did before. Outside the
-    main thread, where Python allows no handlers, nothing is changed.
+    A context manager: the handlers of before are back after it. Ctrl-C some seconds after the first signal interrupts
+    at once. Outside the main thread, where Python allows no handlers, nothing is changed.
 
     Attributes:
-        received: number of the signal; 0 while there was none.
+        received: number of the first signal; 0 while there was none.
     """
 
     def __init__(self):
         self.received = 0
+        self._at = 0.0
         self._before = {}
 
     @property
@@ -40,5 +46,7 @@ class StopSignals:
         self._before = {}
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.received = number
-        self.__exit__()
+        if not self.received:
+            self.received, self._at = number, time.monotonic()
+        elif number == signal.SIGINT and time.monotonic() - self._at > ANOTHER_AFTER:
+            raise KeyboardInterrupt

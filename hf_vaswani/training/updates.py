@@ -1,6 +1,8 @@
 """What each process computes for each update: its share of the batches, from any point of the training on."""
 
 import math
+import signal
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,9 +11,10 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from ..data.encoding import Collator
-from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ..data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..errors import TrainingError
 from ..modeling_vaswani import IGNORED_LABEL
+from .stop import SIGNALS
 
 Corpus = TokenisedCorpus | ResampledCorpus | StreamedCorpus
 
@@ -24,11 +27,13 @@ class UpdateData:
         micro_batches: tensors of each forward pass.
         target_tokens: in the whole update, over all processes.
         following: epoch, part and batch at which the next update begins.
+        counts: what filters found in the part that begins with this update, of a stream in its first epoch.
     """
 
     micro_batches: list[dict[str, torch.Tensor]]
     target_tokens: int
     following: tuple[int, int, int]
+    counts: dict[str, int] | None = None
 
 
 class Updates(IterableDataset):
@@ -60,17 +65,20 @@ class Updates(IterableDataset):
     def __iter__(self) -> Iterator[UpdateData]:
         epoch, first, position = self.start
         while True:
-            is_empty = first == position == 0
+            is_empty, counts = first == position == 0, Counter()
             for part in self.corpus.parts(epoch, first):
-                is_empty = False
+                counts.update(part.counts or {})
+                if not part.batches:
+                    continue
                 # A part begins at its first batch, save the one in whose middle the training is taken up again.
                 begin = position if part.number == first else 0
-                yield from self._updates_of(part, epoch, begin)
+                yield from self._updates_of(part, epoch, begin, dict(counts))
+                is_empty, counts = False, Counter()
             if is_empty:
                 raise TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
             epoch, first, position = epoch + 1, 0, 0
 
-    def _updates_of(self, part, epoch: int, begin: int) -> Iterator[UpdateData]:
+    def _updates_of(self, part: Part, epoch: int, begin: int, counts: dict[str, int]) -> Iterator[UpdateData]:
         size = self.processes * self.accumulation
         for start in range(begin, len(part.batches), size):
             group = part.batches[start : start + size]
@@ -83,12 +91,25 @@ class Updates(IterableDataset):
                 micro_batches,
                 target_tokens=int(sum(part.pairs.target_lengths[batch].sum() for batch in group)),
                 following=(epoch, part.number, end) if end < len(part.batches) else (epoch, part.number + 1, 0),
+                counts=counts if epoch == start == 0 else None,
             )
 
 
 def updates_loader(updates: Updates, workers: int) -> DataLoader:
     """Updates as they are made, here or, ahead of the training, by one worker process."""
-    return DataLoader(updates, batch_size=None, num_workers=workers, prefetch_factor=4 if workers else None)
+    return DataLoader(
+        updates,
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=4 if workers else None,
+        worker_init_fn=ignore_stop_signals,
+    )
+
+
+def ignore_stop_signals(worker: int) -> None:
+    """Leave stopping to the training: a worker that died of the same signal would take it down before it has saved."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:

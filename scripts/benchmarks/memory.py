@@ -55,13 +55,13 @@ def stream(number: int, folder: Path) -> int:
     from hf_vaswani.data.arguments import TokenizerArguments
     from hf_vaswani.data.encoding import plain_encoder
     from hf_vaswani.data.epochs import Budget, StreamedCorpus
-    from hf_vaswani.data.filters import FilterSettings, PairFilter
+    from hf_vaswani.data.filters import FilterSettings
     from hf_vaswani.data.tokenizer import train_tokenizer
 
     tokenizer = train_tokenizer(list(islice(generated_pairs(number), 20_000)), TokenizerArguments(vocab_size=8000))
     encode = plain_encoder(tokenizer)
     corpus = StreamedCorpus(
-        [lambda: generated_pairs(number)], None, PairFilter(FilterSettings(count_duplicates=False)), encode, encode,
+        [lambda: generated_pairs(number)], None, FilterSettings(count_duplicates=False), encode, encode,
         Budget(4096, max_length=256), part_size=100_000,
     )  # fmt: skip
     return sum(len(part.pairs.dataset[batch]["labels"]) for part in corpus.parts(0) for batch in part.batches)

@@ -7,9 +7,10 @@ from datasets import Dataset
 from hf_vaswani.data import epochs
 from hf_vaswani.data.encoding import EncodedPairs, plain_encoder
 from hf_vaswani.data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCorpus
-from hf_vaswani.data.filters import FilterSettings, PairFilter
+from hf_vaswani.data.filters import FilterSettings
 
 PAIRS = [(" ".join(["w1"] * (i % 7 + 1)), f"w{i % 36} w{i // 36 % 36}") for i in range(100)]
+STREAM = FilterSettings(count_duplicates=False)
 BUDGET = Budget(max_tokens=30, max_length=10, seed=3)
 
 
@@ -42,7 +43,7 @@ def corpus(request, encode, monkeypatch):
     if request.param == "resampled":
         return ResampledCorpus(Dataset.from_dict({"source": sources, "target": targets}), encode, encode, BUDGET)
     streams = [lambda: iter(PAIRS[:40]), lambda: iter(PAIRS[40:])]
-    return StreamedCorpus(streams, None, PairFilter(FilterSettings()), encode, encode, BUDGET, part_size=30)
+    return StreamedCorpus(streams, None, STREAM, encode, encode, BUDGET, part_size=30)
 
 
 def test_every_pair_comes_exactly_once_an_epoch_within_the_budget(corpus, expected):
@@ -86,11 +87,16 @@ def test_random_splitting_depends_on_epoch_and_part_alone(encode):
 
 
 def test_stream_leaves_out_what_cannot_be_used_and_counts_it(encode):
-    pairs = [("w1", ""), ("w1 " * 20, "w2"), ("w3", "w4")]
-    pair_filter = PairFilter(FilterSettings(count_duplicates=False))
-    corpus = StreamedCorpus([lambda: iter(pairs)], None, pair_filter, encode, encode, BUDGET, part_size=2)
+    pairs = [("w1", ""), ("w1 " * 20, "w2"), ("w3", "w4"), ("w3", "w4 w5 w6 w7")]
+    settings = FilterSettings(count_duplicates=False, max_length_ratio=2)
+    corpus = StreamedCorpus([lambda: iter(pairs)], None, settings, encode, encode, BUDGET, part_size=3)
     assert all_rows(corpus, 0) == [((7, 2), (8, 2))]
-    assert pair_filter.counts["pairs"] == 3 and pair_filter.counts["empty"] == 1
+    counts = [part.counts for part in corpus.parts(0)]
+    assert [part["pairs"] for part in counts] == [3, 1]
+    assert counts[0] | counts[1] == {
+        "pairs": 1, "empty": 0, "control_characters": 0, "copies": 0, "too_long": 0, "length_ratio": 1,
+    }  # fmt: skip
+    assert counts[0]["empty"] == counts[0]["too_long"] == 1
 
 
 def test_mixed_corpus_has_its_shares_in_every_form(encode, monkeypatch):

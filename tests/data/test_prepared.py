@@ -85,8 +85,13 @@ def test_tokens_are_made_once_for_a_text_and_a_tokenizer(source, tokenizer, tmp_
     for _ in range(2):
         tokenise(text, tokenizer, tmp_path / "cache")
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    tokenise(text, type(tokenizer).from_pretrained(tmp_path / "tokenizer"), tmp_path / "cache")
+    other = type(tokenizer).from_pretrained(tmp_path / "tokenizer")
+    tokenise(text, other, tmp_path / "cache")
     assert len(calls) == 1
+    other.split_special_tokens = True
+    other.init_kwargs["split_special_tokens"] = True
+    tokenise(text, other, tmp_path / "cache")
+    assert len(calls) == 2
 
 
 def test_pairs_too_long_or_uneven_are_left_out_as_tokens_and_as_text(source, tokenizer, tmp_path):

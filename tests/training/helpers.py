@@ -20,6 +20,12 @@ def losses(folder: Path) -> list[float]:
     return [record["loss"] for record in records(folder) if "loss" in record]
 
 
+def timeless_records(folder: Path) -> list[dict]:
+    """The log without what a clock says."""
+    clock = {"target_tokens_per_second", "minutes"}
+    return [{name: value for name, value in record.items() if name not in clock} for record in records(folder)]
+
+
 def same_weights(folder: Path, other: Path) -> bool:
     """Whether two trainings ended with the same bits: the final models, and all of their last checkpoints."""
     pairs = [(folder / "model.safetensors", other / "model.safetensors")]
@@ -30,6 +36,8 @@ def same_weights(folder: Path, other: Path) -> bool:
         if values.keys() != other_values.keys() or any(not torch.equal(values[n], other_values[n]) for n in values):
             return False
     states = [torch.load(path / "optimizer.pt", weights_only=True)["state"] for path in (last, other_last)]
+    if [(i, sorted(state)) for i, state in states[0].items()] != [(i, sorted(s)) for i, s in states[1].items()]:
+        return False
     return all(torch.equal(states[0][i][name], states[1][i][name]) for i in states[0] for name in states[0][i])
 
 

@@ -46,7 +46,7 @@ def names(folder):
 
 def test_checkpoint_brings_back_weights_optimiser_average_scaler_and_progress(tmp_path):
     model, optimizer = stepped()
-    progress = Progress(7, 1, 2, 3, 12.5, 4, 1, 0.1, 2, {"loss": 1 / 3, "updates": 2})
+    progress = Progress(7, 1, 2, 3, 12.5, 4, 1, 0.1, 2, {"pairs": 3}, True, {"loss": 1 / 3, "updates": 2})
     ema = {"weight": torch.randn(3)}
     state = TrainingState(weights(model), optimizer.state_dict(), progress, ema, {"scale": 4.0})
     loaded = load_checkpoint(save_checkpoint(tmp_path, state, keep=5))
@@ -66,10 +66,11 @@ def test_oldest_checkpoints_are_removed_and_unfinished_ones_are_none(tmp_path):
     assert names(tmp_path) == ["update-00000010", "update-00000200"]
 
 
-def test_last_one_of_an_earlier_run_goes_with_the_next_regular_one(tmp_path):
+def test_last_one_of_an_earlier_run_goes_with_the_next_one(tmp_path):
     model, optimizer = stepped()
     for update in (10, 13, 20):
-        save_checkpoint(tmp_path, TrainingState(weights(model), optimizer.state_dict(), Progress(update)), 5, every=10)
+        progress = Progress(update, is_irregular=update == 13)
+        save_checkpoint(tmp_path, TrainingState(weights(model), optimizer.state_dict(), progress), 5)
     assert names(tmp_path) == ["update-00000010", "update-00000020"]
 
 
@@ -133,7 +134,8 @@ def test_full_disk_is_a_clear_error_and_loses_nothing(tmp_path, monkeypatch, at)
 def test_kill_while_a_checkpoint_is_replaced_loses_neither(tmp_path):
     path = save(tmp_path, 5)
     path.rename(tmp_path / "update-00000005.old")
-    (tmp_path / "update-00000005.part").mkdir()
+    for ending in ("part", "removed"):
+        (tmp_path / f"update-00000005.{ending}").mkdir()
     assert newest_intact(tmp_path, print) == path
     assert [entry.name for entry in tmp_path.iterdir()] == ["update-00000005"]
 

@@ -47,8 +47,6 @@ def test_too_many_such_batches_in_a_row_stop_with_the_update_and_the_last_good_c
         train(recipe("--max_skipped_updates=4"))
     assert "Update 6: loss or gradient not finite in 4 batches in a row" in str(error.value)
     assert "update-00000004" in str(error.value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.undo()
 
 
 def test_fp16_skips_the_step_at_an_overflow_lowers_the_scale_and_goes_on(recipe, monkeypatch, capsys):

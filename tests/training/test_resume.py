@@ -1,5 +1,7 @@
 """A training that was stopped, in whatever way, goes on as if it had not been: to the bit."""
 
+import json
+import multiprocessing
 import os
 import random
 import signal
@@ -7,35 +9,33 @@ import time
 
 import pytest
 
+from hf_vaswani.training import loop as loop_module
+from hf_vaswani.training.loop import TrainingLoop
 from hf_vaswani.training.run import train
+from hf_vaswani.training.updates import updates_loader
 
-from .helpers import losses, run_training, same_weights, start_training
+from .helpers import losses, run_training, same_weights, start_training, timeless_records
 
 # Everything random, and everything that has state.
 ALL_AT_ONCE = (
     "--dropout=0.2", "--accumulation=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--max_grad_norm=1",
-    "--max_tokens=60", "--save_every=3", "--log_every=2", "--validate_every=5", "--max_updates=30", "--keep_best=2",
+    "--max_tokens=60", "--save_every=3", "--log_every=2", "--validate_every=5", "--max_updates=300", "--keep_best=2",
 )  # fmt: skip
 
 
-def kill_at_random_moments(recipe, output, kills: int, options, processes: int = 1) -> int:
-    """Start a training and kill it, again and again, each time some moments after it has come further."""
+def kill_at_random_moments(recipe, output, kills: int, options, processes: int = 1) -> None:
+    """Start a training and kill it, again and again, each time at a random moment after it has come further."""
     generator = random.Random()
-    killed = 0
     for _ in range(kills):
         process = start_training(recipe, *options, f"--output_dir={output}", processes=processes)
         before = set(output.glob("checkpoints/update-*[0-9]"))
         deadline = time.monotonic() + 120
-        while process.poll() is None and time.monotonic() < deadline:
-            if set(output.glob("checkpoints/update-*[0-9]")) - before:
-                time.sleep(generator.random() * 0.2)
-                break
+        while not set(output.glob("checkpoints/update-*[0-9]")) - before and time.monotonic() < deadline:
             time.sleep(0.01)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            killed += 1
+        time.sleep(generator.random())
+        assert process.poll() is None, process.communicate()[0]
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    return killed
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -47,11 +47,20 @@ def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recip
             run_training(recipe, *ALL_AT_ONCE, f"--output_dir={tmp_path / output}", processes=processes)
 
     whole_training("whole")
-    assert kill_at_random_moments(recipe, tmp_path / "parts", 2, ALL_AT_ONCE, processes) >= 1
+    kill_at_random_moments(recipe, tmp_path / "parts", 2, ALL_AT_ONCE, processes)
     whole_training("parts")
-    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
-    assert len(losses(tmp_path / "whole")) == 15
+    assert timeless_records(tmp_path / "parts") == timeless_records(tmp_path / "whole")
+    assert len(losses(tmp_path / "whole")) == 150
     assert same_weights(tmp_path / "parts", tmp_path / "whole")
+    for name in ("best", "checkpoints"):
+        folders = [sorted(path.name for path in (tmp_path / part / name).iterdir()) for part in ("parts", "whole")]
+        assert folders[0] == folders[1]
+    for update in sorted(path.name for path in (tmp_path / "whole" / "checkpoints").iterdir()):
+        progress = [
+            json.loads((tmp_path / part / "checkpoints" / update / "progress.json").read_text()) | {"seconds": 0}
+            for part in ("parts", "whole")
+        ]
+        assert progress[0] == progress[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -70,6 +79,38 @@ def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp
     train(recipe(*options, output="parts"))
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
     assert same_weights(tmp_path / "parts", tmp_path / "whole")
+
+
+def test_signal_that_comes_twice_at_once_saves_all_the_same(recipe, tmp_path):
+    process = start_training(recipe, "--max_updates=100000", f"--output_dir={tmp_path / 'out'}")
+    for line in process.stdout:
+        if line.startswith("update 3:"):
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
+            break
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "the state is saved in" in output and "Traceback" not in output
+
+
+def test_worker_that_makes_the_batches_outlives_the_signals(recipe, monkeypatch):
+    def with_worker(updates, workers):
+        return updates_loader(updates, workers=1)
+
+    def signal_children(self, *arguments):
+        for child in multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGTERM)
+            os.kill(child.pid, signal.SIGINT)
+            signalled.append(child.pid)
+        return original(self, *arguments)
+
+    signalled, original = [], TrainingLoop._after_update
+    plain = train(recipe(output="plain")).folder
+    monkeypatch.setattr(loop_module, "updates_loader", with_worker)
+    monkeypatch.setattr(TrainingLoop, "_after_update", signal_children)
+    assert losses(train(recipe(output="worker")).folder) == losses(plain)
+    assert signalled
 
 
 def test_signal_to_one_of_two_processes_stops_both_at_the_same_update(recipe, tmp_path):

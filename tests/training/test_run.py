@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,19 +56,31 @@ def test_final_weights_are_the_mean_of_the_last_checkpoints(recipe):
         torch.testing.assert_close(value.detach().double(), expected, atol=1e-7, rtol=0)
 
 
+# With a smaller one, Adam blows up the rounding noise of gradients that are zero in theory: of a key's bias.
+EPSILON = "--adam_eps=1e-3"
+
+
+def assert_close_weights(folder: Path, expected: Path):
+    parts = [load_file(path / "checkpoints" / "update-00000012" / "model.safetensors") for path in (folder, expected)]
+    for name, value in parts[0].items():
+        torch.testing.assert_close(value, parts[1][name], atol=1e-5, rtol=1e-5)
+
+
 def test_accumulation_of_four_equals_one_batch_four_times_as_large(recipe):
-    one = train(recipe("--max_tokens=100000", "--dropout=0", output="one")).folder
+    one = train(recipe("--max_tokens=100000", "--dropout=0", EPSILON, output="one")).folder
     # 60 pairs in batches of 15 sentences: four forward passes make the whole corpus.
     four = train(
-        recipe("--max_tokens=100000", "--max_sentences=15", "--accumulation=4", "--dropout=0", output="four")
+        recipe("--max_tokens=100000", "--max_sentences=15", "--accumulation=4", "--dropout=0", EPSILON, output="four")
     ).folder
     np.testing.assert_allclose(losses(four), losses(one), atol=1e-5)
+    assert_close_weights(four, one)
 
 
 def test_two_processes_equal_one(recipe, tmp_path):
-    one = train(recipe("--accumulation=2", "--dropout=0", output="one")).folder
-    run_training(recipe, "--dropout=0", f"--output_dir={tmp_path / 'two'}", processes=2)
+    one = train(recipe("--accumulation=2", "--dropout=0", EPSILON, output="one")).folder
+    run_training(recipe, "--dropout=0", EPSILON, f"--output_dir={tmp_path / 'two'}", processes=2)
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(one), atol=1e-5)
+    assert_close_weights(tmp_path / "two", one)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +92,7 @@ def test_two_processes_equal_one(recipe, tmp_path):
     ],
 )
 def test_sharded_training_equals_that_of_one_process_and_goes_on(recipe, tmp_path, ties):
-    # A larger epsilon: Adam would blow up the rounding noise of gradients that are zero in theory: of a key's bias.
-    options = ["--dropout=0", "--adam_eps=1e-3", "--max_grad_norm=1", "--ema_decay=0.9", *[ties] * bool(ties)]
+    options = ["--dropout=0", EPSILON, "--max_grad_norm=1", "--ema_decay=0.9", *[ties] * bool(ties)]
     one = train(recipe("--accumulation=2", *options, output="one")).folder
     two, script = tmp_path / "two", "tests/training/fsdp_training.py"
     for updates in (6, 12):
@@ -148,9 +160,12 @@ def test_folder_of_another_recipe_is_refused_and_untouched(recipe):
 
 
 def test_folder_of_a_training_without_a_checkpoint_takes_another_recipe(recipe, tmp_path):
-    train(recipe("--max_updates=3"))
-    for checkpoint in (tmp_path / "out" / "checkpoints").iterdir():
+    folder = train(recipe("--max_updates=3")).folder
+    for checkpoint in (folder / "checkpoints").iterdir():
         shutil.rmtree(checkpoint)
+    with pytest.raises(InputError, match="holds a finished model, but no checkpoints"):
+        train(recipe("--seed=5"))
+    (folder / "model.safetensors").unlink()
     assert train(recipe("--seed=5")).update == 12
 
 
