@@ -130,7 +130,12 @@ def _parser() -> argparse.ArgumentParser:
         help="make one model of several: the mean of their weights",
         description="Average checkpoints of a training, or finished models of one architecture.",
     )
-    average.add_argument("sources", nargs="+", metavar="SOURCE", help="folder of a training, a checkpoint or a model")
+    average.add_argument(
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="folder of a training, for its checkpoints, of a checkpoint or of a model",
+    )
     average.add_argument("--output", required=True, help="folder to make")
     chosen = average.add_mutually_exclusive_group()
     chosen.add_argument("--last", type=_at_least_one, help="so many last checkpoints of each training; default: all")

@@ -148,6 +148,12 @@ def filter_report(counts: dict[str, int], settings: FilterSettings) -> list[str]
     return lines
 
 
+def filter_summary(counts: dict[str, int], settings: FilterSettings) -> str:
+    """The report in one line, of the faults that were found."""
+    first, *lines = filter_report(counts, settings)
+    return "; ".join([first, *(line.strip() for line in lines if not line.strip().startswith("0 "))])
+
+
 def _value_of(setting: str) -> str:
     return f"{COUNTED_RATIO:g}" if setting == "max_length_ratio" else "true"
 

@@ -22,7 +22,7 @@ from ..errors import InputError
 from .cache import cached
 from .columns import Languages
 from .encoding import EncodedPairs, encode_to_file, read_encoded, token_lengths
-from .filters import FilterSettings, PairFilter, filter_lengths, filter_report
+from .filters import FilterSettings, PairFilter, filter_lengths, filter_summary
 from .parallel_text import Pair
 from .sources import TextSource, digest, iterate_pairs
 
@@ -97,8 +97,8 @@ def filtered_pairs(
             yield pair, number
         if not is_used:
             counts = {fault: count - before[fault] for fault, count in pair_filter.counts.items()}
-            report = "; ".join(line.strip() for line in filter_report(counts, pair_filter.settings))
-            raise InputError(f"{source.name} has no pair that can be used: {report}")
+            summary = filter_summary(counts, pair_filter.settings)
+            raise InputError(f"{source.name} has no pair that can be used: {summary}")
 
 
 def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: PairFilter) -> None:
@@ -159,8 +159,8 @@ def usable(
     if is_kept.all():
         return pairs, text.dataset, counts
     if not is_kept.any():
-        report = "; ".join(line.strip() for line in filter_report(counts, settings))
-        raise InputError(f"The training text has no pair that can be used: {report}")
+        summary = filter_summary(counts, settings)
+        raise InputError(f"The training text has no pair that can be used: {summary}")
     rows = np.flatnonzero(is_kept)
     kept = EncodedPairs(
         pairs.dataset.select(rows), pairs.source_lengths[rows], pairs.target_lengths[rows], pairs.origins[rows]

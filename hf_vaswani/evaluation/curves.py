@@ -208,7 +208,11 @@ def _draw_panel(axes: "Axes", panel: Panel, runs: dict[str, list[Record]], is_co
     elif min(values) > 0 and max(values) >= LOG_SCALE_FROM * min(values):
         _set_log_scale(axes)
     if drawn and len(panel.curves) > 1:
-        axes.legend(handles=list(drawn.values()), loc="lower right" if panel.from_zero else "upper right")
+        # Above the axes, where it covers no curve.
+        axes.legend(
+            handles=list(drawn.values()), loc="lower right", bbox_to_anchor=(1, 1), ncols=len(drawn), frameon=False,
+            borderaxespad=0.1,
+        )  # fmt: skip
 
 
 def best_point(records: list[Record], curve: Curve) -> tuple[int, float] | None:

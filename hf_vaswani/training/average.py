@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
+from ..data.prepared import tokenizer_digest
 from ..data.tokenizer import has_tokenizer
 from ..errors import InputError
 from ..interop.folders import new_folder
@@ -68,6 +69,7 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
             faults.append(str(error))
     if faults:
         raise InputError.of(faults)
+    _check_tokenizers(members)
     with new_folder(output) as folder:
         mean = average_weights(_alike(members))
         model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(members[0].config))
@@ -124,6 +126,22 @@ def _alike(members: list[Member]) -> Iterator[Tensors]:
                 "of one architecture."
             )
         yield values
+
+
+def _check_tokenizers(members: list[Member]) -> None:
+    """Raises:
+    InputError: where two members split text by other tokenizers, so that their embeddings mean other things.
+    """
+    first = None
+    for folder in dict.fromkeys(member.tokenizer for member in members):
+        if not has_tokenizer(folder):
+            continue
+        digest = tokenizer_digest(AutoTokenizer.from_pretrained(folder))
+        first = first or (folder, digest)
+        if digest != first[1]:
+            raise InputError(
+                f"{folder} has another tokenizer than {first[0]}. A mean is of models with one vocabulary."
+            )
 
 
 def _tokenizer_of(member: Member) -> PreTrainedTokenizerBase | None:

@@ -164,6 +164,7 @@ def write_whole(path: Path, write) -> None:
         digests = {file.name: file_digest(file, to_disk=True) for file in sorted(unfinished.iterdir())}
         (unfinished / DIGESTS_FILE).write_text(json.dumps(digests, indent=1))
         file_digest(unfinished / DIGESTS_FILE, to_disk=True)
+        make_readable(unfinished)
         _to_disk(unfinished)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -178,6 +179,14 @@ def write_whole(path: Path, write) -> None:
     else:
         os.replace(unfinished, path)
     _to_disk(path.parent)
+
+
+def make_readable(folder: Path) -> None:
+    """Give files the rights that new ones have here; safetensors makes its own for their owner alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for file in folder.iterdir():
+        file.chmod(0o666 & ~mask)
 
 
 def file_digest(path: Path, to_disk: bool = False) -> str:
@@ -196,6 +205,8 @@ def damage_of(path: Path) -> str | None:
     try:
         digests = json.loads((path / DIGESTS_FILE).read_text())
         wrong = [name for name, digest in digests.items() if file_digest(path / name) != digest]
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
     except (OSError, ValueError, AttributeError) as error:
         return reason(error)
     return f"{', '.join(wrong)} changed since it was written" if wrong else None

@@ -101,6 +101,11 @@ def _of_training(training: TrainingArguments) -> list[str]:
         faults.append(f"training.adam_betas must be two numbers in [0, 1), got {training.adam_betas}")
     if training.schedule in ("paper", "inverse_sqrt") and training.warmup_updates == 0:
         faults.append(f"training.warmup_updates must be at least 1 for schedule {training.schedule!r}, got 0")
+    if training.schedule in ("linear", "cosine") and training.warmup_updates >= training.max_updates:
+        faults.append(
+            f"training.warmup_updates={training.warmup_updates} leaves nothing of training.max_updates="
+            f"{training.max_updates} for schedule {training.schedule!r} to fall in: lower the one or raise the other"
+        )
     if training.average_best is None and training.average_last > training.keep_last:
         faults.append(
             f"training.average_last={training.average_last} needs as many checkpoints, "

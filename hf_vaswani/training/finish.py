@@ -12,7 +12,16 @@ from ..errors import InputError, TrainingError
 from ..evaluation.score import bleu, chrf
 from ..hub.card import write_card
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from .checkpoint import average_weights, checkpoint_folders, damage_of, reason, set_weights, update_of, weights_file
+from .checkpoint import (
+    average_weights,
+    checkpoint_folders,
+    damage_of,
+    make_readable,
+    reason,
+    set_weights,
+    update_of,
+    weights_file,
+)
 from .loop import TrainingLoop
 from .output import BEST, CHECKPOINTS
 from .processes import on_main_process
@@ -91,6 +100,7 @@ def save_results(
             (part / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
         if with_card or not (folder / "README.md").exists():
             write_card(part, folder.resolve().name, start.recipe.to_dict(), results.to_dict())
+        make_readable(part)
         for file in part.iterdir():
             file.replace(folder / file.name)
     except (OSError, SafetensorError) as error:

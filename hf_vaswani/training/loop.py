@@ -113,6 +113,8 @@ class TrainingLoop:
         with StopSignals() as self.stop:
             self.make_updates()
         self.log.close()
+        if reason := self.early_end():
+            self.log.say(reason)
 
     def make_updates(self) -> None:
         """One update after another, until [`conclude`] says that it was the last."""
@@ -274,6 +276,18 @@ class TrainingLoop:
             self.accelerator,
             lambda: save_checkpoint(self.folder / CHECKPOINTS, state, self.arguments.keep_last),
         )
+
+    def early_end(self) -> str | None:
+        """Why the training came to its end before `max_updates`, where it did."""
+        arguments, progress = self.arguments, self.progress
+        if progress.update >= arguments.max_updates:
+            return None
+        if arguments.patience and progress.validations_without_gain >= arguments.patience:
+            return (
+                f"Ended after {progress.update} updates: no gain in validation {arguments.best_metric} for "
+                f"{progress.validations_without_gain} validations (best: {progress.best_score:.4f})"
+            )
+        return f"Ended after {progress.update} updates: max_minutes={arguments.max_minutes:g} are over"
 
     def is_finished(self) -> bool:
         """Whether the training has come to its end, the same in all processes."""

@@ -179,4 +179,4 @@ def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: 
     if precision != launched["mixed_precision"]:
         differences.append(f"mixed precision was {precision} and is now {launched['mixed_precision']}")
     other_texts = [split for split in texts if stored.get("texts", {}).get(split) != texts[split]]
-    return differences + [f"the {split} text has changed" for split in other_texts]
+    return differences + [f"data.{split}: the {split} text has changed" for split in other_texts]

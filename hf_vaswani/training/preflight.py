@@ -43,11 +43,14 @@ def check_output(recipe: Recipe) -> list[str]:
     return []
 
 
+def available_trackers() -> set[str]:
+    """The trackers whose packages are installed."""
+    return {str(getattr(tracker, "value", tracker)) for tracker in get_available_trackers()}
+
+
 def check_trackers(names: list[str]) -> list[str]:
     """Trackers that Accelerate does not know, or whose package is not installed."""
-    known = list(LOGGER_TYPE_TO_CLASS)
-    available = {str(getattr(tracker, "value", tracker)) for tracker in get_available_trackers()}
-    faults = []
+    known, available, faults = list(LOGGER_TYPE_TO_CLASS), available_trackers(), []
     for name in names:
         if name not in known:
             faults.append(f"training.trackers: {name!r} is unknown; known are {', '.join(known)}")

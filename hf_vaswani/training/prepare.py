@@ -1,8 +1,8 @@
 """Tokenizer and model before the first update: new ones, or those of a checkpoint that training starts from."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
 
@@ -15,6 +15,8 @@ from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .arguments import GenerationArguments
 from .output import TOKENIZER
 from .recipe import Recipe
+
+T = TypeVar("T")
 
 # What a recipe may set in a model that it starts from: these change no weight's shape or meaning.
 FREE_FIELDS = {
@@ -31,11 +33,19 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
     """
     if is_resumed:
         return load_tokenizer(str(Path(recipe.training.output_dir) / TOKENIZER))
-    if recipe.tokenizer.path:
-        return checked(load_tokenizer(recipe.tokenizer.path), recipe.tokenizer.path)
-    if recipe.training.start_from:
-        return checked(tokenizer_of(recipe.training.start_from), recipe.training.start_from)
+    if source := recipe.tokenizer.path:
+        return named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
+    if source := recipe.training.start_from:
+        return named("training.start_from", lambda: checked(tokenizer_of(source), source))
     return train_tokenizer(pairs, recipe.tokenizer)
+
+
+def named(key: str, work: Callable[[], T]) -> T:
+    """Do some work, whose errors shall name the recipe's key that they are about."""
+    try:
+        return work()
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from None
 
 
 def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
@@ -49,7 +59,7 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
         return load_tokenizer(source)
     tokenizer = import_tokenizer(source)
     if tokenizer is None:
-        raise InputError(f"training.start_from={source} has no tokenizer. Name one with tokenizer.path.")
+        raise InputError(f"{source} has no tokenizer. Name one with tokenizer.path.")
     return tokenizer
 
 
@@ -93,7 +103,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
 def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
     """The model that a recipe starts from, with what the recipe may change in it."""
     source = recipe.training.start_from
-    model = read_model(source)
+    model = named("training.start_from", lambda: read_model(source))
     config, faults = model.config, []
     for name, value in recipe.model.items():
         if name in FREE_FIELDS:
@@ -147,7 +157,7 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
     try:
         return VaswaniForConditionalGeneration.from_pretrained(source)
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
-        raise InputError(f"training.start_from={source} cannot be loaded: {' '.join(str(error).split())}") from None
+        raise InputError(f"{source} cannot be loaded: {' '.join(str(error).split())}") from None
 
 
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:

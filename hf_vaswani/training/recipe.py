@@ -67,7 +67,11 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
         section = _section_of(name, faults)
         if section:
             key_name = name.rpartition(".")[2]
-            values.setdefault(section, {})[key_name] = _option_value(text, recipe_keys()[section][key_name])
+            kind = recipe_keys()[section][key_name]
+            if text is None and kind is not bool:
+                faults.append(f"--{name} needs a value: {_describe(kind)}")
+                continue
+            values.setdefault(section, {})[key_name] = _option_value(text or "true", kind)
     typed = _typed(values, faults)
     typed["model"] = _expand_preset(typed["model"], faults)
     recipe = Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})
@@ -171,8 +175,8 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
     return values, faults
 
 
-def _parse_options(options: list[str], faults: list[str]) -> list[tuple[str, str]]:
-    """`--a.b value`, `--b=value` and `--flag` → names and texts."""
+def _parse_options(options: list[str], faults: list[str]) -> list[tuple[str, str | None]]:
+    """`--a.b value`, `--b=value` and `--flag` → names and texts; a flag has none."""
     parsed, rest = [], list(options)
     while rest:
         option = rest.pop(0)
@@ -181,7 +185,7 @@ def _parse_options(options: list[str], faults: list[str]) -> list[tuple[str, str
             continue
         name, has_value, value = option[2:].partition("=")
         if not has_value:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else None
         parsed.append((name.replace("-", "_"), value))
     return parsed
 

@@ -63,7 +63,7 @@ class Results:
                 f"reference    {reference}",
                 "",
             ]
-        lines.append(f"{self.update:,} updates in {self.minutes:.1f} minutes; {self.parameters:,} parameters")
+        lines.append(f"{self.update:,} updates in {duration(self.minutes)}; {self.parameters:,} parameters")
         lines.append(
             f"validation loss {self.validation_loss:.4f} per target token; {self.validation_accuracy:.1%} right"
         )
@@ -78,6 +78,11 @@ class Results:
 
     def _example_text(self) -> str:
         return self.examples[0][0] if self.examples else "…"
+
+
+def duration(minutes: float) -> str:
+    """A time as people say it."""
+    return f"{minutes:.1f} minutes" if minutes >= 1 else f"{60 * minutes:.0f} seconds"
 
 
 def quoted(text: str) -> str:

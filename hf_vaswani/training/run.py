@@ -6,7 +6,6 @@ from datetime import timedelta
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from ..cores import available_cores
@@ -14,7 +13,7 @@ from ..errors import InputError
 from .finish import finish
 from .loop import TrainingLoop
 from .output import only_training
-from .preflight import check
+from .preflight import available_trackers, check
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
@@ -68,7 +67,7 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
     accelerator = Accelerator(
         mixed_precision=arguments.mixed_precision,
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
-        log_with=[name for name in arguments.trackers if name in LOGGER_TYPE_TO_CLASS] or None,
+        log_with=[name for name in arguments.trackers if name in available_trackers()] or None,
         project_dir=arguments.output_dir,
         kwargs_handlers=[
             DistributedDataParallelKwargs(),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate import Accelerator
+from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
@@ -22,6 +23,9 @@ from .processes import first_on_each_machine, on_main_process
 from .recipe import Recipe
 from .texts import Texts, filter_settings, load_texts
 from .updates import Corpus
+
+# Rows in which unknown tokens are counted, and the share of them that is told.
+SAMPLE, WORTH_A_WORD = 10_000, 0.005
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,12 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
             f"{corpus.token_budget.padding_ratio(epoch):.1%} padding "
             f"({corpus.token_budget.random_padding_ratio():.1%} in random batches)"
         )
+        unknown = unknown_share(corpus.pairs.dataset, start.tokenizer)
+        if unknown > WORTH_A_WORD:
+            lines.append(
+                f"{unknown:.1%} of training tokens are {start.tokenizer.unk_token}: text that the vocabulary cannot "
+                "spell. A larger vocab_size, or byte_fallback, can"
+            )
     elif isinstance(corpus, ResampledCorpus):
         lines.append(f"{len(corpus.text):,} training pairs, tokenised anew in each epoch")
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
@@ -128,6 +138,13 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
         + f", on {processes.num_processes} × {processes.device.type}"
     )
     return lines
+
+
+def unknown_share(dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> float:
+    """The share of unknown tokens in the first rows of a tokenised corpus."""
+    rows = dataset[:SAMPLE]
+    tokens = [token for side in ("input_ids", "labels") for ids in rows[side] for token in ids]
+    return tokens.count(tokenizer.unk_token_id) / max(len(tokens), 1)
 
 
 def longest_sequence(config: VaswaniConfig) -> int | None:

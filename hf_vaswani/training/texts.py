@@ -104,7 +104,7 @@ def load_texts(data: DataArguments) -> Texts:
             elif not data.streaming:
                 pairs[split] = prepare_text(entries, languages, filter_settings(data), cache_folder(data.cache_dir))
         except InputError as error:
-            faults.append(str(error))
+            faults.append(f"data.{split}: {error}")
     if faults:
         raise InputError.of(faults)
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
@@ -158,7 +158,7 @@ def _with_columns(entry: Any, columns: dict[str, str | None]) -> Any:
 
 
 def _split_hint(data: DataArguments, split: str, fault: str) -> str:
-    if not data.dataset or "split" not in fault:
+    if not data.dataset or "split" not in fault or "stream" in fault:
         return ""
     ways = {"validation": "for example train[:1%]", "test": "or null for none", "train": "for example train[1%:]"}
     return f" Choose it with data.{split}_split, {ways[split]}."
