@@ -80,3 +80,9 @@ def test_damaged_checkpoint_is_refused(training, tmp_path):
     weights.write_bytes(weights.read_bytes()[:-4])
     with pytest.raises(InputError, match="update-00000009 is damaged"):
         average([training], tmp_path / "mean")
+
+
+def test_models_with_other_tokenizers_are_refused(recipe, training, tmp_path):
+    other = train(recipe("--max_updates=3", "--vocab_size=20", "--type=unigram", output="other")).folder
+    with pytest.raises(InputError, match="has another tokenizer than"):
+        average([training, other], tmp_path / "mean")
