@@ -39,7 +39,7 @@ class Progress:
 
     Attributes:
         update: optimiser steps done.
-        epoch, chunk, batch: where the next batch stands: its epoch, the part of the epoch, its place in that part.
+        epoch, part, batch: where the next batch stands: its epoch, the part of the epoch, its place in that part.
         seconds: time spent in training, over all its runs.
         skipped: updates left out because of a gradient that was not finite.
         skipped_in_a_row: those since the last good update.
@@ -52,7 +52,7 @@ class Progress:
 
     update: int = 0
     epoch: int = 0
-    chunk: int = 0
+    part: int = 0
     batch: int = 0
     seconds: float = 0.0
     skipped: int = 0

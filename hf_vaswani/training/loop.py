@@ -129,7 +129,7 @@ class TrainingLoop:
         updates = Updates(
             self.corpus,
             self.collate,
-            (progress.epoch, progress.chunk, progress.batch),
+            (progress.epoch, progress.part, progress.batch),
             self.accelerator.process_index,
             self.accelerator.num_processes,
             self.arguments.accumulation,
@@ -147,7 +147,7 @@ class TrainingLoop:
             Whether the training has come to its end.
         """
         arguments, progress = self.arguments, self.progress
-        progress.epoch, progress.chunk, progress.batch = data.following
+        progress.epoch, progress.part, progress.batch = data.following
         progress.seconds = time.monotonic() - self.started
         for fault, count in (data.counts or {}).items():
             progress.filters[fault] = progress.filters.get(fault, 0) + count

@@ -123,7 +123,7 @@ class UpdateCallback(TrainerCallback):
     def on_epoch_begin(self, args, state, control, train_dataloader, **kwargs):
         # The Trainer counts as many updates as a training has for an epoch, also those that were left out.
         progress = self.loop.progress
-        train_dataloader.dataset.start = (progress.epoch, progress.chunk, progress.batch)
+        train_dataloader.dataset.start = (progress.epoch, progress.part, progress.batch)
 
     def on_step_begin(self, args, state, control, **kwargs):
         self.loop.begin_update()
