@@ -19,7 +19,7 @@ from .helpers import losses, run_training, same_weights, start_training, timeles
 # Everything random, and everything that has state.
 ALL_AT_ONCE = (
     "--dropout=0.2", "--accumulation=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--max_grad_norm=1",
-    "--max_tokens=60", "--save_every=3", "--log_every=2", "--validate_every=5", "--max_updates=100", "--keep_best=2",
+    "--max_tokens=60", "--save_every=3", "--log_every=2", "--validate_every=5", "--max_updates=60", "--keep_best=2",
 )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recip
     assert kill_at_random_moments(recipe, tmp_path / "parts", 2, ALL_AT_ONCE, processes)
     whole_training("parts")
     assert timeless_records(tmp_path / "parts") == timeless_records(tmp_path / "whole")
-    assert len(losses(tmp_path / "whole")) == 50
+    assert len(losses(tmp_path / "whole")) == 30
     assert same_weights(tmp_path / "parts", tmp_path / "whole")
     for name in ("best", "checkpoints"):
         folders = [sorted(path.name for path in (tmp_path / part / name).iterdir()) for part in ("parts", "whole")]
@@ -70,7 +70,7 @@ def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recip
         assert progress[0] == progress[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp_path, number):
     options = ("--max_updates=40", "--save_every=1000")
     train(recipe(*options, output="whole"))

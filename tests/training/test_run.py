@@ -105,6 +105,7 @@ def test_sharded_training_equals_that_of_one_process_and_goes_on(recipe, tmp_pat
     assert json.loads((two / "config.json").read_text())["architectures"] == ["VaswaniForConditionalGeneration"]
 
 
+@pytest.mark.slow
 def test_two_processes_that_leave_out_different_layers_train_together(recipe, tmp_path):
     run_training(recipe, "--encoder_layerdrop=0.5", f"--output_dir={tmp_path / 'two'}", processes=2)
     assert (tmp_path / "two" / "model.safetensors").exists()

@@ -82,6 +82,7 @@ def test_trainer_and_loop_go_on_from_each_others_checkpoints(recipe):
     assert_same_training(folder, whole)
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one_of_the_loop(recipe, tmp_path):
     options = ("--dropout=0", "--max_tokens=60")
     one = train(recipe(*options, "--accumulation=4", output="one")).folder
