@@ -9,6 +9,8 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 # Keys of the results, the metric's id on the Hub, its name.
 SCORES = (("test_bleu", "bleu", "BLEU"), ("test_chrf2", "chrf", "chrF2"))
 # Keys of a recipe that say nothing of the model.
+# Keys for which nothing is a choice, and not the default.
+CHOSEN_NULLS = {"test_split"}
 PRIVATE = {"output_dir", "overwrite", "cache_dir", "processes", "cpu_threads"}
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 
@@ -27,6 +29,7 @@ def write_card(folder: Path, name: str, recipe: dict[str, dict[str, Any]], resul
     """
     data = recipe["data"]
     languages = [code for code in (data["source_language"], data["target_language"]) if code]
+    updates = [f"{update:,}" for update in results["averaged"]]
     card = ModelCard.from_template(
         ModelCardData(
             language=languages or None,
@@ -44,6 +47,8 @@ def write_card(folder: Path, name: str, recipe: dict[str, dict[str, Any]], resul
         results=_results_table(results),
         update=f"{results['update']:,}",
         minutes=f"{results['minutes']:.1f}",
+        averaged=f"s {', '.join(updates[:-1])} and {updates[-1]}" if len(updates) > 1 else f" {updates[0]}",
+        origin=_file_names(recipe["training"]["start_from"]) or "scratch",
     )
     path = folder / "README.md"
     card.save(path)
@@ -94,7 +99,11 @@ def _without_paths(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
     """The recipe as others can use it: file names instead of this machine's paths, and only what the keys do not
     leave at their default of nothing."""
     sections = {
-        section: {key: _file_names(value) for key, value in keys.items() if value is not None and key not in PRIVATE}
+        section: {
+            key: _file_names(value)
+            for key, value in keys.items()
+            if (value is not None or key in CHOSEN_NULLS) and key not in PRIVATE
+        }
         for section, keys in recipe.items()
     }
     return {**sections, "model": recipe["model"]}

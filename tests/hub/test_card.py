@@ -10,6 +10,7 @@ RESULTS = {
     "parameters": 2_345_678,
     "validation_loss": 1.23456,
     "validation_accuracy": 0.6543,
+    "averaged": [1000, 1100, 1234],
     "test_bleu": 34.567,
     "test_bleu_signature": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0",
     "test_chrf2": 55.555,
@@ -30,6 +31,7 @@ def test_card_holds_the_measured_figures_and_the_recipe(tmp_path):
     for expected in (
         "2,345,678",
         "1,234 updates",
+        "updates 1,000, 1,100 and 1,234",
         "34.57",
         RESULTS["test_bleu_signature"],
         "de to en",
