@@ -145,13 +145,13 @@ def _entries(data: DataArguments, split: str) -> list[Any]:
         return [{"source": source, "target": getattr(data, f"{split}_target")}]
     value = getattr(data, split)
     entries = value if isinstance(value, list) else [value] if value else []
-    return [_with_columns(entry, columns) for entry in entries]
+    return [_with_columns(entry, split, columns) for entry in entries]
 
 
-def _with_columns(entry: Any, columns: dict[str, str | None]) -> Any:
+def _with_columns(entry: Any, split: str, columns: dict[str, str | None]) -> Any:
     """An entry with the recipe's column names, unless it is embedded, parallel files, or has its own."""
-    if isinstance(entry, str) and entry != EMBEDDED:
-        entry = {"file": entry}
+    if isinstance(entry, str):
+        entry = {"dataset": EMBEDDED, "split": split} if entry == EMBEDDED else {"file": entry}
     if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == EMBEDDED:
         return entry
     return {**columns, **entry}

@@ -69,8 +69,9 @@ def test_sources_are_mixed_as_the_recipe_lists_them(tmp_path, table):
 
 
 def test_embedded_corpus_and_slices_of_a_data_set_are_splits(data_of, table, tmp_path):
-    data = data_of("--dataset=embedded", "--test_split=null")
-    assert len(load_texts(data).validation) == 500
+    for options in (["--dataset=embedded", "--test_split=null"], ["--train=embedded", "--validation=embedded"]):
+        texts = load_texts(data_of(*options))
+        assert len(texts.validation) == 500 and texts.test is None
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "train.jsonl").write_text("".join(json.dumps({"de": f"d{i}", "en": f"e{i}"}) + "\n" for i in range(10)))
