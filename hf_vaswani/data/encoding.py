@@ -45,6 +45,13 @@ class EncodedPairs:
     def __len__(self) -> int:
         return len(self.dataset)
 
+    def rows(self, batch: np.ndarray) -> list[dict[str, list[int]]]:
+        """The rows of a batch, `(sentences,)` row numbers, as a [`Collator`] takes them."""
+        columns = self.dataset[batch]
+        return [
+            {"input_ids": source, "labels": target} for source, target in zip(columns["input_ids"], columns["labels"])
+        ]
+
     @classmethod
     def of(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "EncodedPairs":
         """Token ids in memory."""

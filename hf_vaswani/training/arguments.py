@@ -5,6 +5,7 @@ from typing import Literal
 
 from ..data.arguments import key
 
+SPLITS = ("train", "validation", "test")
 # A path, the fields of a `TextSource`, or a list of either, to be mixed.
 Sources = str | dict | list | None
 

@@ -115,9 +115,9 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
     """
 
     def write(unfinished: Path) -> None:
-        save_file(_contiguous(state.weights), unfinished / WEIGHTS_FILE)
+        save_weights(state.weights, unfinished / WEIGHTS_FILE)
         if state.ema is not None:
-            save_file(_contiguous(state.ema), unfinished / EMA_FILE)
+            save_weights(state.ema, unfinished / EMA_FILE)
         _save(state.optimizer, unfinished / OPTIMIZER_FILE)
         if state.scaler is not None:
             _save(state.scaler, unfinished / SCALER_FILE)
@@ -274,8 +274,9 @@ def weights_file(path: Path) -> Path:
     return path / EMA_FILE if (path / EMA_FILE).exists() else path / WEIGHTS_FILE
 
 
-def _contiguous(tensors: Tensors) -> Tensors:
-    return {name: value.contiguous() for name, value in tensors.items()}
+def save_weights(values: Tensors, path: Path) -> None:
+    """Write tensors as safetensors, which takes none that lie in pieces."""
+    save_file({name: value.contiguous() for name, value in values.items()}, path)
 
 
 def _save(state: dict[str, Any], path: Path) -> None:

@@ -5,9 +5,8 @@ from typing import Any
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.arguments import TokenizerArguments, tokenizer_faults
-from .arguments import DataArguments, GenerationArguments, TrainingArguments
+from .arguments import SPLITS, DataArguments, GenerationArguments, TrainingArguments
 
-SPLITS = ("train", "validation", "test")
 AT_LEAST_ONE = {
     "data": ("max_length", "stream_part", "processes"),
     "training": (

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from ..errors import TrainingError
 from .checkpoint import (
@@ -14,6 +13,7 @@ from .checkpoint import (
     checkpoint_folders,
     damage_of,
     remove,
+    save_weights,
     tidy,
     update_of,
     write_whole,
@@ -72,7 +72,7 @@ class BestWeights:
             return
 
         def write(part: Path) -> None:
-            save_file({name: value.contiguous() for name, value in values.items()}, part / WEIGHTS_FILE)
+            save_weights(values, part / WEIGHTS_FILE)
             (part / SCORES_FILE).write_text(json.dumps({**scores, RANKED_BY: self.measure}))
 
         try:

@@ -11,9 +11,7 @@ from ..data.parallel_text import Pair
 from ..data.prepared import PreparedText, prepare_text
 from ..data.sources import EMBEDDED, TextSource, check_source, iterate_pairs
 from ..errors import InputError
-from .arguments import DataArguments
-
-SPLITS = ("train", "validation", "test")
+from .arguments import SPLITS, DataArguments
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class Updates(IterableDataset):
         for start in range(begin, len(part.batches), size):
             group = part.batches[start : start + size]
             share, is_filled_up = share_of(group, self.rank, self.processes)
-            micro_batches = [self.collate(_rows(part.pairs.dataset, batch)) for batch in share]
+            micro_batches = [self.collate(part.pairs.rows(batch)) for batch in share]
             if is_filled_up:
                 micro_batches[-1]["labels"].fill_(IGNORED_LABEL)
             end = start + len(group)
@@ -121,8 +121,3 @@ def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[n
     share = group[rank::processes]
     is_filled_up = len(share) < math.ceil(len(group) / processes)
     return (share + [group[-1]], True) if is_filled_up else (share, False)
-
-
-def _rows(dataset, batch: np.ndarray) -> list[dict]:
-    columns = dataset[batch]
-    return [{"input_ids": source, "labels": target} for source, target in zip(columns["input_ids"], columns["labels"])]

@@ -66,9 +66,7 @@ class Validation:
         device = self.accelerator.device
         sums = torch.zeros(2, dtype=torch.float64)
         for batch in self.batches[self.accelerator.process_index :: self.accelerator.num_processes]:
-            columns = self.pairs.dataset[batch]
-            rows = [{"input_ids": s, "labels": t} for s, t in zip(columns["input_ids"], columns["labels"])]
-            tensors = {name: tensor.to(device) for name, tensor in self.collate(rows).items()}
+            tensors = {name: tensor.to(device) for name, tensor in self.collate(self.pairs.rows(batch)).items()}
             with self.accelerator.autocast():
                 output = model(**tensors, num_items_in_batch=1)
             labels = tensors["labels"]
