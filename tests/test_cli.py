@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 import hf_vaswani
 from hf_vaswani.cli import main
-from hf_vaswani.evaluation.translate import translate
+from hf_vaswani.translation.translate import translate
 
 from .conftest import tiny_model
 

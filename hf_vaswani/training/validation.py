@@ -12,8 +12,8 @@ from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
 from ..data.parallel_text import Pair
 from ..evaluation.score import bleu, chrf
-from ..evaluation.translate import translate
 from ..modeling_vaswani import IGNORED_LABEL
+from ..translation.translate import translate
 from .arguments import TrainingArguments
 
 
@@ -78,7 +78,7 @@ class Validation:
         return loss / tokens, right / tokens
 
     def translate(self, model: nn.Module, texts: list[str], **options) -> list[str]:
-        """Translate texts, each process its share; the arguments are those of `evaluation.translate`."""
+        """Translate texts, each process its share; the arguments are those of `translation.translate`."""
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
         # Each process holds the whole model, and has its own number of batches.
         share = translate(model, self.tokenizer, texts[rank::processes], synced_gpus=False, **options)

@@ -3,9 +3,9 @@ import torch
 from sacrebleu.metrics import BLEU
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.evaluation.load import load
 from hf_vaswani.evaluation.score import bleu
-from hf_vaswani.evaluation.translate import translate
+from hf_vaswani.translation.load import load
+from hf_vaswani.translation.translate import translate
 
 from ..conftest import tiny_model
 

@@ -1,0 +1,26 @@
+"""`hf-vaswani corpus`: the embedded corpus as files."""
+
+import argparse
+from pathlib import Path
+
+from ..errors import InputError
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    corpus = commands.add_parser("corpus", help="write the embedded German–English corpus to files")
+    corpus.add_argument("folder", help="gets train.de, train.en, validation.de, …")
+    corpus.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    folder = Path(options.folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file. Choose another folder.")
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty. Choose another folder.")
+    from ..data.corpus import generate_corpus
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, pairs in generate_corpus().items():
+        for language, side in zip(("de", "en"), zip(*pairs)):
+            (folder / f"{split}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")

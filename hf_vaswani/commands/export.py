@@ -1,0 +1,26 @@
+"""`hf-vaswani export`: a model as a folder of transformers' MarianMT."""
+
+import argparse
+from pathlib import Path
+
+from ..errors import InputError
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    export = commands.add_parser("export", help="turn a model into a folder of transformers' MarianMT")
+    export.add_argument("model", help="folder or Hub id")
+    export.add_argument("output", help="folder to make")
+    export.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..interop import export_checkpoint
+    from ..modeling_vaswani import VaswaniForConditionalGeneration
+    from ..translation.load import load
+
+    model, tokenizer = load(options.model)
+    if not isinstance(model, VaswaniForConditionalGeneration):
+        raise InputError(f"{options.model} is a {type(model).__name__}; only this package's own models are exported.")
+    export_checkpoint(model, tokenizer, options.output)
+    tokenizers = sorted(path.name for path in Path(options.output).glob("*_tokenizer"))
+    print(f"{options.output} holds the model as a MarianMT and {' and '.join(tokenizers) or 'its tokenizer'}.")
