@@ -43,8 +43,8 @@ def forced_attentions(
     Args:
         inputs: `input_ids` and, where there is padding, `attention_mask`, `(batch, source_length)` each. Other entries
             are not looked at.
-        output_ids: `(batch * n, target_length + 1)` as `generate()` returns them, n hypotheses a source, beginning with
-            the decoder's start; padding at the end.
+        output_ids: `(batch * n, target_length + 1)` as `generate()` returns them: n hypotheses a source, each
+            beginning with the decoder's start, padded at the end.
 
     Raises:
         ValueError: where the number of hypotheses is no multiple of that of sources, where nothing follows the start,

@@ -166,16 +166,19 @@ def test_model_is_afterwards_as_before(make_model):
     model.train()
     next(model.children()).eval()  # modes may differ among parts
     parts = [part for part in model.modules() if isinstance(part, PreTrainedModel)]
-    state = lambda: [p.config._attn_implementation for p in parts], [m.training for m in model.modules()]  # noqa: E731
-    before = state[0](), state[1]
-    assert "sdpa" in before[0]
+
+    def state():
+        return [part.config._attn_implementation for part in parts], [part.training for part in model.modules()]
+
+    before = state()
+    assert "sdpa" in before[0] and {True, False} == set(before[1])
     forced_attentions(model, INPUTS, OUTPUT)
-    assert before == (state[0](), [m.training for m in model.modules()])
+    assert state() == before
     with pytest.raises(RuntimeError, match="stop"), eager_evaluation(model):
-        assert not any(m.training for m in model.modules())
-        assert {part.config._attn_implementation for part in parts} == {"eager"}
+        implementations, modes = state()
+        assert set(implementations) == {"eager"} and not any(modes)
         raise RuntimeError("stop")
-    assert before == (state[0](), [m.training for m in model.modules()])
+    assert state() == before
 
 
 def test_weights_of_a_model_in_training_are_without_dropout():
