@@ -1,0 +1,374 @@
+"""Pictures of attention: heat maps of one sentence and its translation, of a layer, of a head, of all of them.
+
+Rows attend to columns. Layers and heads are counted from 0, as in the names of the parameters, and negative numbers
+count from the last.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..attention_vaswani import (
+    ForcedAttentions,
+    alignments,
+    eager_evaluation,
+    forced_attentions,
+    text_mask,
+    to_tokens,
+)
+from ..errors import InputError
+from .picture import new_figure
+from .picture_text import drawable, is_right_to_left, readable_tokens
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+    from matplotlib.text import Text
+
+KINDS = {
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "cross": "cross-attention",
+}
+READ_SOURCE, READ_TARGET, PREDICTED = "source tokens", "target tokens read so far", "target tokens, being predicted"
+
+# Inches. A panel is about so long, alone or one of several; but a cell, one a token, is no larger and no smaller than
+# these: a long sentence makes a large picture. Only where the panels together would be larger than the largest grid do
+# cells shrink further, and then not every token has its label.
+ONE_PANEL, PANEL, SMALLEST_CELL, LARGEST_CELL, LARGEST_GRID = 5.5, 2.6, 0.115, 0.36, 60
+COLOUR_BAR = 0.16
+SMALLEST_FONT, LARGEST_FONT = 6.5, 10  # points
+POINTS_PER_INCH = 72
+
+
+@dataclass(frozen=True)
+class SentenceAttention:
+    """One sentence, its translation, and the attention between them.
+
+    Attributes:
+        source_tokens: as the encoder reads them, special ones included.
+        target_tokens: the decoder's start and all that follows it: one more than `weights` has rows.
+        weights: of a batch of one.
+        alignment: pairs (source index, target index), counted without special tokens; see `alignments`.
+        source_words, target_words: the tokens to which these indices belong.
+        translation: the target as text.
+    """
+
+    source_tokens: list[str]
+    target_tokens: list[str]
+    weights: ForcedAttentions
+    alignment: list[tuple[int, int]]
+    source_words: list[str]
+    target_words: list[str]
+    translation: str
+
+
+def sentence_attention(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    source: str,
+    target: str | None = None,
+    **generate_kwargs,
+) -> SentenceAttention:
+    """Attention of a sentence and its translation.
+
+    Args:
+        source: text as the model reads it, with its prefix where it needs one. Languages of a multilingual tokenizer
+            are those set in it.
+        target: the translation; by default the model's own.
+        generate_kwargs: arguments of `generate()` for the model's own, such as `num_beams=4`.
+
+    Raises:
+        InputError: where a text is empty or longer than the model's positions.
+    """
+    faults = text_faults(source, target)
+    if faults:
+        raise InputError.of(faults)
+    inputs = tokenizer([source], return_tensors="pt").to(model.device)
+    _check_length(model, inputs["input_ids"], "text")
+    inputs.pop("token_type_ids", None)
+    if target is None:
+        with eager_evaluation(model):
+            output_ids = model.generate(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
+    else:
+        labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
+        _check_length(model, labels, "target")
+        output_ids = torch.cat([model.prepare_decoder_input_ids_from_labels(labels)[:, :1], labels], dim=1)
+    weights = forced_attentions(model, inputs, output_ids)
+    input_ids, target_ids = inputs["input_ids"], output_ids[:, 1:]
+    source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids)
+    sides = []
+    for ids, is_target in ((input_ids, False), (output_ids, True)):
+        sides.append(readable_tokens(tokenizer, to_tokens(tokenizer, ids[0].tolist(), is_target)))
+    return SentenceAttention(
+        *sides,
+        weights=weights,
+        alignment=alignments(weights.cross, source_mask, target_mask)[0],
+        source_words=[token for token, is_text in zip(sides[0], source_mask[0]) if is_text],
+        target_words=[token for token, is_text in zip(sides[1][1:], target_mask[0]) if is_text],
+        translation=tokenizer.decode(target_ids[0], skip_special_tokens=True),
+    )
+
+
+def text_faults(source: str, target: str | None) -> list[str]:
+    """Why no attention can be computed for texts."""
+    faults = [] if source.strip() else ["The text is empty. Give a sentence to translate."]
+    if target is not None and not target.strip():
+        faults.append("The target is empty. Give a translation, or leave it out for the model's own.")
+    return faults
+
+
+def _check_length(model: PreTrainedModel, ids: torch.Tensor, name: str) -> None:
+    limit = getattr(model.config, "max_position_embeddings", None)
+    has_limit = limit and getattr(model.config, "position_type", "learned") == "learned"
+    if has_limit and ids.shape[1] > limit:
+        raise InputError(
+            f"The {name} has {ids.shape[1]} tokens, and the model's positions end at {limit}. Shorten it."
+        )
+
+
+def draw_sentence(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    source: str,
+    target: str | None = None,
+    kind: str = "cross",
+    layer: int | str | None = None,
+    head: int | str | None = None,
+    **generate_kwargs,
+) -> "Figure":
+    """The attention of a model to a sentence and its translation as a matplotlib figure.
+
+    Args:
+        source, target, generate_kwargs: as of `sentence_attention`.
+        kind, layer, head: as of `attention_figure`.
+
+    Raises:
+        InputError: where a text is empty or too long, or where there is no such layer or head.
+    """
+    attention = sentence_attention(model, tokenizer, source, target, **generate_kwargs)
+    return attention_figure(attention, kind, layer, head)
+
+
+def attention_figure(
+    attention: SentenceAttention, kind: str = "cross", layer: int | str | None = None, head: int | str | None = None
+) -> "Figure":
+    """One kind of attention as a matplotlib figure.
+
+    Args:
+        kind: `"encoder"`, `"decoder"` or `"cross"`.
+        layer, head: a number, from 0, negative ones from the last; `None` for the mean; `"all"` for a panel each.
+
+    Raises:
+        InputError: where there is no such layer or head.
+    """
+    faults = selection_faults(attention, kind, layer, head)
+    if faults:
+        raise InputError.of(faults)
+    weights = getattr(attention.weights, kind)[0].cpu()
+    layers, layer_title, layer_names = _select(weights, layer, "layer")
+    heads, head_title, head_names = _select(layers.transpose(0, 1), head, "head")
+    rows, row_label = attention.target_tokens[1:], PREDICTED
+    columns, column_label = attention.source_tokens, READ_SOURCE
+    if kind == "encoder":
+        rows, row_label = attention.source_tokens, READ_SOURCE
+    elif kind == "decoder":
+        columns, column_label = attention.target_tokens[:-1], READ_TARGET
+    return draw_attention(
+        heads.transpose(0, 1).flatten(0, 1).numpy(),
+        rows,
+        columns,
+        title=", ".join(filter(None, (KINDS[kind].capitalize(), layer_title, head_title))),
+        row_label=row_label,
+        column_label=column_label,
+        panel_titles=[", ".join(filter(None, names)) for names in itertools.product(layer_names, head_names)],
+        panels_a_row=len(head_names) if layer == head == "all" else None,
+    )
+
+
+def selection_faults(
+    attention: SentenceAttention, kind: str, layer: int | str | None, head: int | str | None
+) -> list[str]:
+    """Which of a layer and a head the model does not have."""
+    if kind not in KINDS:
+        return [f"There is no attention {kind!r}. Name one of {', '.join(KINDS)}."]
+    counts = zip((layer, head), ("layer", "head"), getattr(attention.weights, kind).shape[1:3])
+    return [
+        f"There is no {name} {number} of {KINDS[kind]}: {name}s go from 0 to {count - 1}, or from -1, the last, to "
+        f"-{count}."
+        for number, name, count in counts
+        if isinstance(number, int) and not -count <= number < count
+    ]
+
+
+def _select(weights: torch.Tensor, which: int | str | None, name: str) -> tuple[torch.Tensor, str, list[str]]:
+    """What was selected of the first dimension, which stays; its part of the title, and of each panel's."""
+    count = len(weights)
+    if which is None:
+        return weights.mean(dim=0, keepdim=True), f"mean of {count} {name}s", [""]
+    if which == "all":
+        return weights, "", [f"{name} {number}" for number in range(count)]
+    number = which % count
+    return weights[number : number + 1], f"{name} {number} of 0–{count - 1}", [""]
+
+
+def draw_attention(
+    weights: np.ndarray,
+    row_tokens: list[str],
+    column_tokens: list[str],
+    title: str = "",
+    row_label: str = "",
+    column_label: str = "",
+    panel_titles: list[str] | None = None,
+    panels_a_row: int | None = None,
+) -> "Figure":
+    """Attention weights as a heat map, or several of the same tokens as a grid of them with one colour scale.
+
+    The picture grows with the number of tokens, so that they stay legible; tokens of more than 16 characters are cut.
+    Columns of a right-to-left language go from right to left. Characters for which no font is installed appear as
+    their code points.
+
+    Args:
+        weights: `(rows, columns)`, or `(panels, rows, columns)`.
+        row_tokens, column_tokens: as many as there are rows and columns.
+        panel_titles: one a panel.
+        panels_a_row: of the grid; by default such that the picture is neither very wide nor very high.
+
+    Raises:
+        ValueError: where weights and tokens are not as many, or there are none.
+    """
+    panels = weights[None] if weights.ndim == 2 else weights
+    if panels.shape[1:] != (len(row_tokens), len(column_tokens)) or not panels.size:
+        raise ValueError(
+            f"Weights of shape {weights.shape} do not belong to {len(row_tokens)} row tokens and "
+            f"{len(column_tokens)} column tokens."
+        )
+    tokens, families = drawable([*row_tokens, *column_tokens])
+    rows, columns = tokens[: len(row_tokens)], tokens[len(row_tokens) :]
+    panels_a_row = panels_a_row or _panels_a_row(*panels.shape)
+    grid = math.ceil(len(panels) / panels_a_row), panels_a_row
+    cell = _cell_size(len(rows), len(columns), grid)
+    font_size = min(max(0.75 * cell * POINTS_PER_INCH, SMALLEST_FONT), LARGEST_FONT)
+    step = math.ceil(font_size / POINTS_PER_INCH / cell)  # 1, unless the picture would be too large
+    figure = new_figure(1, 1)  # its size follows from that of its parts
+    figure.set_layout_engine("none")
+    is_reversed = is_right_to_left(column_tokens)
+    for index, panel in enumerate(panels):
+        axes = figure.add_axes((0, 0, 1, 1))
+        image = axes.imshow(panel, cmap="Blues", vmin=0, vmax=panels.max(), interpolation="nearest", aspect="auto")
+        axes.set_title((panel_titles or [""] * len(panels))[index], fontsize=max(font_size, 8), pad=3)
+        _label(axes, rows, columns, step, font_size, families)
+        # The labels of the outermost panels are those of all.
+        is_left, is_lowest = index % grid[1] == 0, index + grid[1] >= len(panels)
+        axes.tick_params(labelleft=is_left, labelbottom=is_lowest)
+        if is_reversed:
+            axes.invert_xaxis()
+    column_label += ", from right to left" if is_reversed else ""
+    _lay_out(figure, image, grid, (cell * len(columns), cell * len(rows)), title, row_label, column_label)
+    return figure
+
+
+def _panels_a_row(panels: int, rows: int, columns: int) -> int:
+    """As many that the picture comes close to a screen's shape, 3 to 2, with few gaps in the grid."""
+
+    def badness(panels_a_row: int) -> float:
+        panels_a_column = math.ceil(panels / panels_a_row)
+        longest_side = max(panels_a_row * columns / 1.5, panels_a_column * rows)
+        return longest_side * panels_a_row * panels_a_column
+
+    return min(range(1, panels + 1), key=badness)
+
+
+def _cell_size(rows: int, columns: int, grid: tuple[int, int]) -> float:
+    """Inches a token."""
+    side = ONE_PANEL if grid == (1, 1) else PANEL
+    cell = min(max(side / max(rows, columns), SMALLEST_CELL), LARGEST_CELL)
+    return min(cell, LARGEST_GRID / max(rows * grid[0], columns * grid[1]))
+
+
+def _label(
+    axes: "Axes", rows: list[str], columns: list[str], step: int, font_size: float, families: list[str]
+) -> None:
+    """Tokens at the axes, and faint lines between them."""
+    axes.set_xticks(range(0, len(columns), step), columns[::step], rotation=90)
+    axes.set_yticks(range(0, len(rows), step), rows[::step])
+    axes.set_xticks(np.arange(0.5, len(columns) - 1), minor=True)
+    axes.set_yticks(np.arange(0.5, len(rows) - 1), minor=True)
+    axes.grid(which="minor", color="0.9", linewidth=0.4)
+    axes.tick_params(which="both", length=0, labelsize=font_size)
+    axes.spines[:].set_color("0.7")
+    for text in axes.get_xticklabels():
+        text.set(rotation_mode="anchor", ha="right", va="center_baseline")  # a low `▁` moves no other letter
+    for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        text.set_fontfamily(families)
+        text.set_parse_math(False)  # a token may be a dollar
+
+
+def _lay_out(
+    figure: "Figure",
+    image: "AxesImage",
+    grid: tuple[int, int],
+    panel: tuple[float, float],
+    title: str,
+    row_label: str,
+    column_label: str,
+) -> None:
+    """Put the panels of a size, in inches, where their labels leave room, with title, axis labels and colour bar.
+
+    matplotlib's own layouts shrink the panels instead, and the cells with them.
+    """
+    all_axes = figure.axes
+    lines = {
+        "title": figure.text(0, 0, title, fontsize=11, ha="center", va="top"),
+        "rows": figure.text(0, 0, row_label, fontsize=10, ha="left", va="center", rotation=90),
+        "columns": figure.text(0, 0, column_label, fontsize=10, ha="center", va="bottom"),
+    }
+    size = {name: _inches(text) for name, text in lines.items()}
+    labels_left = max(_inches(text)[0] for axes in all_axes[:: grid[1]] for text in axes.get_yticklabels())
+    labels_below = max(_inches(text)[1] for text in all_axes[-1].get_xticklabels())
+    above = max(_inches(axes.title)[1] for axes in all_axes) + 0.08
+    left, below = (
+        0.1 + size["rows"][0] + 0.12 + labels_left + 0.08,
+        0.1 + size["columns"][1] + 0.12 + labels_below + 0.08,
+    )
+    right, top = COLOUR_BAR + 0.85, 0.1 + size["title"][1] + 0.1
+    between = 0.12, 0.12 + above
+    inner = [count * length + (count - 1) * gap for count, length, gap in zip(grid[::-1], panel, between)]
+    inner[1] += above
+    outer = left + inner[0] + right, below + inner[1] + top
+    width = max(outer[0], size["title"][0] + 0.2, size["columns"][0] + 0.2)
+    height = max(outer[1], size["rows"][1] + 0.2)
+    left, below = left + (width - outer[0]) / 2, below + (height - outer[1]) / 2
+    figure.set_size_inches(width, height)
+
+    def place(axes: "Axes", x: float, y: float, w: float, h: float) -> None:
+        axes.set_position((x / width, y / height, w / width, h / height))
+
+    for index, axes in enumerate(all_axes):
+        row, column = divmod(index, grid[1])
+        x, y = left + column * (panel[0] + between[0]), below + (grid[0] - 1 - row) * (panel[1] + between[1])
+        place(axes, x, y, *panel)
+    bar = figure.add_axes((0, 0, 1, 1))
+    figure.colorbar(image, cax=bar, label="attention weight").outline.set_edgecolor("0.7")
+    length = min(inner[1] - above, 3.5)
+    place(bar, left + inner[0] + 0.2, below + (inner[1] - above - length) / 2, COLOUR_BAR, length)
+
+    # In the middle of the panels, unless these are so small that the text would leave the picture.
+    def middle(start: float, length: float, text: float, whole: float) -> float:
+        return min(max(start + length / 2, text / 2 + 0.1), whole - text / 2 - 0.1) / whole
+
+    lines["title"].set_position((middle(left, inner[0], size["title"][0], width), 1 - 0.1 / height))
+    lines["rows"].set_position((0.1 / width, middle(below, inner[1], size["rows"][1], height)))
+    lines["columns"].set_position((middle(left, inner[0], size["columns"][0], width), 0.1 / height))
+
+
+def _inches(text: "Text") -> tuple[float, float]:
+    """Width and height of a text as it will be drawn."""
+    box = text.get_window_extent()
+    return box.width / text.figure.dpi, box.height / text.figure.dpi
