@@ -27,6 +27,7 @@ from .picture_text import drawable, is_right_to_left, readable_tokens
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
     from matplotlib.text import Text
@@ -263,10 +264,11 @@ def draw_attention(
         axes = figure.add_axes((0, 0, 1, 1))
         image = axes.imshow(panel, cmap="Blues", vmin=0, vmax=panels.max(), interpolation="nearest", aspect="auto")
         axes.set_title((panel_titles or [""] * len(panels))[index], fontsize=max(font_size, 8), pad=3)
-        _label(axes, rows, columns, step, font_size, families)
         # The labels of the outermost panels are those of all.
         is_left, is_lowest = index % grid[1] == 0, index + grid[1] >= len(panels)
-        axes.tick_params(labelleft=is_left, labelbottom=is_lowest)
+        _label(axes.yaxis, rows if is_left else [], step, font_size, families)
+        _label(axes.xaxis, columns if is_lowest else [], step, font_size, families, rotation=90)
+        _draw_cells(axes, len(rows), len(columns))
         if is_reversed:
             axes.invert_xaxis()
     column_label += ", from right to left" if is_reversed else ""
@@ -292,22 +294,24 @@ def _cell_size(rows: int, columns: int, grid: tuple[int, int]) -> float:
     return min(cell, LARGEST_GRID / max(rows * grid[0], columns * grid[1]))
 
 
-def _label(
-    axes: "Axes", rows: list[str], columns: list[str], step: int, font_size: float, families: list[str]
-) -> None:
-    """Tokens at the axes, and faint lines between them."""
-    axes.set_xticks(range(0, len(columns), step), columns[::step], rotation=90)
-    axes.set_yticks(range(0, len(rows), step), rows[::step])
-    axes.set_xticks(np.arange(0.5, len(columns) - 1), minor=True)
-    axes.set_yticks(np.arange(0.5, len(rows) - 1), minor=True)
-    axes.grid(which="minor", color="0.9", linewidth=0.4)
-    axes.tick_params(which="both", length=0, labelsize=font_size)
-    axes.spines[:].set_color("0.7")
-    for text in axes.get_xticklabels():
-        text.set(rotation_mode="anchor", ha="right", va="center_baseline")  # a low `▁` moves no other letter
-    for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+def _label(axis: "Axis", tokens: list[str], step: int, font_size: float, families: list[str], **rotated) -> None:
+    """Each token, or each of so many, beside its row or below its column."""
+    axis.set_ticks(range(0, len(tokens), step), tokens[::step])
+    axis.set_tick_params(length=0, labelsize=font_size)
+    for text in axis.get_ticklabels():
+        # By the baseline: a low `▁` moves no other letter.
+        text.set(rotation_mode="anchor", ha="right", va="center_baseline", **rotated)
         text.set_fontfamily(families)
         text.set_parse_math(False)  # a token may be a dollar
+
+
+def _draw_cells(axes: "Axes", rows: int, columns: int) -> None:
+    """Faint lines between the cells."""
+    line = {"color": "0.9", "linewidth": 0.4}
+    axes.vlines(np.arange(0.5, columns - 1), -0.5, rows - 0.5, **line)
+    axes.hlines(np.arange(0.5, rows - 1), -0.5, columns - 0.5, **line)
+    axes.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
+    axes.spines[:].set_color("0.7")
 
 
 def _lay_out(
@@ -337,13 +341,13 @@ def _lay_out(
         0.1 + size["rows"][0] + 0.12 + labels_left + 0.08,
         0.1 + size["columns"][1] + 0.12 + labels_below + 0.08,
     )
-    right, top = COLOUR_BAR + 0.85, 0.1 + size["title"][1] + 0.1
+    right, top = 0.2 + COLOUR_BAR + 0.9, 0.1 + size["title"][1] + 0.1
     between = 0.12, 0.12 + above
     inner = [count * length + (count - 1) * gap for count, length, gap in zip(grid[::-1], panel, between)]
     inner[1] += above
     outer = left + inner[0] + right, below + inner[1] + top
     width = max(outer[0], size["title"][0] + 0.2, size["columns"][0] + 0.2)
-    height = max(outer[1], size["rows"][1] + 0.2)
+    height = max(outer[1], size["rows"][1] + 0.1 + top)
     left, below = left + (width - outer[0]) / 2, below + (height - outer[1]) / 2
     figure.set_size_inches(width, height)
 
@@ -355,17 +359,17 @@ def _lay_out(
         x, y = left + column * (panel[0] + between[0]), below + (grid[0] - 1 - row) * (panel[1] + between[1])
         place(axes, x, y, *panel)
     bar = figure.add_axes((0, 0, 1, 1))
-    figure.colorbar(image, cax=bar, label="attention weight").outline.set_edgecolor("0.7")
+    figure.colorbar(image, cax=bar, label="attention weight", format="%.2g").outline.set_edgecolor("0.7")
     length = min(inner[1] - above, 3.5)
     place(bar, left + inner[0] + 0.2, below + (inner[1] - above - length) / 2, COLOUR_BAR, length)
 
-    # In the middle of the panels, unless these are so small that the text would leave the picture.
-    def middle(start: float, length: float, text: float, whole: float) -> float:
-        return min(max(start + length / 2, text / 2 + 0.1), whole - text / 2 - 0.1) / whole
+    # In the middle of the panels, unless these are so small that the text would leave its room.
+    def middle(start: float, length: float, text: float, room: float) -> float:
+        return min(max(start + length / 2, text / 2 + 0.1), room - text / 2)
 
-    lines["title"].set_position((middle(left, inner[0], size["title"][0], width), 1 - 0.1 / height))
-    lines["rows"].set_position((0.1 / width, middle(below, inner[1], size["rows"][1], height)))
-    lines["columns"].set_position((middle(left, inner[0], size["columns"][0], width), 0.1 / height))
+    lines["title"].set_position((middle(left, inner[0], size["title"][0], width - 0.1) / width, 1 - 0.1 / height))
+    lines["rows"].set_position((0.1 / width, middle(below, inner[1], size["rows"][1], height - top) / height))
+    lines["columns"].set_position((middle(left, inner[0], size["columns"][0], width - 0.1) / width, 0.1 / height))
 
 
 def _inches(text: "Text") -> tuple[float, float]:
