@@ -14,7 +14,8 @@ from transformers import PreTrainedTokenizerFast
 from hf_vaswani.attention_vaswani import forced_attentions
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import picture_text
-from hf_vaswani.evaluation.attention import attention_figure, draw_attention, draw_sentence, sentence_attention
+from hf_vaswani.evaluation.attention import attention_figure, draw_sentence, sentence_attention
+from hf_vaswani.evaluation.heat_map import draw_attention
 from hf_vaswani.evaluation.picture import save_picture
 from hf_vaswani.evaluation.picture_text import drawable, font_families, is_right_to_left, readable_tokens
 
