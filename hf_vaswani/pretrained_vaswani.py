@@ -123,6 +123,7 @@ def remote_code_files() -> list[Path]:
     The imports stand here so that transformers, which follows the relative imports of a remote file, fetches all of
     them together: a model loaded from remote code can then be saved whole again.
     """
+    from .attention_vaswani import ForcedAttentions
     from .beam_search_vaswani import BeamSearch
     from .beam_steps_vaswani import SharedSource
     from .generation_vaswani import VaswaniGenerationMixin
@@ -133,6 +134,7 @@ def remote_code_files() -> list[Path]:
 
     siblings = (
         BeamSearch,
+        ForcedAttentions,
         SharedSource,
         VaswaniConfig,
         VaswaniEncoderLayer,
