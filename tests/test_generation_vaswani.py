@@ -117,7 +117,7 @@ def lengths_without_padding(output):
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"do_sample": True}], ids=["greedy", "beam", "sample"])
 def test_each_output_ends_at_the_length_of_its_own_source_plus_the_offset(settings):
     model = tiny_model()
-    output = generate(model, max_length_offset=4, bad_words_ids=[[0], [2]], pad_token_id=0, **settings)
+    output = generate(model, max_length_offset=4, suppress_tokens=[0, 2], **settings)
     assert lengths_without_padding(output) == [1 + 5 + 4, 1 + 3 + 4]
 
 
