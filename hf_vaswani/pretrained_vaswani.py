@@ -124,10 +124,13 @@ def remote_code_files() -> list[Path]:
     them together: a model loaded from remote code can then be saved whole again.
     """
     from .generation_vaswani import VaswaniGenerationMixin
+    from .hypothesis_scores import log_probabilities
     from .layers_vaswani import VaswaniEncoderLayer
     from .modeling_vaswani import VaswaniModel
     from .pipeline_translation import TranslationPipeline
+    from .text_splitting import split_text
     from .tokenization_vaswani import VaswaniTokenizer
+    from .translation_inputs import clean
 
     siblings = (
         VaswaniConfig,
@@ -136,6 +139,9 @@ def remote_code_files() -> list[Path]:
         VaswaniModel,
         VaswaniTokenizer,
         TranslationPipeline,
+        log_probabilities,
+        split_text,
+        clean,
     )
     names = [f"{sibling.__module__.rpartition('.')[2]}.py" for sibling in siblings]
     return [Path(__file__), *(Path(__file__).with_name(name) for name in names)]
