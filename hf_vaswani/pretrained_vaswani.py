@@ -123,6 +123,7 @@ def remote_code_files() -> list[Path]:
     The imports stand here so that transformers, which follows the relative imports of a remote file, fetches all of
     them together: a model loaded from remote code can then be saved whole again.
     """
+    from .attention_vaswani import ForcedAttentions
     from .generation_vaswani import VaswaniGenerationMixin
     from .hypothesis_scores import log_probabilities
     from .layers_vaswani import VaswaniEncoderLayer
@@ -133,6 +134,7 @@ def remote_code_files() -> list[Path]:
     from .translation_inputs import clean
 
     siblings = (
+        ForcedAttentions,
         VaswaniConfig,
         VaswaniEncoderLayer,
         VaswaniGenerationMixin,
