@@ -46,8 +46,10 @@ PIECES = ["▁", *(f"▁{word}" for word in WORDS), *"abcdefghijklmnopqrstuvwxyz
 def family(name: str, folder: Path, **changes) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A model in eval mode and its tokenizer; `changes` go to the model's config."""
     tokenizer = TOKENIZERS[name](folder)
+    # M2M100's tokenizer does not count its languages.
+    last_language = max(getattr(tokenizer, "lang_code_to_id", {"": 0}).values())
     ids = {
-        "vocab_size": len(tokenizer),
+        "vocab_size": max(len(tokenizer), last_language + 1),
         "pad_token_id": tokenizer.pad_token_id,
         "eos_token_id": tokenizer.eos_token_id,
         "decoder_start_token_id": tokenizer.eos_token_id,
@@ -77,10 +79,14 @@ def languages(name: str) -> dict[str, str]:
     return dict(zip(("src_lang", "tgt_lang"), LANGUAGES.get(name, ())))
 
 
-def words_alone(tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
+def words_alone(name: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
     """Search options by which a random model says words: special tokens, the end too, are ruled out."""
-    language_codes = getattr(tokenizer, "lang_code_to_id", {}).values()
-    return {"suppress_tokens": sorted({*tokenizer.all_special_ids, *language_codes})}
+    special = {*tokenizer.all_special_ids, *getattr(tokenizer, "lang_code_to_id", {}).values()}
+    if name in LANGUAGES:
+        target = LANGUAGES[name][1]
+        # Forced at the beginning, and thus not to be ruled out.
+        special -= {getattr(tokenizer, "lang_code_to_id", {}).get(target, tokenizer.convert_tokens_to_ids(target))}
+    return {"suppress_tokens": sorted(special)}
 
 
 def _sentencepiece(folder: Path) -> str:
