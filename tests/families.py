@@ -65,7 +65,7 @@ def family(name: str, folder: Path, **changes) -> tuple[PreTrainedModel, PreTrai
         model = T5ForConditionalGeneration(config)
         torch.nn.init.normal_(model.lm_head.weight)
         return model.eval(), tokenizer
-    sizes = {"d_model": 16, "max_position_embeddings": 40, "init_std": 0.5, "forced_eos_token_id": None}
+    sizes = {"d_model": 16, "max_position_embeddings": 40, "init_std": 1.0, "forced_eos_token_id": None}
     for side in ("encoder", "decoder"):
         sizes |= {f"{side}_layers": 2, f"{side}_attention_heads": 2, f"{side}_ffn_dim": 16}
     config_class, model_class = MODELS[name]

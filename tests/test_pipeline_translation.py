@@ -12,7 +12,7 @@ from .conftest import tiny_model
 from .families import family
 
 WORDS = {"suppress_tokens": [0, 1, 2, 3]}  # the end among them: a random model says words until it is stopped
-TEXTS = ["w1 w2 w3 w4 w5", "w6", "w7 w8", "w9 w10 w11", "w12 w13"]
+TEXTS = ["w1 w2 w3 w4 w5", "w6", "w7 w8", "w9 w10 w11", "w30 w14"]
 
 
 @pytest.fixture
