@@ -136,6 +136,7 @@ def test_texts_of_white_space_are_translated_by_nothing_without_the_model(transl
     monkeypatch.setattr(translator, "_forward", None)
     assert translator(blank) == [{"translation_text": ""}]
     assert translator([blank], n_best=2, num_beams=2) == [[{"translation_text": "", "score": 0.0}] * 2]
+    assert translator(blank, split_sentences=True) == [{"translation_text": ""}]
     assert translator(blank, return_tensors=True)[0]["translation_token_ids"].tolist() == []
 
 
@@ -236,6 +237,21 @@ def test_subclass_may_override_each_step(tokenizer):
     shouting = Shouting(model=tiny_model(), tokenizer=tokenizer)
     expected = [result["translation_text"].upper() for result in plain(TEXTS, **options)]
     assert [r["translation_text"] for r in shouting([t.upper() for t in TEXTS], **options)] == expected
+
+
+def test_subclass_may_have_arguments_of_its_own(tokenizer):
+    class Replacing(TranslationPipeline):
+        def _sanitize_parameters(self, words=None, **options):
+            preprocess, forward, postprocess = super()._sanitize_parameters(**options)
+            return {**preprocess, **({"words": words} if words else {})}, forward, postprocess
+
+        def preprocess(self, text, words=None, **options):
+            return super().preprocess(" ".join((words or {}).get(word, word) for word in text.split()), **options)
+
+    options = {"max_new_tokens": 4, **WORDS}
+    replacing = Replacing(model=tiny_model(), tokenizer=tokenizer)
+    assert replacing(["w1 w2"], words={"w1": "w5"}, **options) == replacing(["w5 w2"], **options)
+    assert replacing(["w1 w2"], **options) != replacing(["w5 w2"], **options)
 
 
 def test_steps_work_one_by_one(translator):
