@@ -1,24 +1,27 @@
-"""The translation pipeline that transformers 5 removed, with the contract it had in transformers 4.
+"""The translation pipeline that transformers 5 removed, with the contract it had in transformers 4, and fast batches.
 
 It serves every sequence-to-sequence model of transformers: Marian, T5, M2M100, NLLB, mBART, Bart and Vaswani. The file
-travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
+travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
 """
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from transformers import Pipeline
-from transformers.tokenization_utils_base import TruncationStrategy
-from transformers.utils import logging
 
-logger = logging.get_logger(__name__)
+from .hypotheses import align, log_probabilities, output_lengths
+from .search_options import SearchOptions
+from .translation_inputs import as_texts, check_languages, not_texts, not_texts_error
+from .translation_run import TranslationRun
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
-DEFAULT_MAX_NEW_TOKENS = 256
+DEFAULT_BATCH_TOKENS = 1024
 
 
 class TranslationPipeline(Pipeline):
-    """Translates one text or a list of texts.
+    """Translates one text, a list of texts, or an endless stream of them.
 
     Example:
 
@@ -32,7 +35,8 @@ class TranslationPipeline(Pipeline):
     ```
 
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
-    `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, …
+    `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … Whatever a
+    call takes, `pipeline()` takes too, as the default of all calls.
     """
 
     _load_tokenizer = True
@@ -48,46 +52,115 @@ class TranslationPipeline(Pipeline):
         if languages:
             kwargs.setdefault("src_lang", languages["source"])
             kwargs.setdefault("tgt_lang", languages["target"])
+        self._batch_tokens = kwargs.pop("batch_tokens", DEFAULT_BATCH_TOKENS)
+        self._split_sentences = kwargs.pop("split_sentences", False)
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
             raise ValueError(
                 f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
             )
 
-    def __call__(self, inputs, **kwargs):
+    def __call__(
+        self,
+        inputs,
+        *,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        split_sentences: bool | None = None,
+        progress: Callable[[int], None] | None = None,
+        **kwargs,
+    ):
         """Translate.
 
+        Texts are batched with others of like length, the longest first; the order of the results is that of the texts.
+        A translation does not depend on the batch that it was made in.
+
         Args:
-            inputs (`str`, `list[str]`, generator or `Dataset`): the texts.
-            src_lang, tgt_lang (`str`, *optional*): languages, for multilingual models.
+            inputs: a `str`; a list, tuple or column of a data set (`dataset["de"]`); or something to be read piece by
+                piece: a generator or another iterator, a column of a streamed data set, a `torch.utils.data.Dataset`
+                such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
+                that) are translated by the empty text. Lone surrogates are read as U+FFFD.
+            n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`,
+                unless `do_sample=True`.
+            return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
+                it, divided by the length penalty, by which beam search ranks: the number of tokens, the end
+                included, to the power of `length_penalty`. That of an empty text is 0.
+            return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
+                `source_tokens` and `target_tokens`, which are given too.
+            src_lang, tgt_lang (`str`): languages, for multilingual models.
+            split_sentences (`bool`): translate texts beyond the limit in pieces, divided at sentence ends where
+                possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
+                the limit allows; where neither model nor tokenizer has one, a single sentence.
+            max_source_length (`int`): the limit in tokens, instead of the tokenizer's; that of a model whose positions
+                end stays in force. Where there is none at all it is 4096, lest attention fill the memory. To T5 the
+                tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond 4096.
+            truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
+            batch_tokens (`int`): source tokens in a batch at most, padding included.
+            batch_size (`int`): texts in a batch at most.
+            num_workers: not used; accepted since transformers' pipelines have it.
+            progress: called after each batch with the number of texts that are done since it was last called.
             return_tensors (`bool`): give `translation_token_ids` instead of text.
             return_text (`bool`): give the text, the default.
             clean_up_tokenization_spaces (`bool`): as in `tokenizer.decode`.
-            truncation (`bool` or `str`): as in the tokenizer; nothing is cut by default.
-            batch_size (`int`): texts computed together.
             generate_kwargs: anything that `generate()` takes.
 
         Returns:
-            A list of dicts with `translation_text`, one for each hypothesis of a single text. For a list of texts, a
-            list of such dicts, or of such lists where several hypotheses are asked for.
+            For one text a list of dicts with `translation_text`, one for each hypothesis. For a list or column a list
+            of such dicts, or of such lists where several hypotheses are asked for. For what is read piece by piece an
+            iterator over the same, which reads 64 texts, then 128 and so on up to 4096, before it gives their results.
+
+        Raises:
+            ValueError: for inputs that are no text, texts beyond the limit, languages that are missing or unknown, and
+                `n_best` beyond `num_beams`; it names all texts at fault, before any is translated. An iterator raises
+                it when it comes to such a text, the translations of those before it being given.
         """
-        if isinstance(inputs, (list, tuple)):
-            results = super().__call__(list(inputs), **kwargs) if inputs else []
-            return [r[0] for r in results] if all(len(r) == 1 for r in results) else results
-        return super().__call__(inputs, **kwargs)
+        preprocess, forward, postprocess = self._sanitize_parameters(**kwargs)
+        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
+        search = SearchOptions(self.model, forward, self.task_params)
+        one_by_one = search.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
+        run = TranslationRun(
+            self,
+            preprocess,
+            forward,
+            {**self._postprocess_params, **postprocess},
+            search,
+            batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
+            batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
+            split_sentences=self._split_sentences if split_sentences is None else split_sentences,
+            progress=progress,
+        )
+        languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
+        check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)
+        if isinstance(inputs, str):
+            return run.translate([inputs])[0]
+        texts, is_lazy = as_texts(inputs)
+        if is_lazy:
+            return map(_flat, run.stream(texts))
+        texts = list(texts)
+        wrong = not_texts(texts)
+        if wrong:
+            raise not_texts_error(texts, wrong)
+        return [_flat(hypotheses) for hypotheses in run.translate(texts)]
 
     def _sanitize_parameters(
         self,
         src_lang=None,
         tgt_lang=None,
         truncation=None,
+        max_source_length=None,
         return_tensors=None,
         return_text=None,
         clean_up_tokenization_spaces=None,
         generate_kwargs=None,
         **other_generate_kwargs,
     ):
-        preprocess = {"src_lang": src_lang, "tgt_lang": tgt_lang, "truncation": truncation}
+        preprocess = {
+            "src_lang": src_lang,
+            "tgt_lang": tgt_lang,
+            "truncation": truncation,
+            "max_source_length": max_source_length,
+        }
         as_tensors = return_tensors
         if return_tensors is None and return_text is not None:
             as_tensors = not return_text
@@ -102,79 +175,157 @@ class TranslationPipeline(Pipeline):
             {key: value for key, value in postprocess.items() if value is not None},
         )
 
-    def preprocess(
-        self, text: str, src_lang=None, tgt_lang=None, truncation=TruncationStrategy.DO_NOT_TRUNCATE
-    ) -> dict:
-        """One text → token ids and attention mask `(1, source_length)`."""
-        if not isinstance(text, str):
-            raise ValueError(
-                f"The translation pipeline takes a str or a list of str, got {type(text).__name__}: {text!r}"
-            )
-        text = self.prefix + text
-        if hasattr(self.tokenizer, "_build_translation_inputs"):
-            return self.tokenizer._build_translation_inputs(
-                text, return_tensors="pt", truncation=truncation, src_lang=src_lang, tgt_lang=tgt_lang
-            )
-        inputs = self.tokenizer(text, return_tensors="pt", truncation=truncation)
-        inputs.pop("token_type_ids", None)
-        return inputs
+    # Text → token ids
 
-    def _forward(self, model_inputs: dict, **generate_kwargs) -> dict:
-        """Token ids `(batch, source_length)` → hypotheses `(batch, hypotheses a text, target_length)`."""
-        batch_size, source_length = model_inputs["input_ids"].shape
-        # Tokenizers that add no token of their own make nothing of an empty text, and there it stays.
-        is_token = model_inputs.get("attention_mask", torch.ones_like(model_inputs["input_ids"]))
-        is_empty = is_token.sum(dim=-1) == 0
-        if is_empty.all():
-            hypotheses = generate_kwargs.get("num_return_sequences") or 1
-            return {"output_ids": model_inputs["input_ids"].new_zeros(batch_size, hypotheses, 0)}
+    def preprocess(
+        self, text: str, src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
+    ) -> dict[str, torch.Tensor]:
+        """One text → token ids and attention mask `(1, source_length)`, and what the tokenizer says of the target.
+
+        A subclass that overrides this method is asked for each text; otherwise many are tokenised at once.
+        """
+        inputs = self._tokenize([text], src_lang, tgt_lang, truncation, max_source_length)
+        return {k: torch.tensor(v) if isinstance(v, list) else v for k, v in inputs.items()}
+
+    def _tokenize(
+        self, texts: list[str], src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
+    ) -> dict[str, Any]:
+        texts = [self.prefix + text for text in texts]
+        limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
+        if not hasattr(self.tokenizer, "_build_translation_inputs"):
+            inputs = self.tokenizer(texts, **limits)
+        else:
+            src_lang = src_lang or self.tokenizer.src_lang
+            if tgt_lang is None:  # the model has a target language of its own
+                self.tokenizer.src_lang = src_lang
+                inputs = self.tokenizer(texts, **limits)
+            else:
+                inputs = self.tokenizer._build_translation_inputs(
+                    texts, return_tensors=None, src_lang=src_lang, tgt_lang=tgt_lang, **limits
+                )
+        inputs.pop("token_type_ids", None)
+        return dict(inputs)
+
+    def encode(self, texts: list[str], **preprocess_params) -> list[dict[str, Any]]:
+        """Texts → for each what [`preprocess`] makes of it, in lists. `collate` makes a batch of such."""
+        if type(self).preprocess is not TranslationPipeline.preprocess:
+            rows = [self.preprocess(text, **preprocess_params) for text in texts]
+            return [{k: v[0].tolist() if isinstance(v, torch.Tensor) else v for k, v in row.items()} for row in rows]
+        inputs = self._tokenize(texts, **preprocess_params)
+        inputs.pop("attention_mask", None)  # all ones until there is padding
+        return [{k: v[i] if isinstance(v, list) else v for k, v in inputs.items()} for i in range(len(texts))]
+
+    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Encoded texts → a batch, padded on the tokenizer's side."""
+        first_token = rows[0].get("forced_bos_token_id")
+        rows = [{k: v for k, v in row.items() if k != "forced_bos_token_id"} for row in rows]
+        if self.tokenizer.pad_token_id is None:  # there is one row then, see `__call__`
+            batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
+        else:
+            batch = dict(self.tokenizer.pad(rows, return_tensors="pt", return_attention_mask=True))
+        batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
+        return batch if first_token is None else {**batch, "forced_bos_token_id": int(first_token)}
+
+    # Token ids → hypotheses
+
+    def get_inference_context(self):
+        return torch.inference_mode
+
+    def forward(self, model_inputs: dict, **forward_params) -> dict:
+        """A batch → its hypotheses, see [`_forward`], with the model in eval mode; afterwards it is as it was."""
+        was_training = self.model.training
+        try:
+            if was_training:
+                self.model.eval()
+            return super().forward(model_inputs, **forward_params)
+        finally:
+            if was_training:
+                self.model.train()
+
+    def _forward(
+        self, model_inputs: dict, n_best=None, return_scores=False, return_alignments=False, **generate_kwargs
+    ) -> dict:
+        """Token ids `(batch, source_length)` → for each text its hypotheses.
+
+        Returns:
+            `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)` and, where asked
+            for, `scores` of the same shape, and `alignments`: for each text and hypothesis a dict, see `__call__`.
+        """
         first_token = model_inputs.pop("forced_bos_token_id", None)
         if first_token is not None:
-            generate_kwargs.setdefault(
-                "forced_bos_token_id", int(first_token if isinstance(first_token, int) else first_token[0])
-            )
-        if "generation_config" not in generate_kwargs:
-            generate_kwargs = {**self.task_params, **generate_kwargs}
-        self._limit_length(source_length, generate_kwargs)
-        output = self.model.generate(**model_inputs, **generate_kwargs)
+            generate_kwargs.setdefault("forced_bos_token_id", first_token)
+        if n_best:
+            generate_kwargs["num_return_sequences"] = n_best
+        with_scores = bool(n_best or return_scores)
+        if with_scores:
+            generate_kwargs["return_dict_in_generate"] = True
+        search = SearchOptions(self.model, generate_kwargs, self.task_params)
+        if search.chosen_length() is None and (default_length := search.default_length()):
+            search.arguments["max_new_tokens"] = default_length
+        output = self.model.generate(**model_inputs, **search.arguments)
         output_ids = getattr(output, "sequences", output)
-        output_ids = output_ids.reshape(batch_size, -1, output_ids.shape[-1])
-        if is_empty.any() and self.tokenizer.pad_token_id is not None:
-            output_ids[is_empty.to(output_ids.device)] = self.tokenizer.pad_token_id
-        return {"output_ids": output_ids}
-
-    def _limit_length(self, source_length: int, generate_kwargs: dict) -> None:
-        """Let the output be long enough where nobody set a limit; warn where the limit looks too short."""
-        config = generate_kwargs.get("generation_config") or self.model.generation_config
-        limits = [generate_kwargs.get(name, getattr(config, name)) for name in ("max_new_tokens", "max_length")]
-        limit = next((limit for limit in limits if limit is not None), None)
-        if limit is None:
-            if not getattr(self.model, "length_follows_source", False):
-                generate_kwargs["max_new_tokens"] = DEFAULT_MAX_NEW_TOKENS
-        elif source_length > 0.9 * limit:
-            logger.warning(
-                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
-                "longer one, call translator('...', max_new_tokens=400)."
+        pad_token_id = (
+            search.get("pad_token_id", self.tokenizer.pad_token_id) if search.may_end_without_eos() else None
+        )
+        outputs = {
+            "output_ids": output_ids,
+            "lengths": output_lengths(output_ids, search.eos_token_ids(), pad_token_id),
+        }
+        if with_scores:
+            scores = getattr(output, "sequences_scores", None)
+            outputs["scores"] = self._scores(model_inputs, search, **outputs) if scores is None else scores
+        batch_size = len(model_inputs["input_ids"])
+        outputs = {name: tensor.reshape(batch_size, -1, *tensor.shape[1:]) for name, tensor in outputs.items()}
+        if n_best and search.get("do_sample"):
+            best_first = outputs["scores"].argsort(dim=1, descending=True)
+            row = torch.arange(batch_size, device=best_first.device).unsqueeze(1)
+            outputs = {name: tensor[row, best_first] for name, tensor in outputs.items()}
+        if return_alignments:
+            outputs["alignments"] = align(
+                self.model, self.tokenizer, model_inputs, outputs["output_ids"], outputs["lengths"]
             )
+        return outputs
+
+    def _scores(
+        self, inputs: dict, search: SearchOptions, output_ids: torch.LongTensor, lengths: torch.LongTensor
+    ) -> torch.Tensor:
+        """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
+        first_is_forced = search.get("forced_bos_token_id") is not None
+        sums = log_probabilities(self.model, inputs, output_ids, lengths, first_is_forced)
+        return sums / search.scoring().penalty((lengths - 1).clamp(min=1))
+
+    # Hypotheses → results
 
     def postprocess(
         self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
     ) -> list[dict]:
         """Hypotheses of one text → a dict for each."""
-        hypotheses = model_outputs["output_ids"][0]
-        if as_tensors:
-            return [{"translation_token_ids": token_ids} for token_ids in hypotheses]
-        return [
-            {
-                "translation_text": self.tokenizer.decode(
-                    token_ids,
-                    skip_special_tokens=True,
-                    clean_up_tokenization_spaces=clean_up_tokenization_spaces,
-                )
-            }
-            for token_ids in hypotheses
+        hypotheses = [
+            ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
         ]
+        if as_tensors:
+            # Copies: tensors of inference mode could not be trained on.
+            results = [{"translation_token_ids": ids.clone()} for ids in hypotheses]
+        else:
+            texts = self.tokenizer.batch_decode(
+                hypotheses,
+                skip_special_tokens=True,
+                clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+            )
+            results = [{"translation_text": text} for text in texts]
+        if "scores" in model_outputs:
+            for result, score in zip(results, model_outputs["scores"][0].tolist()):
+                result["score"] = score
+        if "alignments" in model_outputs:
+            for result, alignment in zip(results, model_outputs["alignments"][0]):
+                result.update(alignment)
+        return results
+
+
+def _flat(hypotheses: list[dict]) -> dict | list[dict]:
+    """A text's result within a list: its one hypothesis, or the list of them."""
+    return hypotheses[0] if len(hypotheses) == 1 else hypotheses
 
 
 __all__ = ["TranslationPipeline"]

@@ -130,10 +130,15 @@ def remote_code_files() -> list[Path]:
     from .beam_search_vaswani import BeamSearch
     from .beam_steps_vaswani import SharedSource
     from .generation_vaswani import VaswaniGenerationMixin
+    from .hypotheses import log_probabilities
     from .layers_vaswani import VaswaniEncoderLayer
     from .modeling_vaswani import VaswaniModel
     from .pipeline_translation import TranslationPipeline
+    from .search_options import SearchOptions
+    from .text_splitting import split_text
     from .tokenization_vaswani import VaswaniTokenizer
+    from .translation_inputs import clean
+    from .translation_run import TranslationRun
 
     siblings = (
         BeamSearch,
@@ -145,6 +150,11 @@ def remote_code_files() -> list[Path]:
         VaswaniModel,
         VaswaniTokenizer,
         TranslationPipeline,
+        SearchOptions,
+        TranslationRun,
+        log_probabilities,
+        split_text,
+        clean,
     )
     names = [f"{sibling.__module__.rpartition('.')[2]}.py" for sibling in siblings]
     return [Path(__file__), *(Path(__file__).with_name(name) for name in names)]
