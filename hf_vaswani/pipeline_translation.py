@@ -1,24 +1,58 @@
-"""The translation pipeline that transformers 5 removed, with the contract it had in transformers 4.
+"""The translation pipeline that transformers 5 removed, with the contract it had in transformers 4, and fast batches.
 
 It serves every sequence-to-sequence model of transformers: Marian, T5, M2M100, NLLB, mBART, Bart and Vaswani. The file
-travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
+travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
 """
 
 import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
 
 import torch
 from transformers import Pipeline
-from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
+
+from .hypothesis_scores import log_probabilities, output_lengths
+from .text_splitting import join_texts, split_text
+from .translation_inputs import (
+    as_texts,
+    check_languages,
+    clean,
+    is_blank,
+    not_texts,
+    not_texts_error,
+    source_limit,
+    tokenizer_limit,
+    too_long_error,
+)
 
 logger = logging.get_logger(__name__)
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 DEFAULT_MAX_NEW_TOKENS = 256
+DEFAULT_BATCH_TOKENS = 1024
+FIRST_WINDOW, LAST_WINDOW = 64, 4096
+# With these `generate()` takes one text at a time.
+ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
+
+
+class Run(NamedTuple):
+    """All that one call of the pipeline goes by."""
+
+    preprocess: dict[str, Any]
+    forward: dict[str, Any]
+    postprocess: dict[str, Any]
+    batch_tokens: int
+    batch_size: int | None
+    split_sentences: bool
+    progress: Callable[[int], None] | None
+    hypotheses: int
 
 
 class TranslationPipeline(Pipeline):
-    """Translates one text or a list of texts.
+    """Translates one text, a list of texts, or an endless stream of them.
 
     Example:
 
@@ -32,7 +66,8 @@ class TranslationPipeline(Pipeline):
     ```
 
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
-    `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, …
+    `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … Whatever a
+    call takes, `pipeline()` takes too, as the default of all calls.
     """
 
     _load_tokenizer = True
@@ -48,46 +83,110 @@ class TranslationPipeline(Pipeline):
         if languages:
             kwargs.setdefault("src_lang", languages["source"])
             kwargs.setdefault("tgt_lang", languages["target"])
+        self._batch_tokens = kwargs.pop("batch_tokens", None) or DEFAULT_BATCH_TOKENS
+        self._split_sentences = kwargs.pop("split_sentences", False)
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
             raise ValueError(
                 f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
             )
 
-    def __call__(self, inputs, **kwargs):
+    def __call__(
+        self,
+        inputs,
+        *,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        split_sentences: bool | None = None,
+        progress: Callable[[int], None] | None = None,
+        **kwargs,
+    ):
         """Translate.
 
+        Texts are batched with others of like length, the longest first; the order of the results is that of the texts.
+        A translation does not depend on the batch that it was made in.
+
         Args:
-            inputs (`str`, `list[str]`, generator or `Dataset`): the texts.
-            src_lang, tgt_lang (`str`, *optional*): languages, for multilingual models.
+            inputs: a `str`; a list, tuple or column of a data set (`dataset["de"]`); or something to be read piece by
+                piece: a generator or another iterator, a column of a streamed data set, a `torch.utils.data.Dataset`
+                such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
+                that) are translated by the empty text. Lone surrogates are read as U+FFFD.
+            n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`, unless
+                `do_sample=True`.
+            return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
+                it, divided by its number of tokens to the power of `length_penalty`, by which beam search ranks. The
+                end counts as a token. That of an empty text is 0.
+            return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
+                `source_tokens` and `target_tokens`, which are given too.
+            src_lang, tgt_lang (`str`): languages, for multilingual models.
+            split_sentences (`bool`): translate texts beyond the model's limit in pieces, divided at sentence ends where
+                possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
+                the limit allows, or one where no limit is known.
+            max_source_length (`int`): a limit in tokens of one's own, for `split_sentences` and `truncation`.
+            truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
+            batch_tokens (`int`): source tokens in a batch at most, padding included.
+            batch_size (`int`): texts in a batch at most.
+            num_workers: not used; accepted since transformers' pipelines have it.
+            progress: called after each batch with the number of texts that are done since it was last called.
             return_tensors (`bool`): give `translation_token_ids` instead of text.
             return_text (`bool`): give the text, the default.
             clean_up_tokenization_spaces (`bool`): as in `tokenizer.decode`.
-            truncation (`bool` or `str`): as in the tokenizer; nothing is cut by default.
-            batch_size (`int`): texts computed together.
             generate_kwargs: anything that `generate()` takes.
 
         Returns:
-            A list of dicts with `translation_text`, one for each hypothesis of a single text. For a list of texts, a
-            list of such dicts, or of such lists where several hypotheses are asked for.
+            For one text a list of dicts with `translation_text`, one for each hypothesis. For a list or column a list
+            of such dicts, or of such lists where several hypotheses are asked for. For what is read piece by piece an
+            iterator over the same, which reads 64 texts, then 128 and so on up to 4096, before it gives their results.
+
+        Raises:
+            ValueError: for inputs that are no text, texts beyond the limit, languages that are missing or unknown, and
+                `n_best` beyond `num_beams`; it names all texts at fault, before any is translated. An iterator raises
+                it when it comes to such a text, the translations of those before it being given.
         """
-        if isinstance(inputs, (list, tuple)):
-            results = super().__call__(list(inputs), **kwargs) if inputs else []
-            return [r[0] for r in results] if all(len(r) == 1 for r in results) else results
-        return super().__call__(inputs, **kwargs)
+        preprocess, forward, postprocess = self._sanitize_parameters(**kwargs)
+        forward = {**self._forward_params, **forward}
+        run = Run(
+            {**self._preprocess_params, **preprocess},
+            forward,
+            {**self._postprocess_params, **postprocess},
+            batch_tokens=batch_tokens or self._batch_tokens,
+            batch_size=self._largest_batch(batch_size or self._batch_size, forward),
+            split_sentences=self._split_sentences if split_sentences is None else split_sentences,
+            progress=progress,
+            hypotheses=self._count_hypotheses(forward),
+        )
+        has_own_target = self._search_option("forced_bos_token_id", forward) is not None
+        check_languages(self.tokenizer, run.preprocess.get("src_lang"), run.preprocess.get("tgt_lang"), has_own_target)
+        if isinstance(inputs, str):
+            return self._translate([inputs], run)[0]
+        texts, is_lazy = as_texts(inputs)
+        if is_lazy:
+            return self._stream(texts, run)
+        texts = list(texts)
+        wrong = not_texts(texts)
+        if wrong:
+            raise not_texts_error(texts, wrong)
+        return [_flat(result) for result in self._translate(texts, run)]
 
     def _sanitize_parameters(
         self,
         src_lang=None,
         tgt_lang=None,
         truncation=None,
+        max_source_length=None,
         return_tensors=None,
         return_text=None,
         clean_up_tokenization_spaces=None,
         generate_kwargs=None,
         **other_generate_kwargs,
     ):
-        preprocess = {"src_lang": src_lang, "tgt_lang": tgt_lang, "truncation": truncation}
+        preprocess = {
+            "src_lang": src_lang,
+            "tgt_lang": tgt_lang,
+            "truncation": truncation,
+            "max_source_length": max_source_length,
+        }
         as_tensors = return_tensors
         if return_tensors is None and return_text is not None:
             as_tensors = not return_text
@@ -102,79 +201,307 @@ class TranslationPipeline(Pipeline):
             {key: value for key, value in postprocess.items() if value is not None},
         )
 
-    def preprocess(
-        self, text: str, src_lang=None, tgt_lang=None, truncation=TruncationStrategy.DO_NOT_TRUNCATE
-    ) -> dict:
-        """One text → token ids and attention mask `(1, source_length)`."""
-        if not isinstance(text, str):
-            raise ValueError(
-                f"The translation pipeline takes a str or a list of str, got {type(text).__name__}: {text!r}"
-            )
-        text = self.prefix + text
-        if hasattr(self.tokenizer, "_build_translation_inputs"):
-            return self.tokenizer._build_translation_inputs(
-                text, return_tensors="pt", truncation=truncation, src_lang=src_lang, tgt_lang=tgt_lang
-            )
-        inputs = self.tokenizer(text, return_tensors="pt", truncation=truncation)
-        inputs.pop("token_type_ids", None)
-        return inputs
+    # Texts → results
 
-    def _forward(self, model_inputs: dict, **generate_kwargs) -> dict:
-        """Token ids `(batch, source_length)` → hypotheses `(batch, hypotheses a text, target_length)`."""
-        batch_size, source_length = model_inputs["input_ids"].shape
-        # Tokenizers that add no token of their own make nothing of an empty text, and there it stays.
-        is_token = model_inputs.get("attention_mask", torch.ones_like(model_inputs["input_ids"]))
-        is_empty = is_token.sum(dim=-1) == 0
-        if is_empty.all():
-            hypotheses = generate_kwargs.get("num_return_sequences") or 1
-            return {"output_ids": model_inputs["input_ids"].new_zeros(batch_size, hypotheses, 0)}
+    def _stream(self, texts: Iterable[str], run: Run) -> Iterator[dict | list[dict]]:
+        texts, done, size = iter(texts), 0, FIRST_WINDOW
+        while window := list(islice(texts, size)):
+            wrong = not_texts(window, done)
+            good = window[: wrong[0] - done] if wrong else window
+            yield from map(_flat, self._translate(good, run, done))
+            if wrong:
+                raise not_texts_error(window, wrong, done)
+            done, size = done + len(window), min(2 * size, LAST_WINDOW)
+
+    def _translate(self, texts: list[str], run: Run, first: int = 0) -> list[list[dict]]:
+        """Texts, of which the first has number `first` → the hypotheses of each."""
+        texts = [clean(text) for text in texts]
+        if not run.split_sentences:
+            return self._translate_pieces(texts, list(range(len(texts))), run, first)
+        fits = self._fits(run)
+        split = [split_text(text, fits) for text in texts]
+        owners = [owner for owner, pieces in enumerate(split) for _ in pieces]
+        results = iter(self._translate_pieces([p.text for pieces in split for p in pieces], owners, run, first))
+        return [self._join([next(results) for _ in pieces], pieces, run) for pieces in split]
+
+    def _translate_pieces(self, texts: list[str], owners: list[int], run: Run, first: int) -> list[list[dict]]:
+        """Texts or pieces of them → the hypotheses of each; `owners` has the number of the text that a piece is of."""
+        encoded = self._encode_all(texts, owners, run, first)
+        results = [None if row else self._nothing(run) for row in encoded]
+        unfinished = Counter(owner for owner, result in zip(owners, results) if result is None)
+        self._report(run, len(set(owners)) - len(unfinished))
+        longest_first = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: -_length(encoded[i]))
+        if longest_first:
+            self._warn_of_short_limit(_length(encoded[longest_first[0]]), run.forward)
+        for numbers in _batches(longest_first, encoded, run):
+            outputs = self.forward(self._collate([encoded[i] for i in numbers]), **run.forward)
+            for row, i in enumerate(numbers):
+                # One text's share, of batch size 1.
+                results[i] = self.postprocess({k: v[row : row + 1] for k, v in outputs.items()}, **run.postprocess)
+            unfinished.subtract(owners[i] for i in numbers)
+            done = {owners[i] for i in numbers if not unfinished[owners[i]]}
+            self._report(run, len(done))
+        return results
+
+    @staticmethod
+    def _report(run: Run, done: int) -> None:
+        if run.progress and done:
+            run.progress(done)
+
+    # Text → token ids
+
+    def preprocess(
+        self, text: str, src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
+    ) -> dict[str, torch.Tensor]:
+        """One text → token ids and attention mask `(1, source_length)`, and what the tokenizer says of the target.
+
+        A subclass that overrides this method is asked for each text; otherwise many are tokenised at once.
+        """
+        limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
+        inputs = self._tokenize([text], src_lang, tgt_lang, **limits)
+        return {k: torch.tensor(v) if isinstance(v, list) else v for k, v in inputs.items()}
+
+    def _tokenize(self, texts: list[str], src_lang=None, tgt_lang=None, **limits) -> dict[str, Any]:
+        texts = [self.prefix + text for text in texts]
+        is_multilingual = hasattr(self.tokenizer, "_build_translation_inputs")
+        if is_multilingual and src_lang is None:
+            src_lang = self.tokenizer.src_lang
+        if is_multilingual and tgt_lang is not None:
+            inputs = self.tokenizer._build_translation_inputs(
+                texts, return_tensors=None, src_lang=src_lang, tgt_lang=tgt_lang, **limits
+            )
+        else:
+            if is_multilingual:
+                self.tokenizer.src_lang = src_lang
+            inputs = self.tokenizer(texts, **limits)
+        inputs.pop("token_type_ids", None)
+        return dict(inputs)
+
+    def _encode(self, texts: list[str], src_lang=None, tgt_lang=None, **limits) -> list[dict[str, Any]]:
+        """Texts → a dict for each, of lists of ids."""
+        if type(self).preprocess is not TranslationPipeline.preprocess:
+            rows = [self.preprocess(text, src_lang=src_lang, tgt_lang=tgt_lang, **limits) for text in texts]
+            return [{k: v[0].tolist() if isinstance(v, torch.Tensor) else v for k, v in row.items()} for row in rows]
+        inputs = self._tokenize(texts, src_lang, tgt_lang, **limits)
+        return [{k: v[i] if isinstance(v, list) else v for k, v in inputs.items()} for i in range(len(texts))]
+
+    def _encode_all(self, texts: list[str], owners: list[int], run: Run, first: int) -> list[dict | None]:
+        """Texts → what [`_encode`] makes of them, `None` where there is nothing to translate."""
+        options = dict(run.preprocess)
+        truncation, own_limit = options.pop("truncation", False), options.pop("max_source_length", None)
+        hard_limit = source_limit(self.model, self.tokenizer)
+        limit = min((n for n in (own_limit, hard_limit) if n), default=None)
+        if truncation and truncation != "do_not_truncate":
+            limit = limit or tokenizer_limit(self.tokenizer)
+        else:
+            truncation, limit = False, hard_limit
+        encoded: list[dict | None] = [None] * len(texts)
+        filled = [i for i, text in enumerate(texts) if not is_blank(text)]
+        # A tokenizer's output holds much more than the ids: not of all texts at once.
+        for start in range(0, len(filled), LAST_WINDOW):
+            chunk = filled[start : start + LAST_WINDOW]
+            for i, row in zip(chunk, self._encode([texts[i] for i in chunk], **options)):
+                encoded[i] = row if _length(row) else None
+        too_long = [i for i, row in enumerate(encoded) if row and limit and _length(row) > limit]
+        if too_long and not truncation:
+            raise too_long_error({first + owners[i]: _length(encoded[i]) for i in too_long}, limit)
+        if too_long:
+            logger.warning(f"Texts cut: {len(too_long)}, at {limit} tokens.")
+            cut = {"truncation": truncation, "max_length": limit}
+            for i in too_long:
+                [encoded[i]] = self._encode([texts[i]], **options, **cut)
+        return encoded
+
+    def _fits(self, run: Run) -> Callable[[str], bool] | None:
+        """Whether a text is within the limit for pieces; `None` where there is no limit."""
+        options = {k: v for k, v in run.preprocess.items() if k in ("src_lang", "tgt_lang")}
+        limits = (source_limit(self.model, self.tokenizer), run.preprocess.get("max_source_length"))
+        limit = min((n for n in limits if n), default=tokenizer_limit(self.tokenizer))
+        if limit is None:
+            return None
+        return lambda text: _length(self._encode([text], **options)[0]) <= limit
+
+    def _collate(self, rows: list[dict]) -> dict[str, torch.Tensor]:
+        """Encoded texts → a batch."""
+        first_token = rows[0].get("forced_bos_token_id")
+        rows = [{k: v for k, v in row.items() if k != "forced_bos_token_id"} for row in rows]
+        batch = dict(self.tokenizer.pad(rows, return_tensors="pt"))
+        batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
+        return batch if first_token is None else {**batch, "forced_bos_token_id": int(first_token)}
+
+    # Token ids → hypotheses
+
+    def get_inference_context(self):
+        return torch.inference_mode
+
+    def forward(self, model_inputs: dict, **forward_params) -> dict:
+        """A batch → its hypotheses, see [`_forward`], with the model in eval mode; afterwards it is as it was."""
+        was_training = self.model.training
+        try:
+            if was_training:
+                self.model.eval()
+            return super().forward(model_inputs, **forward_params)
+        finally:
+            if was_training:
+                self.model.train()
+
+    def _forward(self, model_inputs: dict, n_best=None, return_scores=False, **generate_kwargs) -> dict:
+        """Token ids `(batch, source_length)` → for each text its hypotheses.
+
+        Returns:
+            `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)`, and `scores` of
+            the same shape where asked for.
+        """
         first_token = model_inputs.pop("forced_bos_token_id", None)
         if first_token is not None:
-            generate_kwargs.setdefault(
-                "forced_bos_token_id", int(first_token if isinstance(first_token, int) else first_token[0])
-            )
+            generate_kwargs.setdefault("forced_bos_token_id", first_token)
         if "generation_config" not in generate_kwargs:
             generate_kwargs = {**self.task_params, **generate_kwargs}
-        self._limit_length(source_length, generate_kwargs)
+        if n_best:
+            generate_kwargs["num_return_sequences"] = n_best
+        if n_best or return_scores:
+            generate_kwargs["return_dict_in_generate"] = True
+        if self._length_limit(generate_kwargs) is None and not getattr(self.model, "length_follows_source", False):
+            generate_kwargs["max_new_tokens"] = DEFAULT_MAX_NEW_TOKENS
         output = self.model.generate(**model_inputs, **generate_kwargs)
         output_ids = getattr(output, "sequences", output)
-        output_ids = output_ids.reshape(batch_size, -1, output_ids.shape[-1])
-        if is_empty.any() and self.tokenizer.pad_token_id is not None:
-            output_ids[is_empty.to(output_ids.device)] = self.tokenizer.pad_token_id
-        return {"output_ids": output_ids}
+        lengths = self._output_lengths(output_ids, generate_kwargs)
+        outputs = {"output_ids": output_ids, "lengths": lengths}
+        if n_best or return_scores:
+            outputs["scores"] = getattr(output, "sequences_scores", None)
+            if outputs["scores"] is None:
+                outputs["scores"] = self._scores(model_inputs, output_ids, lengths, generate_kwargs)
+        batch_size = len(model_inputs["input_ids"])
+        outputs = {k: v.reshape(batch_size, -1, *v.shape[1:]) for k, v in outputs.items()}
+        if n_best and self._search_option("do_sample", generate_kwargs):
+            best_first = outputs["scores"].argsort(dim=1, descending=True)
+            row = torch.arange(batch_size, device=best_first.device).unsqueeze(1)
+            outputs = {k: v[row, best_first] for k, v in outputs.items()}
+        return outputs
 
-    def _limit_length(self, source_length: int, generate_kwargs: dict) -> None:
-        """Let the output be long enough where nobody set a limit; warn where the limit looks too short."""
-        config = generate_kwargs.get("generation_config") or self.model.generation_config
-        limits = [generate_kwargs.get(name, getattr(config, name)) for name in ("max_new_tokens", "max_length")]
-        limit = next((limit for limit in limits if limit is not None), None)
-        if limit is None:
-            if not getattr(self.model, "length_follows_source", False):
-                generate_kwargs["max_new_tokens"] = DEFAULT_MAX_NEW_TOKENS
-        elif source_length > 0.9 * limit:
-            logger.warning(
-                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
-                "longer one, call translator('...', max_new_tokens=400)."
-            )
+    def _output_lengths(self, output_ids: torch.LongTensor, generate_kwargs: dict) -> torch.LongTensor:
+        eos = self._search_option("eos_token_id", generate_kwargs, [])
+        pad = self._search_option("pad_token_id", generate_kwargs, self.tokenizer.pad_token_id)
+        return output_lengths(output_ids, [eos] if isinstance(eos, int) else list(eos), pad)
+
+    def _scores(
+        self, model_inputs: dict, output_ids: torch.LongTensor, lengths: torch.LongTensor, generate_kwargs: dict
+    ) -> torch.Tensor:
+        """Scores by which beam search would rank hypotheses, for searches that do not tell theirs."""
+        first_is_forced = self._search_option("forced_bos_token_id", generate_kwargs) is not None
+        sums = log_probabilities(self.model, model_inputs, output_ids, lengths, first_is_forced)
+        return sums / (lengths - 1).clamp(min=1) ** self._search_option("length_penalty", generate_kwargs, 1.0)
+
+    # Hypotheses → results
 
     def postprocess(
         self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
     ) -> list[dict]:
         """Hypotheses of one text → a dict for each."""
-        hypotheses = model_outputs["output_ids"][0]
-        if as_tensors:
-            return [{"translation_token_ids": token_ids} for token_ids in hypotheses]
-        return [
-            {
-                "translation_text": self.tokenizer.decode(
-                    token_ids,
-                    skip_special_tokens=True,
-                    clean_up_tokenization_spaces=clean_up_tokenization_spaces,
-                )
-            }
-            for token_ids in hypotheses
+        hypotheses = [
+            ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
         ]
+        if as_tensors:
+            results = [{"translation_token_ids": ids} for ids in hypotheses]
+        else:
+            texts = self.tokenizer.batch_decode(
+                hypotheses,
+                skip_special_tokens=True,
+                clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+            )
+            results = [{"translation_text": text} for text in texts]
+        if "scores" in model_outputs:
+            for result, score in zip(results, model_outputs["scores"][0].tolist()):
+                result["score"] = score
+        return results
+
+    def _nothing(self, run: Run) -> list[dict]:
+        """The hypotheses of a text that has nothing to translate."""
+        as_tensors = run.postprocess.get("as_tensors")
+        result = (
+            {"translation_token_ids": torch.zeros(0, dtype=torch.long)} if as_tensors else {"translation_text": ""}
+        )
+        if run.forward.get("n_best") or run.forward.get("return_scores"):
+            result["score"] = 0.0
+        return [dict(result) for _ in range(run.hypotheses)]
+
+    # Search options
+
+    def _search_option(self, name: str, generate_kwargs: dict, default=None):
+        """An argument of `generate()` as it will be: of the call, of the task, of the generation configs."""
+        config = generate_kwargs.get("generation_config")
+        task = self.task_params if config is None else {}
+        values = (
+            generate_kwargs.get(name),
+            task.get(name),
+            getattr(config, name, None),
+            getattr(self.model.generation_config, name, None),
+        )
+        return next((value for value in values if value is not None), default)
+
+    def _count_hypotheses(self, forward: dict) -> int:
+        """Hypotheses of each text.
+
+        Raises:
+            ValueError: where the search does not give so many.
+        """
+        n_best, asked = forward.get("n_best"), forward.get("num_return_sequences")
+        if n_best is not None and (isinstance(n_best, bool) or not isinstance(n_best, int) or n_best < 1):
+            raise ValueError(f"n_best must be a whole number from 1 on, got {n_best!r}.")
+        if n_best and asked and n_best != asked:
+            raise ValueError(f"n_best={n_best} and num_return_sequences={asked} mean the same: give one of them.")
+        hypotheses = n_best or self._search_option("num_return_sequences", forward, 1)
+        beams = self._search_option("num_beams", forward, 1)
+        samples = self._search_option("do_sample", forward, False) and beams == 1
+        if hypotheses > beams and not samples:
+            name = "n_best" if n_best else "num_return_sequences"
+            raise ValueError(
+                f"{name}={hypotheses} hypotheses need a beam as large, but num_beams={beams}. Pass "
+                f"num_beams={hypotheses}, or do_sample=True to draw them."
+            )
+        return hypotheses
+
+    def _largest_batch(self, batch_size: int | None, forward: dict) -> int | None:
+        one_by_one = any(self._search_option(name, forward) is not None for name in ONE_BY_ONE)
+        return 1 if one_by_one or self.tokenizer.pad_token_id is None else batch_size
+
+    def _length_limit(self, generate_kwargs: dict) -> int | None:
+        limit = self._search_option("max_new_tokens", generate_kwargs)
+        return self._search_option("max_length", generate_kwargs) if limit is None else limit
+
+    def _warn_of_short_limit(self, source_length: int, forward: dict) -> None:
+        """Warn where translations end at a length that looks too short for their source."""
+        limit = self._length_limit(forward)
+        if limit is None and not getattr(self.model, "length_follows_source", False):
+            limit = DEFAULT_MAX_NEW_TOKENS
+        if limit is not None and source_length > 0.9 * limit:
+            logger.warning(
+                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
+                "longer one, call translator('...', max_new_tokens=400)."
+            )
+
+
+def _flat(hypotheses: list[dict]) -> dict | list[dict]:
+    """A text's result within a list: its one hypothesis, or the list of them."""
+    return hypotheses[0] if len(hypotheses) == 1 else hypotheses
+
+
+def _length(row: dict) -> int:
+    return len(row["input_ids"])
+
+
+def _batches(longest_first: list[int], encoded: list[dict], run: Run) -> Iterator[list[int]]:
+    """Numbers of texts, sorted by length → numbers of those that are translated together."""
+    batch: list[int] = []
+    for i in longest_first:
+        is_full = batch and (len(batch) + 1) * _length(encoded[batch[0]]) > run.batch_tokens
+        if is_full or len(batch) == run.batch_size:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
 
 
 __all__ = ["TranslationPipeline"]

@@ -123,19 +123,27 @@ def remote_code_files() -> list[Path]:
     The imports stand here so that transformers, which follows the relative imports of a remote file, fetches all of
     them together: a model loaded from remote code can then be saved whole again.
     """
+    from .attention_vaswani import ForcedAttentions
     from .generation_vaswani import VaswaniGenerationMixin
+    from .hypothesis_scores import log_probabilities
     from .layers_vaswani import VaswaniEncoderLayer
     from .modeling_vaswani import VaswaniModel
     from .pipeline_translation import TranslationPipeline
+    from .text_splitting import split_text
     from .tokenization_vaswani import VaswaniTokenizer
+    from .translation_inputs import clean
 
     siblings = (
+        ForcedAttentions,
         VaswaniConfig,
         VaswaniEncoderLayer,
         VaswaniGenerationMixin,
         VaswaniModel,
         VaswaniTokenizer,
         TranslationPipeline,
+        log_probabilities,
+        split_text,
+        clean,
     )
     names = [f"{sibling.__module__.rpartition('.')[2]}.py" for sibling in siblings]
     return [Path(__file__), *(Path(__file__).with_name(name) for name in names)]

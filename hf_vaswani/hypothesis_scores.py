@@ -1,0 +1,74 @@
+"""Lengths and scores of translations that `generate()` returned, for every encoder–decoder of transformers.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch.nn import functional as F
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
+
+
+def output_lengths(
+    output_ids: torch.LongTensor, eos_token_ids: list[int], pad_token_id: int | None
+) -> torch.LongTensor:
+    """Tokens of each output `(rows, length)`, the decoder's start and the end included, without padding: `(rows)`."""
+    length = output_ids.shape[1]
+    position = torch.arange(1, length + 1, device=output_ids.device)
+    ends = torch.isin(output_ids, torch.tensor(eos_token_ids, dtype=torch.long, device=output_ids.device))
+    # Many decoders start with what elsewhere is the end, or padding.
+    ends[:, 0] = False
+    first_end = torch.where(ends, position, length + 1).amin(dim=1)
+    is_token = output_ids != (-1 if pad_token_id is None else pad_token_id)
+    is_token[:, 0] = True
+    last_token = torch.where(is_token, position, 0).amax(dim=1)
+    return torch.minimum(first_end, torch.where(first_end > length, last_token, length))
+
+
+@torch.no_grad()
+def log_probabilities(
+    model: PreTrainedModel,
+    inputs: Mapping[str, torch.Tensor],
+    output_ids: torch.LongTensor,
+    lengths: torch.LongTensor,
+    first_is_forced: bool = False,
+) -> torch.Tensor:
+    """Natural log-probabilities of given translations, the end included, from one forward pass in eval mode.
+
+    Args:
+        inputs: `input_ids` and `attention_mask`, `(batch, source_length)`.
+        output_ids: `(batch * n, target_length)`, n hypotheses a source, beginning with the decoder's start.
+        lengths: `(batch * n)`, of [`output_lengths`].
+        first_is_forced: the first token after the start is given (a target language) and costs nothing.
+
+    Returns:
+        float32 `(batch * n)`.
+    """
+    decoder_input, labels = output_ids[:, :-1], output_ids[:, 1:]
+    number = torch.arange(1, labels.shape[1] + 1, device=labels.device)
+    counts = (number < lengths.unsqueeze(1)) & (number > int(first_is_forced))
+    encoder_output = model.get_encoder()(**inputs, return_dict=True).last_hidden_state
+    source = torch.arange(len(encoder_output), device=labels.device).repeat_interleave(
+        len(output_ids) // len(encoder_output)
+    )
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    sums = []
+    for rows in torch.arange(len(output_ids), device=labels.device).split(
+        max(1, LOGITS_AT_ONCE // (vocabulary * max(1, labels.shape[1])))
+    ):
+        logits = model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=encoder_output[source[rows]]),
+            attention_mask=inputs["attention_mask"][source[rows]],
+            decoder_input_ids=decoder_input[rows],
+            use_cache=False,
+        ).logits
+        loss = F.cross_entropy(logits.float().transpose(1, 2), labels[rows], reduction="none")
+        sums.append(-loss.masked_fill(~counts[rows], 0).sum(dim=1))
+    return torch.cat(sums)
+
+
+__all__ = ["log_probabilities", "output_lengths"]

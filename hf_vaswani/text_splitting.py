@@ -1,0 +1,103 @@
+"""Splits long texts into pieces that a model can take, at sentence ends where possible, and joins the translations.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but the standard library.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+CLOSING = "[\"'”’»)\\]」』】）》]*"
+# Where a text may be divided, best first: sentence ends, clause ends, white space. The scripts that write no spaces
+# need none after their marks.
+DIVISIONS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"[.!?…؟۔।॥։።។။]+{CLOSING}\s+|[。！？｡．]+{CLOSING}\s*",
+        rf"[,;:–—،؛፣፤]{CLOSING}\s+|[，、；：]{CLOSING}\s*",
+        r"\s+",
+    )
+)
+# Chinese, Japanese, their punctuation and full-width forms: no space stands between two sentences.
+SPACELESS = re.compile(r"[\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff00-\uff65]$")
+
+
+class Piece(NamedTuple):
+    """A part of a text, and the line break that follows it, `""` within a line."""
+
+    text: str
+    line_break: str = ""
+
+
+def split_text(text: str, fits: Callable[[str], bool] | None) -> list[Piece]:
+    """Divide a text into pieces, each as long as fits, no line break inside.
+
+    A line is divided at sentence ends (an abbreviation's full stop looks like one); a sentence that does not fit at
+    the ends of clauses, then at white space, then between characters.
+
+    Args:
+        fits: whether a piece is short enough; `None` makes a piece of each sentence.
+    """
+    pieces = []
+    for line in text.splitlines(keepends=True):
+        content = line.splitlines()[0]
+        parts = _pack(content.strip(), fits) or [""]
+        pieces += [Piece(part) for part in parts[:-1]]
+        pieces.append(Piece(parts[-1], line[len(content) :]))
+    return pieces
+
+
+def join_texts(translations: list[str], pieces: list[Piece]) -> str:
+    """Translations of the pieces of one text as one: with the text's line breaks, and spaces inside lines, though
+    none after Chinese and Japanese."""
+    joined = ""
+    for translation, piece in zip(translations, pieces):
+        translation = translation.strip()
+        needs_space = translation and joined and not joined[-1].isspace() and not SPACELESS.search(joined)
+        joined += (" " if needs_space else "") + translation + piece.line_break
+    return joined
+
+
+def _pack(text: str, fits: Callable[[str], bool] | None, level: int = 0) -> list[str]:
+    if not text or (fits is not None and fits(text)):
+        return [text]
+    parts = _divide(text, level)
+    if fits is None:
+        return [part.strip() for part in parts]
+    packed, start = [], 0
+    while start < len(parts):
+        count = _longest_fit(parts, start, fits)
+        if count == 0 and level < len(DIVISIONS):
+            packed += _pack(parts[start].strip(), fits, level + 1)
+        else:  # a single character that does not fit stays alone
+            packed.append("".join(parts[start : start + max(count, 1)]).strip())
+        start += max(count, 1)
+    return [part for part in packed if part]
+
+
+def _divide(text: str, level: int) -> list[str]:
+    """Parts that make up the text when joined; beyond the last level its characters."""
+    if level == len(DIVISIONS):
+        return list(text)
+    ends = [0, *(match.end() for match in DIVISIONS[level].finditer(text)), len(text)]
+    return [text[start:end] for start, end in zip(ends, ends[1:]) if start < end]
+
+
+def _longest_fit(parts: list[str], start: int, fits: Callable[[str], bool]) -> int:
+    """How many parts from `start` on fit together: doubled until they do not, then narrowed down by halves."""
+
+    def fit(count: int) -> bool:
+        return fits("".join(parts[start : start + count]).strip())
+
+    available = len(parts) - start
+    good, bad = 0, 1
+    while bad <= available and fit(bad):
+        good, bad = bad, 2 * bad
+    bad = min(bad, available + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fit(middle) else (good, middle)
+    return good
+
+
+__all__ = ["Piece", "join_texts", "split_text"]

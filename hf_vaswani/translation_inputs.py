@@ -1,0 +1,145 @@
+"""What the translation pipeline takes: which inputs are texts, which languages there are, how long a source may be.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+from torch.utils.data import Dataset, IterableDataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# White space and control characters: a text of nothing else has nothing to translate.
+BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]*")
+NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
+SHOWN_FAULTS = 5
+
+
+def clean(text: str) -> str:
+    """Text that every tokenizer can take: lone surrogates, which no encoding has, become U+FFFD; pairs are joined."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing to translate."""
+    return BLANK.fullmatch(text) is not None
+
+
+def as_texts(inputs: Any) -> tuple[Iterable, bool]:
+    """Inputs of the pipeline that are not one text → an iterable of texts, and whether it is to be read lazily.
+
+    Raises:
+        ValueError: where the inputs are none of those that the pipeline takes.
+    """
+    if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
+        return (inputs[i] for i in range(len(inputs))), True
+    is_sequence = isinstance(inputs, Sequence) or (hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__"))
+    if isinstance(inputs, (bytes, bytearray, Mapping)) or not (is_sequence or isinstance(inputs, Iterable)):
+        raise ValueError(f"{EXPECTED}, got {type(inputs).__name__}: {_shown(inputs)}")
+    return inputs, not is_sequence
+
+
+EXPECTED = "The translation pipeline takes a str or a list of str (a generator, a column of a data set)"
+
+
+def not_texts(inputs: list, first: int = 0) -> list[int]:
+    """Positions of those inputs that are no text, counted from `first`."""
+    return [i for i, text in enumerate(inputs, first) if not isinstance(text, str)]
+
+
+def not_texts_error(inputs: list, positions: list[int], first: int = 0) -> ValueError:
+    faults = [f"inputs[{i}] is {type(inputs[i - first]).__name__}: {_shown(inputs[i - first])}" for i in positions]
+    return ValueError(f"{EXPECTED}, but {_listed(faults)}")
+
+
+def source_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The number of source tokens that a model can take, special ones included; `None` where there is no limit.
+
+    It is the size of the encoder's table of positions, where there is one (Bart, mBART, Marian, Vaswani with learned
+    positions), else what the tokenizer says. To models with relative positions (T5) that is advice alone.
+    """
+    positions = getattr(model.get_encoder(), "embed_positions", None)
+    # FSMT's table grows.
+    if isinstance(positions, nn.Embedding) and not hasattr(positions, "make_weight"):
+        return positions.num_embeddings - getattr(positions, "offset", 0)
+    if hasattr(model.config, "relative_attention_num_buckets"):
+        return None
+    return tokenizer_limit(tokenizer)
+
+
+def tokenizer_limit(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    limit = tokenizer.model_max_length
+    return limit if limit is not None and limit < NO_LIMIT else None
+
+
+def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
+    """The error for texts that are too long.
+
+    Args:
+        lengths: position of a text → its number of tokens.
+    """
+    faults = [f"inputs[{i}] has {length} tokens" for i, length in lengths.items()]
+    return ValueError(
+        f"{_listed(faults)}, but this model takes {limit} at most. Pass split_sentences=True to have long texts "
+        "translated in pieces, or truncation=True to have them cut."
+    )
+
+
+def check_languages(
+    tokenizer: PreTrainedTokenizerBase, src_lang: str | None, tgt_lang: str | None, has_own_target: bool
+) -> None:
+    """Refuse languages that a multilingual tokenizer does not know, or needs and has not been given.
+
+    Args:
+        has_own_target: whether the model itself knows its target language, from `forced_bos_token_id` in its
+            generation config; then none needs to be given.
+
+    Raises:
+        ValueError: naming each language at fault and some of those that the tokenizer knows.
+    """
+    if not hasattr(tokenizer, "_build_translation_inputs"):
+        return
+    codes = language_codes(tokenizer)
+    faults = []
+    for name, code in (("src_lang", src_lang), ("tgt_lang", tgt_lang)):
+        if code is None:
+            if not has_own_target:
+                faults.append(f"{name} is missing")
+        elif codes and not ({code, f"__{code}__"} & codes or code in tokenizer.get_added_vocab()):
+            faults.append(f"{name}={code!r} is no language of this tokenizer")
+    if faults:
+        known = sorted(codes)
+        examples = ", ".join(known[:: max(1, len(known) // 8)][:8])
+        raise ValueError(
+            f"{' and '.join(faults)}. A multilingual model needs both, as in translator(text, src_lang=…, tgt_lang=…)"
+            f"; it knows {len(known)} languages, such as {examples}."
+        )
+
+
+def language_codes(tokenizer: PreTrainedTokenizerBase) -> set[str]:
+    """Codes of the languages that a multilingual tokenizer knows, in its own spelling."""
+    codes = getattr(tokenizer, "lang_code_to_id", None)
+    if codes:
+        return set(codes)
+    # NLLB has them among its special tokens alone.
+    roles = {str(getattr(tokenizer, name)) for name in tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
+    return set(tokenizer.all_special_tokens) - roles
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"
+
+
+def _listed(faults: list[str]) -> str:
+    rest = len(faults) - SHOWN_FAULTS
+    return ", ".join(faults[:SHOWN_FAULTS]) + (f" and {rest} more" if rest > 0 else "")
+
+
+__all__ = ["as_texts", "check_languages", "clean", "is_blank", "source_limit"]
