@@ -7,15 +7,17 @@ travels with each checkpoint as remote code and therefore imports nothing but to
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 import torch
 from transformers import Pipeline
 from transformers.utils import logging
 
+from .attention_vaswani import alignments, forced_attentions, text_mask, to_tokens
 from .hypothesis_scores import log_probabilities, output_lengths
-from .text_splitting import join_texts, split_text
+from .search_options import SearchOptions
+from .text_splitting import join_results, split_text
 from .translation_inputs import (
     as_texts,
     check_languages,
@@ -23,6 +25,7 @@ from .translation_inputs import (
     is_blank,
     not_texts,
     not_texts_error,
+    position_limit,
     source_limit,
     tokenizer_limit,
     too_long_error,
@@ -34,8 +37,6 @@ TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 DEFAULT_MAX_NEW_TOKENS = 256
 DEFAULT_BATCH_TOKENS = 1024
 FIRST_WINDOW, LAST_WINDOW = 64, 4096
-# With these `generate()` takes one text at a time.
-ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
 
 
 class Run(NamedTuple):
@@ -48,6 +49,7 @@ class Run(NamedTuple):
     batch_size: int | None
     split_sentences: bool
     progress: Callable[[int], None] | None
+    search: SearchOptions
     hypotheses: int
 
 
@@ -112,17 +114,17 @@ class TranslationPipeline(Pipeline):
                 piece: a generator or another iterator, a column of a streamed data set, a `torch.utils.data.Dataset`
                 such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
                 that) are translated by the empty text. Lone surrogates are read as U+FFFD.
-            n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`, unless
-                `do_sample=True`.
+            n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`,
+                unless `do_sample=True`.
             return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
                 it, divided by its number of tokens to the power of `length_penalty`, by which beam search ranks. The
                 end counts as a token. That of an empty text is 0.
             return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
                 `source_tokens` and `target_tokens`, which are given too.
             src_lang, tgt_lang (`str`): languages, for multilingual models.
-            split_sentences (`bool`): translate texts beyond the model's limit in pieces, divided at sentence ends where
-                possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
-                the limit allows, or one where no limit is known.
+            split_sentences (`bool`): translate texts beyond the model's limit in pieces, divided at sentence ends
+                where possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences
+                as the limit allows, or one where no limit is known.
             max_source_length (`int`): a limit in tokens of one's own, for `split_sentences` and `truncation`.
             truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
             batch_tokens (`int`): source tokens in a batch at most, padding included.
@@ -146,18 +148,21 @@ class TranslationPipeline(Pipeline):
         """
         preprocess, forward, postprocess = self._sanitize_parameters(**kwargs)
         forward = {**self._forward_params, **forward}
+        search = self._search_options(forward)
+        one_by_one = search.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
         run = Run(
             {**self._preprocess_params, **preprocess},
             forward,
             {**self._postprocess_params, **postprocess},
             batch_tokens=batch_tokens or self._batch_tokens,
-            batch_size=self._largest_batch(batch_size or self._batch_size, forward),
+            batch_size=1 if one_by_one else batch_size or self._batch_size,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             progress=progress,
-            hypotheses=self._count_hypotheses(forward),
+            search=search,
+            hypotheses=search.hypotheses(forward.get("n_best")),
         )
-        has_own_target = self._search_option("forced_bos_token_id", forward) is not None
-        check_languages(self.tokenizer, run.preprocess.get("src_lang"), run.preprocess.get("tgt_lang"), has_own_target)
+        languages = (run.preprocess.get(name) for name in ("src_lang", "tgt_lang"))
+        check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)
         if isinstance(inputs, str):
             return self._translate([inputs], run)[0]
         texts, is_lazy = as_texts(inputs)
@@ -217,36 +222,59 @@ class TranslationPipeline(Pipeline):
         """Texts, of which the first has number `first` → the hypotheses of each."""
         texts = [clean(text) for text in texts]
         if not run.split_sentences:
-            return self._translate_pieces(texts, list(range(len(texts))), run, first)
+            return self._translate_pieces(texts, list(range(len(texts))), run, first)[0]
         fits = self._fits(run)
         split = [split_text(text, fits) for text in texts]
         owners = [owner for owner, pieces in enumerate(split) for _ in pieces]
-        results = iter(self._translate_pieces([p.text for pieces in split for p in pieces], owners, run, first))
-        return [self._join([next(results) for _ in pieces], pieces, run) for pieces in split]
+        results, lengths = self._translate_pieces([p.text for pieces in split for p in pieces], owners, run, first)
+        penalty = run.search.get("length_penalty", 1.0)
+        ends = list(accumulate(len(pieces) for pieces in split))
+        return [
+            join_results(results[start:end], lengths[start:end], pieces, penalty) if pieces else self._nothing(run)
+            for start, end, pieces in zip([0, *ends], ends, split)
+        ]
 
-    def _translate_pieces(self, texts: list[str], owners: list[int], run: Run, first: int) -> list[list[dict]]:
-        """Texts or pieces of them → the hypotheses of each; `owners` has the number of the text that a piece is of."""
+    def _translate_pieces(
+        self, texts: list[str], owners: list[int], run: Run, first: int
+    ) -> tuple[list[list[dict]], list[list[int]]]:
+        """Texts or pieces of them → the hypotheses of each, and the number of tokens of each hypothesis.
+
+        Args:
+            owners: the number of the text that a piece is of.
+        """
         encoded = self._encode_all(texts, owners, run, first)
         results = [None if row else self._nothing(run) for row in encoded]
+        lengths = [[0] * run.hypotheses] * len(texts)
         unfinished = Counter(owner for owner, result in zip(owners, results) if result is None)
         self._report(run, len(set(owners)) - len(unfinished))
         longest_first = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: -_length(encoded[i]))
         if longest_first:
-            self._warn_of_short_limit(_length(encoded[longest_first[0]]), run.forward)
+            self._warn_of_short_limit(_length(encoded[longest_first[0]]), run)
         for numbers in _batches(longest_first, encoded, run):
             outputs = self.forward(self._collate([encoded[i] for i in numbers]), **run.forward)
             for row, i in enumerate(numbers):
                 # One text's share, of batch size 1.
-                results[i] = self.postprocess({k: v[row : row + 1] for k, v in outputs.items()}, **run.postprocess)
+                share = {name: values[row : row + 1] for name, values in outputs.items()}
+                results[i] = self.postprocess(share, **run.postprocess)
+                lengths[i] = (outputs["lengths"][row] - 1).tolist()
             unfinished.subtract(owners[i] for i in numbers)
-            done = {owners[i] for i in numbers if not unfinished[owners[i]]}
-            self._report(run, len(done))
-        return results
+            self._report(run, sum(not unfinished[owner] for owner in {owners[i] for i in numbers}))
+        return results, lengths
 
     @staticmethod
     def _report(run: Run, done: int) -> None:
         if run.progress and done:
             run.progress(done)
+
+    def _warn_of_short_limit(self, source_length: int, run: Run) -> None:
+        """Warn where translations end at a length that looks too short for their source."""
+        limit = run.search.length_limit()
+        limit = self._default_length() if limit is None else limit
+        if limit is not None and source_length > 0.9 * limit:
+            logger.warning(
+                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
+                "longer one, call translator('...', max_new_tokens=400)."
+            )
 
     # Text → token ids
 
@@ -346,52 +374,73 @@ class TranslationPipeline(Pipeline):
             if was_training:
                 self.model.train()
 
-    def _forward(self, model_inputs: dict, n_best=None, return_scores=False, **generate_kwargs) -> dict:
+    def _forward(
+        self, model_inputs: dict, n_best=None, return_scores=False, return_alignments=False, **generate_kwargs
+    ) -> dict:
         """Token ids `(batch, source_length)` → for each text its hypotheses.
 
         Returns:
-            `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)`, and `scores` of
-            the same shape where asked for.
+            `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)` and, where asked
+            for, `scores` of the same shape, and `alignments`: for each text and hypothesis a dict, see `__call__`.
         """
         first_token = model_inputs.pop("forced_bos_token_id", None)
         if first_token is not None:
             generate_kwargs.setdefault("forced_bos_token_id", first_token)
-        if "generation_config" not in generate_kwargs:
-            generate_kwargs = {**self.task_params, **generate_kwargs}
         if n_best:
             generate_kwargs["num_return_sequences"] = n_best
-        if n_best or return_scores:
+        with_scores = bool(n_best or return_scores)
+        if with_scores:
             generate_kwargs["return_dict_in_generate"] = True
-        if self._length_limit(generate_kwargs) is None and not getattr(self.model, "length_follows_source", False):
-            generate_kwargs["max_new_tokens"] = DEFAULT_MAX_NEW_TOKENS
-        output = self.model.generate(**model_inputs, **generate_kwargs)
+        search = self._search_options(generate_kwargs)
+        if search.length_limit() is None and (default_length := self._default_length()):
+            search.arguments["max_new_tokens"] = default_length
+        output = self.model.generate(**model_inputs, **search.arguments)
         output_ids = getattr(output, "sequences", output)
-        lengths = self._output_lengths(output_ids, generate_kwargs)
-        outputs = {"output_ids": output_ids, "lengths": lengths}
-        if n_best or return_scores:
-            outputs["scores"] = getattr(output, "sequences_scores", None)
-            if outputs["scores"] is None:
-                outputs["scores"] = self._scores(model_inputs, output_ids, lengths, generate_kwargs)
+        pad_token_id = search.get("pad_token_id", self.tokenizer.pad_token_id) if search.ends_early() else None
+        outputs = {
+            "output_ids": output_ids,
+            "lengths": output_lengths(output_ids, search.eos_token_ids(), pad_token_id),
+        }
+        if with_scores:
+            scores = getattr(output, "sequences_scores", None)
+            outputs["scores"] = self._scores(model_inputs, search, **outputs) if scores is None else scores
         batch_size = len(model_inputs["input_ids"])
-        outputs = {k: v.reshape(batch_size, -1, *v.shape[1:]) for k, v in outputs.items()}
-        if n_best and self._search_option("do_sample", generate_kwargs):
+        outputs = {name: tensor.reshape(batch_size, -1, *tensor.shape[1:]) for name, tensor in outputs.items()}
+        if n_best and search.get("do_sample"):
             best_first = outputs["scores"].argsort(dim=1, descending=True)
             row = torch.arange(batch_size, device=best_first.device).unsqueeze(1)
-            outputs = {k: v[row, best_first] for k, v in outputs.items()}
+            outputs = {name: tensor[row, best_first] for name, tensor in outputs.items()}
+        if return_alignments:
+            outputs["alignments"] = self._align(model_inputs, outputs["output_ids"], outputs["lengths"])
         return outputs
 
-    def _output_lengths(self, output_ids: torch.LongTensor, generate_kwargs: dict) -> torch.LongTensor:
-        eos = self._search_option("eos_token_id", generate_kwargs, [])
-        pad = self._search_option("pad_token_id", generate_kwargs, self.tokenizer.pad_token_id)
-        return output_lengths(output_ids, [eos] if isinstance(eos, int) else list(eos), pad)
-
     def _scores(
-        self, model_inputs: dict, output_ids: torch.LongTensor, lengths: torch.LongTensor, generate_kwargs: dict
+        self, inputs: dict, search: SearchOptions, output_ids: torch.LongTensor, lengths: torch.LongTensor
     ) -> torch.Tensor:
-        """Scores by which beam search would rank hypotheses, for searches that do not tell theirs."""
-        first_is_forced = self._search_option("forced_bos_token_id", generate_kwargs) is not None
-        sums = log_probabilities(self.model, model_inputs, output_ids, lengths, first_is_forced)
-        return sums / (lengths - 1).clamp(min=1) ** self._search_option("length_penalty", generate_kwargs, 1.0)
+        """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
+        first_is_forced = search.get("forced_bos_token_id") is not None
+        sums = log_probabilities(self.model, inputs, output_ids, lengths, first_is_forced)
+        return sums / (lengths - 1).clamp(min=1) ** search.get("length_penalty", 1.0)
+
+    def _align(self, inputs: dict, output_ids: torch.LongTensor, lengths: torch.LongTensor) -> list[list[dict]]:
+        """For each text and hypothesis its alignment, with the tokens of both sides."""
+        batch_size, hypotheses, length = output_ids.shape
+        source_ids, output_ids = inputs["input_ids"], output_ids.flatten(0, 1)
+        position = torch.arange(length, device=output_ids.device)
+        is_source = text_mask(self.tokenizer, source_ids) & inputs["attention_mask"].bool()
+        is_target = text_mask(self.tokenizer, output_ids) & (position > 0) & (position < lengths.reshape(-1, 1))
+        cross = forced_attentions(self.model, inputs, output_ids).cross
+        aligned = alignments(cross, is_source.repeat_interleave(hypotheses, dim=0), is_target[:, 1:])
+        sources = [to_tokens(self.tokenizer, ids[kept].tolist()) for ids, kept in zip(source_ids, is_source)]
+        rows = [
+            {
+                "alignment": pairs,
+                "source_tokens": sources[i // hypotheses],
+                "target_tokens": to_tokens(self.tokenizer, ids[kept].tolist(), is_target=True),
+            }
+            for i, (pairs, ids, kept) in enumerate(zip(aligned, output_ids, is_target))
+        ]
+        return [rows[i * hypotheses : (i + 1) * hypotheses] for i in range(batch_size)]
 
     # Hypotheses → results
 
@@ -414,72 +463,36 @@ class TranslationPipeline(Pipeline):
         if "scores" in model_outputs:
             for result, score in zip(results, model_outputs["scores"][0].tolist()):
                 result["score"] = score
+        if "alignments" in model_outputs:
+            for result, alignment in zip(results, model_outputs["alignments"][0]):
+                result.update(alignment)
         return results
 
     def _nothing(self, run: Run) -> list[dict]:
         """The hypotheses of a text that has nothing to translate."""
-        as_tensors = run.postprocess.get("as_tensors")
-        result = (
-            {"translation_token_ids": torch.zeros(0, dtype=torch.long)} if as_tensors else {"translation_text": ""}
-        )
-        if run.forward.get("n_best") or run.forward.get("return_scores"):
-            result["score"] = 0.0
-        return [dict(result) for _ in range(run.hypotheses)]
-
-    # Search options
-
-    def _search_option(self, name: str, generate_kwargs: dict, default=None):
-        """An argument of `generate()` as it will be: of the call, of the task, of the generation configs."""
-        config = generate_kwargs.get("generation_config")
-        task = self.task_params if config is None else {}
-        values = (
-            generate_kwargs.get(name),
-            task.get(name),
-            getattr(config, name, None),
-            getattr(self.model.generation_config, name, None),
-        )
-        return next((value for value in values if value is not None), default)
-
-    def _count_hypotheses(self, forward: dict) -> int:
-        """Hypotheses of each text.
-
-        Raises:
-            ValueError: where the search does not give so many.
-        """
-        n_best, asked = forward.get("n_best"), forward.get("num_return_sequences")
-        if n_best is not None and (isinstance(n_best, bool) or not isinstance(n_best, int) or n_best < 1):
-            raise ValueError(f"n_best must be a whole number from 1 on, got {n_best!r}.")
-        if n_best and asked and n_best != asked:
-            raise ValueError(f"n_best={n_best} and num_return_sequences={asked} mean the same: give one of them.")
-        hypotheses = n_best or self._search_option("num_return_sequences", forward, 1)
-        beams = self._search_option("num_beams", forward, 1)
-        samples = self._search_option("do_sample", forward, False) and beams == 1
-        if hypotheses > beams and not samples:
-            name = "n_best" if n_best else "num_return_sequences"
-            raise ValueError(
-                f"{name}={hypotheses} hypotheses need a beam as large, but num_beams={beams}. Pass "
-                f"num_beams={hypotheses}, or do_sample=True to draw them."
-            )
+        hypotheses = []
+        for _ in range(run.hypotheses):
+            as_tensors = run.postprocess.get("as_tensors")
+            no_ids = torch.zeros(0, dtype=torch.long)
+            result = {"translation_token_ids": no_ids} if as_tensors else {"translation_text": ""}
+            if run.forward.get("n_best") or run.forward.get("return_scores"):
+                result["score"] = 0.0
+            if run.forward.get("return_alignments"):
+                result.update(alignment=[], source_tokens=[], target_tokens=[])
+            hypotheses.append(result)
         return hypotheses
 
-    def _largest_batch(self, batch_size: int | None, forward: dict) -> int | None:
-        one_by_one = any(self._search_option(name, forward) is not None for name in ONE_BY_ONE)
-        return 1 if one_by_one or self.tokenizer.pad_token_id is None else batch_size
+    # Search
 
-    def _length_limit(self, generate_kwargs: dict) -> int | None:
-        limit = self._search_option("max_new_tokens", generate_kwargs)
-        return self._search_option("max_length", generate_kwargs) if limit is None else limit
+    def _search_options(self, generate_kwargs: dict) -> SearchOptions:
+        return SearchOptions(generate_kwargs, self.task_params, self.model.generation_config)
 
-    def _warn_of_short_limit(self, source_length: int, forward: dict) -> None:
-        """Warn where translations end at a length that looks too short for their source."""
-        limit = self._length_limit(forward)
-        if limit is None and not getattr(self.model, "length_follows_source", False):
-            limit = DEFAULT_MAX_NEW_TOKENS
-        if limit is not None and source_length > 0.9 * limit:
-            logger.warning(
-                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
-                "longer one, call translator('...', max_new_tokens=400)."
-            )
+    def _default_length(self) -> int | None:
+        """New tokens where nobody set a limit; `None` where the model has a rule of its own."""
+        if getattr(self.model, "length_follows_source", False):
+            return None
+        positions = position_limit(self.model.get_decoder())
+        return min(DEFAULT_MAX_NEW_TOKENS, positions - 1) if positions else DEFAULT_MAX_NEW_TOKENS
 
 
 def _flat(hypotheses: list[dict]) -> dict | list[dict]:

@@ -129,6 +129,7 @@ def remote_code_files() -> list[Path]:
     from .layers_vaswani import VaswaniEncoderLayer
     from .modeling_vaswani import VaswaniModel
     from .pipeline_translation import TranslationPipeline
+    from .search_options import SearchOptions
     from .text_splitting import split_text
     from .tokenization_vaswani import VaswaniTokenizer
     from .translation_inputs import clean
@@ -141,6 +142,7 @@ def remote_code_files() -> list[Path]:
         VaswaniModel,
         VaswaniTokenizer,
         TranslationPipeline,
+        SearchOptions,
         log_probabilities,
         split_text,
         clean,

@@ -1,11 +1,13 @@
 """Splits long texts into pieces that a model can take, at sentence ends where possible, and joins the translations.
 
-The file travels with each checkpoint as remote code and therefore imports nothing but the standard library.
+The file travels with each checkpoint as remote code and therefore imports nothing but torch.
 """
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import torch
 
 CLOSING = "[\"'”’»)\\]」』】）》]*"
 # Where a text may be divided, best first: sentence ends, clause ends, white space. The scripts that write no spaces
@@ -58,6 +60,42 @@ def join_texts(translations: list[str], pieces: list[Piece]) -> str:
     return joined
 
 
+def join_results(
+    results: list[list[dict[str, Any]]], lengths: list[list[int]], pieces: list[Piece], length_penalty: float
+) -> list[dict[str, Any]]:
+    """Hypotheses of the pieces of one text → hypotheses of the text, the best from all that are best, and so on.
+
+    Args:
+        results: for each piece its hypotheses, as the translation pipeline gives them.
+        lengths: for each hypothesis its number of tokens, by which its score is normalised.
+    """
+    joined = []
+    for rank, parts in enumerate(zip(*results)):
+        result: dict[str, Any] = {}
+        if "translation_text" in parts[0]:
+            result["translation_text"] = join_texts([part["translation_text"] for part in parts], pieces)
+        else:
+            result["translation_token_ids"] = torch.cat([part["translation_token_ids"] for part in parts])
+        if "score" in parts[0]:
+            sizes = [row[rank] for row in lengths]
+            log_probability = sum(part["score"] * size**length_penalty for part, size in zip(parts, sizes) if size)
+            result["score"] = log_probability / max(sum(sizes), 1) ** length_penalty
+        if "alignment" in parts[0]:
+            result |= _join_alignments(parts)
+        joined.append(result)
+    return joined
+
+
+def _join_alignments(parts: tuple[dict[str, Any], ...]) -> dict[str, list]:
+    joined: dict[str, list] = {"alignment": [], "source_tokens": [], "target_tokens": []}
+    for part in parts:
+        sources, targets = len(joined["source_tokens"]), len(joined["target_tokens"])
+        joined["alignment"] += [(source + sources, target + targets) for source, target in part["alignment"]]
+        joined["source_tokens"] += part["source_tokens"]
+        joined["target_tokens"] += part["target_tokens"]
+    return joined
+
+
 def _pack(text: str, fits: Callable[[str], bool] | None, level: int = 0) -> list[str]:
     if not text or (fits is not None and fits(text)):
         return [text]
@@ -100,4 +138,4 @@ def _longest_fit(parts: list[str], start: int, fits: Callable[[str], bool]) -> i
     return good
 
 
-__all__ = ["Piece", "join_texts", "split_text"]
+__all__ = ["Piece", "join_results", "split_text"]

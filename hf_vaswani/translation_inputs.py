@@ -45,7 +45,7 @@ def as_texts(inputs: Any) -> tuple[Iterable, bool]:
     return inputs, not is_sequence
 
 
-EXPECTED = "The translation pipeline takes a str or a list of str (a generator, a column of a data set)"
+EXPECTED = "The translation pipeline takes a str or a list of str"
 
 
 def not_texts(inputs: list, first: int = 0) -> list[int]:
@@ -64,13 +64,20 @@ def source_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
     It is the size of the encoder's table of positions, where there is one (Bart, mBART, Marian, Vaswani with learned
     positions), else what the tokenizer says. To models with relative positions (T5) that is advice alone.
     """
-    positions = getattr(model.get_encoder(), "embed_positions", None)
-    # FSMT's table grows.
-    if isinstance(positions, nn.Embedding) and not hasattr(positions, "make_weight"):
-        return positions.num_embeddings - getattr(positions, "offset", 0)
+    positions = position_limit(model.get_encoder())
+    if positions is not None:
+        return positions
     if hasattr(model.config, "relative_attention_num_buckets"):
         return None
     return tokenizer_limit(tokenizer)
+
+
+def position_limit(stack: nn.Module) -> int | None:
+    """The size of an encoder's or a decoder's table of positions, where it has one that does not grow."""
+    positions = getattr(stack, "embed_positions", None)
+    if isinstance(positions, nn.Embedding) and not hasattr(positions, "make_weight"):  # FSMT's grows
+        return positions.num_embeddings - getattr(positions, "offset", 0)
+    return None
 
 
 def tokenizer_limit(tokenizer: PreTrainedTokenizerBase) -> int | None:

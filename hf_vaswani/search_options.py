@@ -1,0 +1,73 @@
+"""What a call of `generate()` will go by, looked up before it is made.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
+"""
+
+from typing import Any
+
+from transformers import GenerationConfig
+
+# With these `generate()` takes one text at a time.
+ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
+
+
+class SearchOptions:
+    """Arguments of `generate()` as they will be: those of the call, else of the task, else of the generation configs.
+
+    Args:
+        arguments: of the call.
+        task: what the model's config holds for the task (T5); left out where the call has a `generation_config`.
+        default: the model's own generation config.
+    """
+
+    def __init__(self, arguments: dict[str, Any], task: dict[str, Any], default: GenerationConfig):
+        config = arguments.get("generation_config")
+        self.arguments = arguments if config is not None else {**task, **arguments}
+        self.configs = (config, default)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an argument; what is `None` counts as not given."""
+        values = (self.arguments.get(name), *(getattr(config, name, None) for config in self.configs))
+        return next((value for value in values if value is not None), default)
+
+    def eos_token_ids(self) -> list[int]:
+        eos = self.get("eos_token_id", [])
+        return [eos] if isinstance(eos, int) else list(eos)
+
+    def length_limit(self) -> int | None:
+        """Tokens of the output, where there is a limit."""
+        limit = self.get("max_new_tokens")
+        return self.get("max_length") if limit is None else limit
+
+    def takes_one_text_at_a_time(self) -> bool:
+        return any(self.get(name) is not None for name in ONE_BY_ONE)
+
+    def hypotheses(self, n_best: int | None) -> int:
+        """Hypotheses of each text.
+
+        Args:
+            n_best: their number, where the pipeline has been asked for it.
+
+        Raises:
+            ValueError: where the search does not give so many, or the number is none.
+        """
+        asked = self.get("num_return_sequences", 1)
+        if n_best is None:
+            name, number = "num_return_sequences", asked
+        else:
+            name, number = "n_best", n_best
+            if self.arguments.get("num_return_sequences") not in (None, n_best):
+                raise ValueError(f"{name}={number} and num_return_sequences={asked} mean the same: give one of them.")
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number from 1 on, got {number!r}.")
+        beams = self.get("num_beams", 1)
+        draws = self.get("do_sample", False) and beams == 1
+        if number > beams and not draws:
+            raise ValueError(
+                f"{name}={number} hypotheses need as large a beam, but num_beams={beams}. Pass num_beams={number}, or "
+                "do_sample=True to draw them."
+            )
+        return number
+
+
+__all__ = ["SearchOptions"]
