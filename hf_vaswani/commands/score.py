@@ -2,10 +2,13 @@
 
 import argparse
 import json
+import math
 import sys
 from typing import TYPE_CHECKING
 
+from ..errors import InputError
 from .options import at_least_one
+from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
     from ..translation.pair_scores import PairScore
@@ -33,20 +36,60 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..data.parallel_text import iterate_parallel
-    from ..data.text_files import check_file
-    from ..errors import InputError
     from ..translation.load import load
     from ..translation.pair_scores import score_pairs
-    from ..translation.progress import progress_bar, warn_of_lines
 
-    paths, faults = (options.source, options.target), []
-    for path in paths:
+    _check(options)
+    model, tokenizer = load(options.model)
+    reports, pairs, total, tokens = LineReports(), 0, 0.0, 0
+    files = (options.source, options.target)
+    with progress_bar() as bar:
+        for score in score_pairs(
+            model,
+            tokenizer,
+            iterate_parallel(*files, reports=tuple(reports.of(path) for path in files)),
+            batch_tokens=options.batch_tokens,
+            max_length=options.max_length,
+            with_tokens=options.tokens,
+            src_lang=options.source_language,
+            tgt_lang=options.target_language,
+            report=reports.of(options.source),
+        ):
+            sys.stdout.write(_as_json(score) if options.format == "json" else _as_text(score))
+            bar.update()
+            if score is not None:
+                pairs, total, tokens = pairs + 1, total + score.log_probability, tokens + score.length
+    sys.stdout.flush()
+    reports.summarise()
+    if tokens:
+        print(f"{pairs:,} pairs scored; perplexity {math.exp(-total / tokens):.4g} a target token", file=sys.stderr)
+
+
+def _check(options: argparse.Namespace) -> None:
+    from ..data.text_files import check_file
+
+    faults = []
+    for path in (options.source, options.target):
         try:
             check_file(path, any_kind=True)
         except InputError as error:
             faults.append(str(error))
     if options.tokens and options.format == "text":
-        faults.append("--tokens needs --format json.")
+        faults.append("--tokens: text has no room for them. Add --format json.")
     if faults:
         raise InputError.of(faults)
-    model, tokenizer = load(options.model)
+
+
+def _as_text(score: "PairScore | None") -> str:
+    if score is None:
+        return "nan\t0\tnan\n"
+    return f"{score.log_probability:.6f}\t{score.length}\t{score.score:.6f}\n"
+
+
+def _as_json(score: "PairScore | None") -> str:
+    if score is None:
+        return "null\n"
+    record = {"log_probability": score.log_probability, "length": score.length, "score": score.score}
+    if score.tokens is not None:
+        record["tokens"] = score.tokens
+    return json.dumps(record, ensure_ascii=False) + "\n"
