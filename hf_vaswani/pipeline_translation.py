@@ -5,52 +5,19 @@ travels with each checkpoint as remote code and therefore imports nothing but to
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate, islice
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from transformers import Pipeline
-from transformers.utils import logging
 
-from .attention_vaswani import alignments, forced_attentions, text_mask, to_tokens
-from .hypothesis_scores import log_probabilities, output_lengths
+from .hypotheses import align, log_probabilities, output_lengths
 from .search_options import SearchOptions
-from .text_splitting import join_results, split_text
-from .translation_inputs import (
-    as_texts,
-    check_languages,
-    clean,
-    is_blank,
-    not_texts,
-    not_texts_error,
-    position_limit,
-    source_limit,
-    tokenizer_limit,
-    too_long_error,
-)
-
-logger = logging.get_logger(__name__)
+from .translation_inputs import as_texts, check_languages, not_texts, not_texts_error
+from .translation_run import TranslationRun
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
-DEFAULT_MAX_NEW_TOKENS = 256
 DEFAULT_BATCH_TOKENS = 1024
-FIRST_WINDOW, LAST_WINDOW = 64, 4096
-
-
-class Run(NamedTuple):
-    """All that one call of the pipeline goes by."""
-
-    preprocess: dict[str, Any]
-    forward: dict[str, Any]
-    postprocess: dict[str, Any]
-    batch_tokens: int
-    batch_size: int | None
-    split_sentences: bool
-    progress: Callable[[int], None] | None
-    search: SearchOptions
-    hypotheses: int
 
 
 class TranslationPipeline(Pipeline):
@@ -147,32 +114,32 @@ class TranslationPipeline(Pipeline):
                 it when it comes to such a text, the translations of those before it being given.
         """
         preprocess, forward, postprocess = self._sanitize_parameters(**kwargs)
-        forward = {**self._forward_params, **forward}
-        search = self._search_options(forward)
+        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
+        search = SearchOptions(self.model, forward, self.task_params)
         one_by_one = search.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
-        run = Run(
-            {**self._preprocess_params, **preprocess},
+        run = TranslationRun(
+            self,
+            preprocess,
             forward,
             {**self._postprocess_params, **postprocess},
+            search,
             batch_tokens=batch_tokens or self._batch_tokens,
             batch_size=1 if one_by_one else batch_size or self._batch_size,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             progress=progress,
-            search=search,
-            hypotheses=search.hypotheses(forward.get("n_best")),
         )
-        languages = (run.preprocess.get(name) for name in ("src_lang", "tgt_lang"))
+        languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
         check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)
         if isinstance(inputs, str):
-            return self._translate([inputs], run)[0]
+            return run.translate([inputs])[0]
         texts, is_lazy = as_texts(inputs)
         if is_lazy:
-            return self._stream(texts, run)
+            return map(_flat, run.stream(texts))
         texts = list(texts)
         wrong = not_texts(texts)
         if wrong:
             raise not_texts_error(texts, wrong)
-        return [_flat(result) for result in self._translate(texts, run)]
+        return [_flat(hypotheses) for hypotheses in run.translate(texts)]
 
     def _sanitize_parameters(
         self,
@@ -206,76 +173,6 @@ class TranslationPipeline(Pipeline):
             {key: value for key, value in postprocess.items() if value is not None},
         )
 
-    # Texts → results
-
-    def _stream(self, texts: Iterable[str], run: Run) -> Iterator[dict | list[dict]]:
-        texts, done, size = iter(texts), 0, FIRST_WINDOW
-        while window := list(islice(texts, size)):
-            wrong = not_texts(window, done)
-            good = window[: wrong[0] - done] if wrong else window
-            yield from map(_flat, self._translate(good, run, done))
-            if wrong:
-                raise not_texts_error(window, wrong, done)
-            done, size = done + len(window), min(2 * size, LAST_WINDOW)
-
-    def _translate(self, texts: list[str], run: Run, first: int = 0) -> list[list[dict]]:
-        """Texts, of which the first has number `first` → the hypotheses of each."""
-        texts = [clean(text) for text in texts]
-        if not run.split_sentences:
-            return self._translate_pieces(texts, list(range(len(texts))), run, first)[0]
-        fits = self._fits(run)
-        split = [split_text(text, fits) for text in texts]
-        owners = [owner for owner, pieces in enumerate(split) for _ in pieces]
-        results, lengths = self._translate_pieces([p.text for pieces in split for p in pieces], owners, run, first)
-        penalty = run.search.get("length_penalty", 1.0)
-        ends = list(accumulate(len(pieces) for pieces in split))
-        return [
-            join_results(results[start:end], lengths[start:end], pieces, penalty) if pieces else self._nothing(run)
-            for start, end, pieces in zip([0, *ends], ends, split)
-        ]
-
-    def _translate_pieces(
-        self, texts: list[str], owners: list[int], run: Run, first: int
-    ) -> tuple[list[list[dict]], list[list[int]]]:
-        """Texts or pieces of them → the hypotheses of each, and the number of tokens of each hypothesis.
-
-        Args:
-            owners: the number of the text that a piece is of.
-        """
-        encoded = self._encode_all(texts, owners, run, first)
-        results = [None if row else self._nothing(run) for row in encoded]
-        lengths = [[0] * run.hypotheses] * len(texts)
-        unfinished = Counter(owner for owner, result in zip(owners, results) if result is None)
-        self._report(run, len(set(owners)) - len(unfinished))
-        longest_first = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: -_length(encoded[i]))
-        if longest_first:
-            self._warn_of_short_limit(_length(encoded[longest_first[0]]), run)
-        for numbers in _batches(longest_first, encoded, run):
-            outputs = self.forward(self._collate([encoded[i] for i in numbers]), **run.forward)
-            for row, i in enumerate(numbers):
-                # One text's share, of batch size 1.
-                share = {name: values[row : row + 1] for name, values in outputs.items()}
-                results[i] = self.postprocess(share, **run.postprocess)
-                lengths[i] = (outputs["lengths"][row] - 1).tolist()
-            unfinished.subtract(owners[i] for i in numbers)
-            self._report(run, sum(not unfinished[owner] for owner in {owners[i] for i in numbers}))
-        return results, lengths
-
-    @staticmethod
-    def _report(run: Run, done: int) -> None:
-        if run.progress and done:
-            run.progress(done)
-
-    def _warn_of_short_limit(self, source_length: int, run: Run) -> None:
-        """Warn where translations end at a length that looks too short for their source."""
-        limit = run.search.length_limit()
-        limit = self._default_length() if limit is None else limit
-        if limit is not None and source_length > 0.9 * limit:
-            logger.warning(
-                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
-                "longer one, call translator('...', max_new_tokens=400)."
-            )
-
     # Text → token ids
 
     def preprocess(
@@ -285,75 +182,44 @@ class TranslationPipeline(Pipeline):
 
         A subclass that overrides this method is asked for each text; otherwise many are tokenised at once.
         """
-        limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
-        inputs = self._tokenize([text], src_lang, tgt_lang, **limits)
+        inputs = self._tokenize([text], src_lang, tgt_lang, truncation, max_source_length)
         return {k: torch.tensor(v) if isinstance(v, list) else v for k, v in inputs.items()}
 
-    def _tokenize(self, texts: list[str], src_lang=None, tgt_lang=None, **limits) -> dict[str, Any]:
+    def _tokenize(
+        self, texts: list[str], src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
+    ) -> dict[str, Any]:
         texts = [self.prefix + text for text in texts]
-        is_multilingual = hasattr(self.tokenizer, "_build_translation_inputs")
-        if is_multilingual and src_lang is None:
-            src_lang = self.tokenizer.src_lang
-        if is_multilingual and tgt_lang is not None:
-            inputs = self.tokenizer._build_translation_inputs(
-                texts, return_tensors=None, src_lang=src_lang, tgt_lang=tgt_lang, **limits
-            )
-        else:
-            if is_multilingual:
-                self.tokenizer.src_lang = src_lang
+        limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
+        if not hasattr(self.tokenizer, "_build_translation_inputs"):
             inputs = self.tokenizer(texts, **limits)
+        else:
+            src_lang = src_lang or self.tokenizer.src_lang
+            if tgt_lang is None:  # the model has a target language of its own
+                self.tokenizer.src_lang = src_lang
+                inputs = self.tokenizer(texts, **limits)
+            else:
+                inputs = self.tokenizer._build_translation_inputs(
+                    texts, return_tensors=None, src_lang=src_lang, tgt_lang=tgt_lang, **limits
+                )
         inputs.pop("token_type_ids", None)
         return dict(inputs)
 
-    def _encode(self, texts: list[str], src_lang=None, tgt_lang=None, **limits) -> list[dict[str, Any]]:
-        """Texts → a dict for each, of lists of ids."""
+    def encode(self, texts: list[str], **preprocess_params) -> list[dict[str, Any]]:
+        """Texts → for each what [`preprocess`] makes of it, in lists. `collate` makes a batch of such."""
         if type(self).preprocess is not TranslationPipeline.preprocess:
-            rows = [self.preprocess(text, src_lang=src_lang, tgt_lang=tgt_lang, **limits) for text in texts]
+            rows = [self.preprocess(text, **preprocess_params) for text in texts]
             return [{k: v[0].tolist() if isinstance(v, torch.Tensor) else v for k, v in row.items()} for row in rows]
-        inputs = self._tokenize(texts, src_lang, tgt_lang, **limits)
+        inputs = self._tokenize(texts, **preprocess_params)
         return [{k: v[i] if isinstance(v, list) else v for k, v in inputs.items()} for i in range(len(texts))]
 
-    def _encode_all(self, texts: list[str], owners: list[int], run: Run, first: int) -> list[dict | None]:
-        """Texts → what [`_encode`] makes of them, `None` where there is nothing to translate."""
-        options = dict(run.preprocess)
-        truncation, own_limit = options.pop("truncation", False), options.pop("max_source_length", None)
-        hard_limit = source_limit(self.model, self.tokenizer)
-        limit = min((n for n in (own_limit, hard_limit) if n), default=None)
-        if truncation and truncation != "do_not_truncate":
-            limit = limit or tokenizer_limit(self.tokenizer)
-        else:
-            truncation, limit = False, hard_limit
-        encoded: list[dict | None] = [None] * len(texts)
-        filled = [i for i, text in enumerate(texts) if not is_blank(text)]
-        # A tokenizer's output holds much more than the ids: not of all texts at once.
-        for start in range(0, len(filled), LAST_WINDOW):
-            chunk = filled[start : start + LAST_WINDOW]
-            for i, row in zip(chunk, self._encode([texts[i] for i in chunk], **options)):
-                encoded[i] = row if _length(row) else None
-        too_long = [i for i, row in enumerate(encoded) if row and limit and _length(row) > limit]
-        if too_long and not truncation:
-            raise too_long_error({first + owners[i]: _length(encoded[i]) for i in too_long}, limit)
-        if too_long:
-            logger.warning(f"Texts cut: {len(too_long)}, at {limit} tokens.")
-            cut = {"truncation": truncation, "max_length": limit}
-            for i in too_long:
-                [encoded[i]] = self._encode([texts[i]], **options, **cut)
-        return encoded
-
-    def _fits(self, run: Run) -> Callable[[str], bool] | None:
-        """Whether a text is within the limit for pieces; `None` where there is no limit."""
-        options = {k: v for k, v in run.preprocess.items() if k in ("src_lang", "tgt_lang")}
-        limits = (source_limit(self.model, self.tokenizer), run.preprocess.get("max_source_length"))
-        limit = min((n for n in limits if n), default=tokenizer_limit(self.tokenizer))
-        if limit is None:
-            return None
-        return lambda text: _length(self._encode([text], **options)[0]) <= limit
-
-    def _collate(self, rows: list[dict]) -> dict[str, torch.Tensor]:
-        """Encoded texts → a batch."""
+    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Encoded texts → a batch, padded on the tokenizer's side."""
         first_token = rows[0].get("forced_bos_token_id")
         rows = [{k: v for k, v in row.items() if k != "forced_bos_token_id"} for row in rows]
-        batch = dict(self.tokenizer.pad(rows, return_tensors="pt"))
+        if self.tokenizer.pad_token_id is None:  # there is one row then, see `__call__`
+            batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
+        else:
+            batch = dict(self.tokenizer.pad(rows, return_tensors="pt"))
         batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
         return batch if first_token is None else {**batch, "forced_bos_token_id": int(first_token)}
@@ -391,12 +257,14 @@ class TranslationPipeline(Pipeline):
         with_scores = bool(n_best or return_scores)
         if with_scores:
             generate_kwargs["return_dict_in_generate"] = True
-        search = self._search_options(generate_kwargs)
-        if search.length_limit() is None and (default_length := self._default_length()):
+        search = SearchOptions(self.model, generate_kwargs, self.task_params)
+        if search.chosen_length() is None and (default_length := search.default_length()):
             search.arguments["max_new_tokens"] = default_length
         output = self.model.generate(**model_inputs, **search.arguments)
         output_ids = getattr(output, "sequences", output)
-        pad_token_id = search.get("pad_token_id", self.tokenizer.pad_token_id) if search.ends_early() else None
+        pad_token_id = (
+            search.get("pad_token_id", self.tokenizer.pad_token_id) if search.may_end_without_eos() else None
+        )
         outputs = {
             "output_ids": output_ids,
             "lengths": output_lengths(output_ids, search.eos_token_ids(), pad_token_id),
@@ -411,7 +279,9 @@ class TranslationPipeline(Pipeline):
             row = torch.arange(batch_size, device=best_first.device).unsqueeze(1)
             outputs = {name: tensor[row, best_first] for name, tensor in outputs.items()}
         if return_alignments:
-            outputs["alignments"] = self._align(model_inputs, outputs["output_ids"], outputs["lengths"])
+            outputs["alignments"] = align(
+                self.model, self.tokenizer, model_inputs, outputs["output_ids"], outputs["lengths"]
+            )
         return outputs
 
     def _scores(
@@ -421,26 +291,6 @@ class TranslationPipeline(Pipeline):
         first_is_forced = search.get("forced_bos_token_id") is not None
         sums = log_probabilities(self.model, inputs, output_ids, lengths, first_is_forced)
         return sums / (lengths - 1).clamp(min=1) ** search.get("length_penalty", 1.0)
-
-    def _align(self, inputs: dict, output_ids: torch.LongTensor, lengths: torch.LongTensor) -> list[list[dict]]:
-        """For each text and hypothesis its alignment, with the tokens of both sides."""
-        batch_size, hypotheses, length = output_ids.shape
-        source_ids, output_ids = inputs["input_ids"], output_ids.flatten(0, 1)
-        position = torch.arange(length, device=output_ids.device)
-        is_source = text_mask(self.tokenizer, source_ids) & inputs["attention_mask"].bool()
-        is_target = text_mask(self.tokenizer, output_ids) & (position > 0) & (position < lengths.reshape(-1, 1))
-        cross = forced_attentions(self.model, inputs, output_ids).cross
-        aligned = alignments(cross, is_source.repeat_interleave(hypotheses, dim=0), is_target[:, 1:])
-        sources = [to_tokens(self.tokenizer, ids[kept].tolist()) for ids, kept in zip(source_ids, is_source)]
-        rows = [
-            {
-                "alignment": pairs,
-                "source_tokens": sources[i // hypotheses],
-                "target_tokens": to_tokens(self.tokenizer, ids[kept].tolist(), is_target=True),
-            }
-            for i, (pairs, ids, kept) in enumerate(zip(aligned, output_ids, is_target))
-        ]
-        return [rows[i * hypotheses : (i + 1) * hypotheses] for i in range(batch_size)]
 
     # Hypotheses → results
 
@@ -468,53 +318,10 @@ class TranslationPipeline(Pipeline):
                 result.update(alignment)
         return results
 
-    def _nothing(self, run: Run) -> list[dict]:
-        """The hypotheses of a text that has nothing to translate."""
-        hypotheses = []
-        for _ in range(run.hypotheses):
-            as_tensors = run.postprocess.get("as_tensors")
-            no_ids = torch.zeros(0, dtype=torch.long)
-            result = {"translation_token_ids": no_ids} if as_tensors else {"translation_text": ""}
-            if run.forward.get("n_best") or run.forward.get("return_scores"):
-                result["score"] = 0.0
-            if run.forward.get("return_alignments"):
-                result.update(alignment=[], source_tokens=[], target_tokens=[])
-            hypotheses.append(result)
-        return hypotheses
-
-    # Search
-
-    def _search_options(self, generate_kwargs: dict) -> SearchOptions:
-        return SearchOptions(generate_kwargs, self.task_params, self.model.generation_config)
-
-    def _default_length(self) -> int | None:
-        """New tokens where nobody set a limit; `None` where the model has a rule of its own."""
-        if getattr(self.model, "length_follows_source", False):
-            return None
-        positions = position_limit(self.model.get_decoder())
-        return min(DEFAULT_MAX_NEW_TOKENS, positions - 1) if positions else DEFAULT_MAX_NEW_TOKENS
-
 
 def _flat(hypotheses: list[dict]) -> dict | list[dict]:
     """A text's result within a list: its one hypothesis, or the list of them."""
     return hypotheses[0] if len(hypotheses) == 1 else hypotheses
-
-
-def _length(row: dict) -> int:
-    return len(row["input_ids"])
-
-
-def _batches(longest_first: list[int], encoded: list[dict], run: Run) -> Iterator[list[int]]:
-    """Numbers of texts, sorted by length → numbers of those that are translated together."""
-    batch: list[int] = []
-    for i in longest_first:
-        is_full = batch and (len(batch) + 1) * _length(encoded[batch[0]]) > run.batch_tokens
-        if is_full or len(batch) == run.batch_size:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
 
 
 __all__ = ["TranslationPipeline"]

@@ -125,7 +125,7 @@ def remote_code_files() -> list[Path]:
     """
     from .attention_vaswani import ForcedAttentions
     from .generation_vaswani import VaswaniGenerationMixin
-    from .hypothesis_scores import log_probabilities
+    from .hypotheses import log_probabilities
     from .layers_vaswani import VaswaniEncoderLayer
     from .modeling_vaswani import VaswaniModel
     from .pipeline_translation import TranslationPipeline
@@ -133,6 +133,7 @@ def remote_code_files() -> list[Path]:
     from .text_splitting import split_text
     from .tokenization_vaswani import VaswaniTokenizer
     from .translation_inputs import clean
+    from .translation_run import TranslationRun
 
     siblings = (
         ForcedAttentions,
@@ -143,6 +144,7 @@ def remote_code_files() -> list[Path]:
         VaswaniTokenizer,
         TranslationPipeline,
         SearchOptions,
+        TranslationRun,
         log_probabilities,
         split_text,
         clean,

@@ -1,12 +1,16 @@
 """What a call of `generate()` will go by, looked up before it is made.
 
-The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
 """
 
 from typing import Any
 
-from transformers import GenerationConfig
+from transformers import PreTrainedModel
 
+from .translation_inputs import position_limit
+
+DEFAULT_MAX_NEW_TOKENS = 256
 # With these `generate()` takes one text at a time.
 ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
 
@@ -17,13 +21,16 @@ class SearchOptions:
     Args:
         arguments: of the call.
         task: what the model's config holds for the task (T5); left out where the call has a `generation_config`.
-        default: the model's own generation config.
+
+    Attributes:
+        arguments: those to be given to `generate()`.
     """
 
-    def __init__(self, arguments: dict[str, Any], task: dict[str, Any], default: GenerationConfig):
+    def __init__(self, model: PreTrainedModel, arguments: dict[str, Any], task: dict[str, Any]):
         config = arguments.get("generation_config")
-        self.arguments = arguments if config is not None else {**task, **arguments}
-        self.configs = (config, default)
+        self.model = model
+        self.arguments = dict(arguments) if config is not None else {**task, **arguments}
+        self.configs = (config, model.generation_config)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an argument; what is `None` counts as not given."""
@@ -34,10 +41,21 @@ class SearchOptions:
         eos = self.get("eos_token_id", [])
         return [eos] if isinstance(eos, int) else list(eos)
 
-    def length_limit(self) -> int | None:
-        """Tokens of the output, where there is a limit."""
+    def chosen_length(self) -> int | None:
+        """The number of tokens at which outputs end, where somebody has set one."""
         limit = self.get("max_new_tokens")
         return self.get("max_length") if limit is None else limit
+
+    def default_length(self) -> int | None:
+        """The same where nobody has; `None` where the model has a rule of its own."""
+        if self._length_follows_source():
+            return None
+        positions = position_limit(self.model.get_decoder())
+        return min(DEFAULT_MAX_NEW_TOKENS, positions - 1) if positions else DEFAULT_MAX_NEW_TOKENS
+
+    def may_end_without_eos(self) -> bool:
+        """Whether one output may end before others without an end token, so that padding follows its last one."""
+        return self._length_follows_source() or any(self.get(name) for name in ("stop_strings", "stopping_criteria"))
 
     def takes_one_text_at_a_time(self) -> bool:
         return any(self.get(name) is not None for name in ONE_BY_ONE)
@@ -68,6 +86,9 @@ class SearchOptions:
                 "do_sample=True to draw them."
             )
         return number
+
+    def _length_follows_source(self) -> bool:
+        return getattr(self.model, "length_follows_source", False)
 
 
 __all__ = ["SearchOptions"]

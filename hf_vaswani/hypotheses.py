@@ -1,14 +1,17 @@
-"""Lengths and scores of translations that `generate()` returned, for every encoder–decoder of transformers.
+"""Lengths, scores and alignments of translations that `generate()` returned, of every encoder–decoder of transformers.
 
-The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
 """
 
 from collections.abc import Mapping
 
 import torch
 from torch.nn import functional as F
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
+
+from .attention_vaswani import alignments, forced_attentions, text_mask, to_tokens
 
 LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
 
@@ -71,4 +74,40 @@ def log_probabilities(
     return torch.cat(sums)
 
 
-__all__ = ["log_probabilities", "output_lengths"]
+def align(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    inputs: Mapping[str, torch.Tensor],
+    output_ids: torch.LongTensor,
+    lengths: torch.LongTensor,
+) -> list[list[dict[str, list]]]:
+    """Word alignments of hypotheses, from the attention with which the model gives them.
+
+    Args:
+        inputs: `input_ids` and `attention_mask`, `(batch, source_length)`.
+        output_ids: `(batch, hypotheses, target_length)`; `lengths` `(batch, hypotheses)`.
+
+    Returns:
+        For each text and hypothesis `source_tokens`, `target_tokens`, without special ones, and `alignment`, pairs of
+        indices (source, target) into them.
+    """
+    batch_size, hypotheses, length = output_ids.shape
+    source_ids, output_ids = inputs["input_ids"], output_ids.flatten(0, 1)
+    position = torch.arange(length, device=output_ids.device)
+    is_source = text_mask(tokenizer, source_ids) & inputs["attention_mask"].bool()
+    is_target = text_mask(tokenizer, output_ids) & (position > 0) & (position < lengths.reshape(-1, 1))
+    cross = forced_attentions(model, inputs, output_ids).cross
+    aligned = alignments(cross, is_source.repeat_interleave(hypotheses, dim=0), is_target[:, 1:])
+    sources = [to_tokens(tokenizer, ids[kept].tolist()) for ids, kept in zip(source_ids, is_source)]
+    rows = [
+        {
+            "alignment": pairs,
+            "source_tokens": sources[i // hypotheses],
+            "target_tokens": to_tokens(tokenizer, ids[kept].tolist(), is_target=True),
+        }
+        for i, (pairs, ids, kept) in enumerate(zip(aligned, output_ids, is_target))
+    ]
+    return [rows[i * hypotheses : (i + 1) * hypotheses] for i in range(batch_size)]
+
+
+__all__ = ["align", "log_probabilities", "output_lengths"]

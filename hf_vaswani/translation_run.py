@@ -1,0 +1,211 @@
+"""One call of the translation pipeline: windows of texts, batches of like length, results in the order of the texts.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import Any
+
+import torch
+from transformers import Pipeline
+from transformers.utils import logging
+
+from .search_options import SearchOptions
+from .text_splitting import join_results, split_text
+from .translation_inputs import (
+    clean,
+    is_blank,
+    not_texts,
+    not_texts_error,
+    source_limit,
+    tokenizer_limit,
+    too_long_error,
+)
+
+logger = logging.get_logger(__name__)
+
+FIRST_WINDOW, LAST_WINDOW = 64, 4096
+
+
+@dataclass
+class TranslationRun:
+    """What one call goes by, and its way from texts to results.
+
+    Attributes:
+        pipeline: a `TranslationPipeline`.
+        preprocess, forward, postprocess: arguments of its methods of these names.
+        search: the arguments of `generate()`, looked up.
+        batch_tokens: source tokens in a batch at most, padding included.
+        batch_size: texts in a batch at most, `None` for any number.
+        split_sentences: translate long texts in pieces, and each line for itself.
+        progress: called with the number of texts that were finished since the last time.
+
+    Raises:
+        ValueError: where the search does not give as many hypotheses as are asked for.
+    """
+
+    pipeline: Pipeline
+    preprocess: dict[str, Any]
+    forward: dict[str, Any]
+    postprocess: dict[str, Any]
+    search: SearchOptions
+    batch_tokens: int
+    batch_size: int | None = None
+    split_sentences: bool = False
+    progress: Callable[[int], None] | None = None
+
+    def __post_init__(self):
+        self.hypotheses = self.search.hypotheses(self.forward.get("n_best"))
+
+    def stream(self, texts: Iterable[str]) -> Iterator[list[dict]]:
+        """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
+        texts, done, size = iter(texts), 0, FIRST_WINDOW
+        while window := list(islice(texts, size)):
+            wrong = not_texts(window, done)
+            yield from self.translate(window[: wrong[0] - done] if wrong else window, done)
+            if wrong:
+                raise not_texts_error(window, wrong, done)
+            done, size = done + len(window), min(2 * size, LAST_WINDOW)
+
+    def translate(self, texts: list[str], first: int = 0) -> list[list[dict]]:
+        """Texts, of which the first has the number `first` → the hypotheses of each."""
+        texts = [clean(text) for text in texts]
+        if not self.split_sentences:
+            return self._translate(texts, list(range(len(texts))), first)[0]
+        fits = self._fits()
+        split = [split_text(text, fits) for text in texts]
+        owners = [owner for owner, pieces in enumerate(split) for _ in pieces]
+        results, lengths = self._translate([piece.text for pieces in split for piece in pieces], owners, first)
+        ends = list(accumulate(len(pieces) for pieces in split))
+        penalty = self.search.get("length_penalty", 1.0)
+        return [
+            join_results(results[start:end], lengths[start:end], pieces, penalty)
+            for start, end, pieces in zip([0, *ends], ends, split)
+        ]
+
+    def _translate(self, texts: list[str], owners: list[int], first: int) -> tuple[list[list[dict]], list[list[int]]]:
+        """Texts or pieces of them → the hypotheses of each, and the number of tokens of each hypothesis.
+
+        Args:
+            owners: the number of the text that a piece is of.
+        """
+        encoded = self._encode(texts, owners, first)
+        results = [None if row else self._nothing() for row in encoded]
+        lengths = [[0] * self.hypotheses] * len(texts)
+        unfinished = Counter(owner for owner, row in zip(owners, encoded) if row)
+        self._report(len(set(owners)) - len(unfinished))
+        # The longest first, so that what does not fit into memory shows at once.
+        longest_first = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: -_length(encoded[i]))
+        if longest_first:
+            self._warn_of_short_output(_length(encoded[longest_first[0]]))
+        for numbers in self._batches(longest_first, encoded):
+            batch = self.pipeline.collate([encoded[i] for i in numbers])
+            outputs = self.pipeline.forward(batch, **self.forward)
+            for row, i in enumerate(numbers):
+                # One text's share, of batch size 1.
+                share = {name: values[row : row + 1] for name, values in outputs.items()}
+                results[i] = self.pipeline.postprocess(share, **self.postprocess)
+                lengths[i] = (outputs["lengths"][row] - 1).tolist()
+            unfinished.subtract(owners[i] for i in numbers)
+            self._report(sum(not unfinished[owner] for owner in {owners[i] for i in numbers}))
+        return results, lengths
+
+    def _batches(self, longest_first: list[int], encoded: list[dict]) -> Iterator[list[int]]:
+        """Numbers of texts, sorted by length → numbers of those that are translated together."""
+        batch: list[int] = []
+        for i in longest_first:
+            is_full = batch and (len(batch) + 1) * _length(encoded[batch[0]]) > self.batch_tokens
+            if is_full or len(batch) == self.batch_size:
+                yield batch
+                batch = []
+            batch.append(i)
+        if batch:
+            yield batch
+
+    def _encode(self, texts: list[str], owners: list[int], first: int) -> list[dict | None]:
+        """Texts → token ids and what else the tokenizer gives, `None` where there is nothing to translate.
+
+        Raises:
+            ValueError: naming all texts beyond the limit, where they are not to be cut.
+        """
+        encoded: list[dict | None] = [None] * len(texts)
+        filled = [i for i, text in enumerate(texts) if not is_blank(text)]
+        # A tokenizer's output holds much more than the ids: not of all texts at once.
+        for start in range(0, len(filled), LAST_WINDOW):
+            chunk = filled[start : start + LAST_WINDOW]
+            for i, row in zip(chunk, self.pipeline.encode([texts[i] for i in chunk], **self._languages())):
+                encoded[i] = row if _length(row) else None
+        limit, truncation = self._limit(), self.preprocess.get("truncation")
+        too_long = [i for i, row in enumerate(encoded) if row and limit and _length(row) > limit]
+        if too_long and not self._cuts():
+            raise too_long_error({first + owners[i]: _length(encoded[i]) for i in too_long}, limit)
+        if too_long:
+            logger.warning(f"Texts cut: {len(too_long)}, at {limit} tokens.")
+            cut = {"truncation": truncation, "max_source_length": limit}
+            for i, row in zip(
+                too_long, self.pipeline.encode([texts[i] for i in too_long], **self._languages(), **cut)
+            ):
+                encoded[i] = row
+        return encoded
+
+    def _limit(self) -> int | None:
+        """Source tokens at most: what the model can take; where longer texts are cut, also what they are cut at."""
+        limit = source_limit(self.pipeline.model, self.pipeline.tokenizer)
+        return self._own_limit(limit) if self._cuts() else limit
+
+    def _own_limit(self, limit: int | None) -> int | None:
+        own = self.preprocess.get("max_source_length")
+        return min((n for n in (own, limit) if n), default=None) or tokenizer_limit(self.pipeline.tokenizer)
+
+    def _fits(self) -> Callable[[str], bool] | None:
+        """Whether a text is short enough for a piece; `None` where there is no limit."""
+        limit = self._own_limit(source_limit(self.pipeline.model, self.pipeline.tokenizer))
+        if limit is None:
+            return None
+        return lambda text: _length(self.pipeline.encode([text], **self._languages())[0]) <= limit
+
+    def _cuts(self) -> bool:
+        return self.preprocess.get("truncation", False) not in (False, "do_not_truncate")
+
+    def _languages(self) -> dict[str, str]:
+        return {name: value for name, value in self.preprocess.items() if name in ("src_lang", "tgt_lang")}
+
+    def _nothing(self) -> list[dict]:
+        """The hypotheses of a text that has nothing to translate."""
+        hypotheses = []
+        for _ in range(self.hypotheses):
+            if self.postprocess.get("as_tensors"):
+                result = {"translation_token_ids": torch.zeros(0, dtype=torch.long)}
+            else:
+                result = {"translation_text": ""}
+            if self.forward.get("n_best") or self.forward.get("return_scores"):
+                result["score"] = 0.0
+            if self.forward.get("return_alignments"):
+                result.update(alignment=[], source_tokens=[], target_tokens=[])
+            hypotheses.append(result)
+        return hypotheses
+
+    def _report(self, done: int) -> None:
+        if self.progress and done:
+            self.progress(done)
+
+    def _warn_of_short_output(self, source_length: int) -> None:
+        limit = self.search.chosen_length() or self.search.default_length()
+        if limit is not None and source_length > 0.9 * limit:
+            logger.warning(
+                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
+                "longer one, call translator('...', max_new_tokens=400)."
+            )
+
+
+def _length(row: dict) -> int:
+    return len(row["input_ids"])
+
+
+__all__ = ["TranslationRun"]
