@@ -16,6 +16,7 @@ from transformers import Pipeline
 from ..data.text_files import Report
 from ..translation_inputs import source_limit
 from .mbr import translate_mbr
+from .prefixes import translate_with_prefixes
 from .resumable_output import ResumableOutput, StreamOutput
 from .retries import translate_each
 from .windows import Line, windows
@@ -88,7 +89,10 @@ class LineTranslator:
         texts = [line.text for line in lines]
         if self.minimum_risk is None:
             n_best = {"n_best": self.n_best} if self.n_best else {}
-            results = self.translator(texts, **n_best, **self.options)
+            options = {**n_best, **self.options}
+            if any(line.prefix for line in lines):
+                return translate_with_prefixes(self.translator, texts, [line.prefix for line in lines], **options)
+            results = self.translator(texts, **options)
             return [result if isinstance(result, list) else [result] for result in results]
         torch.manual_seed(self.seed + zlib.crc32("\n".join(texts).encode("utf-8", "surrogatepass")))
         rankings = translate_mbr(self.translator, texts, **self.minimum_risk, **self.options)

@@ -13,9 +13,11 @@ from itertools import islice
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..translation_inputs import position_limit, source_limit
+
 logger = logging.getLogger(__name__)
 
-MOST_TOKENS, WITHOUT_LIMIT = 1024, 1 << 30
+MOST_TOKENS = 1024
 PAIRS_AT_ONCE = 4096
 BATCH_TOKENS, BATCH_LOGITS = 4096, 1 << 27
 
@@ -65,7 +67,7 @@ def score_pairs(
         The score of each pair; `None` for one that cannot be scored.
     """
     pairs, first = iter(pairs), 1
-    max_length = min(max_length, _positions(model))
+    max_length = _most_tokens(model, tokenizer, max_length)
     vocabulary_size = model.get_output_embeddings().weight.shape[0]
     batch_tokens = batch_tokens or min(BATCH_TOKENS, max(1, BATCH_LOGITS // vocabulary_size))
     while window := list(islice(pairs, PAIRS_AT_ONCE)):
@@ -99,11 +101,10 @@ def normalised(log_probability: float, length: int, config: GenerationConfig) ->
     return log_probability / ((5 + length) / 6 if is_gnmt else length) ** exponent
 
 
-def _positions(model: PreTrainedModel) -> int:
-    """How many positions a model has, where their number is limited."""
-    if getattr(model.config, "position_type", "learned") != "learned":
-        return WITHOUT_LIMIT
-    return getattr(model.config, "max_position_embeddings", None) or WITHOUT_LIMIT
+def _most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, wanted: int) -> int:
+    """How many tokens a side may have: what is wanted, or what the model has positions for."""
+    limits = (wanted, source_limit(model, tokenizer), position_limit(model.get_decoder()))
+    return min(limit for limit in limits if limit is not None)
 
 
 def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
