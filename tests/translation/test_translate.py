@@ -15,11 +15,13 @@ TEXTS = ["w1 w2 w3 w4", "w5", "", "w6 w7", "w8 w9 w10"]
 @pytest.mark.parametrize("batch_size", [1, 2, 10])
 def test_translations_come_in_the_order_of_the_texts(tokenizer, batch_size):
     model = tiny_model()
+    options = {"max_new_tokens": 8, "suppress_tokens": [0, 1, 2, 3]}  # words alone
     expected = []
     for text in TEXTS:
-        output = model.generate(**tokenizer(text, return_tensors="pt"), max_new_tokens=8)
-        expected.append(tokenizer.decode(output[0], skip_special_tokens=True))
-    assert translate(model, tokenizer, TEXTS, batch_size, max_new_tokens=8) == expected
+        output = model.generate(**tokenizer(text, return_tensors="pt"), **options)
+        expected.append(tokenizer.decode(output[0], skip_special_tokens=True) if text else "")
+    assert len(set(expected)) == len(TEXTS)
+    assert translate(model, tokenizer, TEXTS, batch_size, **options) == expected
 
 
 def test_no_text_gives_no_translation(tokenizer):
@@ -30,6 +32,15 @@ def test_model_in_training_goes_on_training_afterwards(tokenizer):
     model = tiny_model().train()
     translate(model, tokenizer, ["w1"], max_new_tokens=2)
     assert model.training
+
+
+def test_text_beyond_the_positions_is_cut_with_a_warning(tokenizer, caplog):
+    model = tiny_model(position_type="learned", max_position_embeddings=4)
+    options = {"max_new_tokens": 3, "suppress_tokens": [0, 1, 2, 3]}
+    with caplog.at_level("WARNING", logger="hf_vaswani"):
+        long, short = translate(model, tokenizer, ["w1 w2 w3 w4 w5", "w1 w2 w3"], **options)
+    assert long == short
+    assert "Texts cut: 1, at 4 tokens" in caplog.text
 
 
 def test_bleu_is_that_of_sacrebleu_with_its_signature():
