@@ -46,7 +46,7 @@ def split_text(text: str, fits: Callable[[str], bool] | None) -> list[Piece]:
         parts = _pack(content.strip(), fits) or [""]
         pieces += [Piece(part) for part in parts[:-1]]
         pieces.append(Piece(parts[-1], line[len(content) :]))
-    return pieces
+    return pieces or [Piece("")]
 
 
 def join_texts(translations: list[str], pieces: list[Piece]) -> str:

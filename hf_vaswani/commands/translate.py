@@ -1,6 +1,7 @@
 """`hf-vaswani translate`: text in, translations out, line for line."""
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
@@ -76,6 +77,8 @@ def run(options: argparse.Namespace) -> None:
 
     output = _check(options)
     model, tokenizer = load(options.model, options.dtype)
+    # Its advice on lengths is for who calls it in Python.
+    logging.getLogger("hf_vaswani.translation_run").setLevel(logging.ERROR)
     translate = _line_translator(options, model, tokenizer)
     reports = LineReports()
     lines, is_waiting = _lines(options, reports)
@@ -117,7 +120,7 @@ def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
         except InputError as error:
             faults.append(str(error))
     path = Path(options.output) if options.output else None
-    if path and options.input and path.exists() and path.samefile(options.input):
+    if path and options.input and path.resolve() == Path(options.input).resolve():
         faults.append(f"{path} is the input. Name another file for the output.")
     if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
         if options.resume:

@@ -125,7 +125,7 @@ def translate_lines(
         is_waiting: as [`windows`] takes it.
     """
     for window in windows(lines, output.progress.windows, is_waiting):
-        results = translate_each(translate, window, lambda error: Untranslated(f"{type(error).__name__}: {error}"))
+        results = translate_each(translate, window, _failed)
         for number, result in enumerate(results, start=output.progress.lines + 1):
             if isinstance(result, Untranslated):
                 report(number, result.why)
@@ -149,6 +149,10 @@ def as_json(line: Line, result: Result) -> str:
         translations = [{"text": entry["translation_text"], **_further(entry)} for entry in result]
         record = {"source": line.text, "translations": translations}
     return json.dumps(record, ensure_ascii=False)
+
+
+def _failed(error: Exception) -> Untranslated:
+    return Untranslated(" ".join(f"{type(error).__name__}: {error}".split()))
 
 
 def _further(entry: dict[str, Any]) -> dict[str, Any]:
