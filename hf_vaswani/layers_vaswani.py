@@ -17,6 +17,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_vaswani import VaswaniConfig
 
+FEW_QUERIES = 8
+
 
 def sinusoidal_positions(
     position_ids: torch.Tensor, dim: int, layout: str = "interleaved", exponent: str = "paper"
@@ -93,7 +95,8 @@ def scaled_dot_product_attention(
 
     Args:
         query: `(batch, heads, target_length, d_k)`; key and value: `(batch, heads, source_length, d_k or d_v)`.
-        attention_mask: additive, broadcastable to `(batch, heads, target_length, source_length)`.
+        attention_mask: additive, or bool and True for what is seen; broadcastable to
+            `(batch, heads, target_length, source_length)`.
 
     Returns:
         The attended values `(batch, target_length, heads, d_v)` and the weights
@@ -104,7 +107,9 @@ def scaled_dot_product_attention(
     scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
     # float32: in fp16 the lowest finite mask value plus a negative score is -inf, and a row of these a NaN.
     scores = scores.float()
-    if attention_mask is not None:
+    if attention_mask is not None and attention_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    elif attention_mask is not None:
         scores = scores + attention_mask.float()
     weights = scores.softmax(dim=-1).to(value.dtype)
     weights = F.dropout(weights, p=dropout, training=module.training)
@@ -151,12 +156,11 @@ class VaswaniAttention(nn.Module):
             key, value = self._self_attention_states(hidden_states, past_key_values)
         else:
             key, value = self._cross_attention_states(encoder_hidden_states, past_key_values)
-        attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, scaled_dot_product_attention
-        )
+        query = split_heads(self.q_proj(hidden_states), self.d_k)
+        attend = self._attention_function(query, attention_mask)
         attended, weights = attend(
             self,
-            split_heads(self.q_proj(hidden_states), self.d_k),
+            query,
             key,
             value,
             attention_mask,
@@ -165,6 +169,19 @@ class VaswaniAttention(nn.Module):
             **kwargs,
         )
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
+
+    def _attention_function(self, query: torch.Tensor, attention_mask: torch.Tensor | None) -> Callable:
+        """The config's attention, but at the steps of a search, where queries `(batch, heads, length, d_k)` are few.
+
+        There torch's own for CPUs takes several times as long as the plain products.
+        """
+        implementation = self.config._attn_implementation
+        # A program that is traced must not depend on the length.
+        if implementation == "sdpa" and query.device.type == "cpu" and not torch.compiler.is_compiling():
+            hides_nothing = attention_mask is None and (not self.is_causal or query.shape[2] == 1)
+            if query.shape[2] <= FEW_QUERIES and (hides_nothing or attention_mask is not None):
+                return scaled_dot_product_attention
+        return ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
 
     def _self_attention_states(
         self, hidden_states: torch.Tensor, past_key_values: Cache | None

@@ -58,8 +58,13 @@ class VaswaniStack(VaswaniPreTrainedModel):
         inputs_embeds: torch.Tensor | None,
         attention_mask: torch.Tensor | None = None,
         past_length: int | torch.Tensor = 0,
+        position_ids: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Token ids `(batch, length)` or embeddings `(batch, length, d_model)` → `(batch, length, d_model)`."""
+        """Token ids `(batch, length)` or embeddings `(batch, length, d_model)` → `(batch, length, d_model)`.
+
+        Positions go on behind the `past_length` ones in the cache, where `position_ids`, `(batch or 1, length or 1)`,
+        do not say otherwise.
+        """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
                 "Exactly one of token ids and embeddings is needed: input_ids or inputs_embeds for the encoder; "
@@ -70,14 +75,17 @@ class VaswaniStack(VaswaniPreTrainedModel):
             check_token_ids(input_ids, self.embed_tokens.num_embeddings)
             inputs_embeds = self.token_embeddings(input_ids)
         length = inputs_embeds.shape[1]
-        if self.config.position_type == "learned":
+        if self.config.position_type == "learned" and position_ids is None:
             check_length(past_length, length, self.config.max_position_embeddings)
         if self.config.positions_skip_padding:
             is_token = token_mask(inputs_embeds, input_ids, attention_mask, self.config.pad_token_id)
-            positions = self.embed_positions(count_tokens(is_token, attention_mask, past_length))
-            positions = positions * is_token.unsqueeze(-1)
+            if position_ids is None:
+                position_ids = count_tokens(is_token, attention_mask, past_length)
+            positions = self.embed_positions(position_ids) * is_token.unsqueeze(-1)
         else:
-            positions = self.embed_positions(torch.arange(length, device=inputs_embeds.device) + past_length)
+            if position_ids is None:
+                position_ids = torch.arange(length, device=inputs_embeds.device) + past_length
+            positions = self.embed_positions(position_ids)
         hidden_states = inputs_embeds * self.embed_scale + positions.to(inputs_embeds.dtype)
         return F.dropout(hidden_states, p=self.dropout, training=self.training)
 
@@ -200,6 +208,7 @@ class VaswaniDecoder(VaswaniStack):
         past_key_values: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
+        position_ids: torch.Tensor | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """Target ids `(batch, target_length)` → `(batch, target_length, d_model)`, with the cache for the next step.
@@ -209,7 +218,7 @@ class VaswaniDecoder(VaswaniStack):
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
-        hidden_states = self.embed(input_ids, inputs_embeds, attention_mask, past_length)
+        hidden_states = self.embed(input_ids, inputs_embeds, attention_mask, past_length, position_ids)
         self_attention_cache = (
             past_key_values.self_attention_cache
             if isinstance(past_key_values, EncoderDecoderCache)
@@ -285,6 +294,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
+        decoder_position_ids: torch.Tensor | None = None,
         **kwargs,
     ) -> Seq2SeqModelOutput:
         """Encode the source, then decode the target given so far.
@@ -296,6 +306,8 @@ class VaswaniModel(VaswaniPreTrainedModel):
             encoder_outputs: output of the encoder, where it ran before.
             past_key_values: cache of earlier steps; then only the new target tokens are given.
             inputs_embeds, decoder_inputs_embeds: `(batch, length, d_model)`, unscaled, instead of ids.
+            decoder_position_ids: `(batch or 1, target_length or 1)`, positions from 0 on; without them, those that
+                follow what is in the cache.
 
         Returns:
             `last_hidden_state` of shape `(batch, target_length, d_model)` and all else that was asked for.
@@ -317,6 +329,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
+            position_ids=decoder_position_ids,
             **kwargs,
         )
         return Seq2SeqModelOutput(

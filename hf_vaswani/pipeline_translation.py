@@ -84,8 +84,8 @@ class TranslationPipeline(Pipeline):
             n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`,
                 unless `do_sample=True`.
             return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
-                it, divided by its number of tokens to the power of `length_penalty`, by which beam search ranks. The
-                end counts as a token. That of an empty text is 0.
+                it, divided by the length penalty, by which beam search ranks: the number of tokens, the end
+                included, to the power of `length_penalty`. That of an empty text is 0.
             return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
                 `source_tokens` and `target_tokens`, which are given too.
             src_lang, tgt_lang (`str`): languages, for multilingual models.
@@ -290,7 +290,7 @@ class TranslationPipeline(Pipeline):
         """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
         first_is_forced = search.get("forced_bos_token_id") is not None
         sums = log_probabilities(self.model, inputs, output_ids, lengths, first_is_forced)
-        return sums / (lengths - 1).clamp(min=1) ** search.get("length_penalty", 1.0)
+        return sums / search.scoring().penalty((lengths - 1).clamp(min=1))
 
     # Hypotheses → results
 

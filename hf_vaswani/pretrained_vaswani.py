@@ -124,6 +124,8 @@ def remote_code_files() -> list[Path]:
     them together: a model loaded from remote code can then be saved whole again.
     """
     from .attention_vaswani import ForcedAttentions
+    from .beam_search_vaswani import BeamSearch
+    from .beam_steps_vaswani import SharedSource
     from .generation_vaswani import VaswaniGenerationMixin
     from .hypotheses import log_probabilities
     from .layers_vaswani import VaswaniEncoderLayer
@@ -137,6 +139,8 @@ def remote_code_files() -> list[Path]:
 
     siblings = (
         ForcedAttentions,
+        BeamSearch,
+        SharedSource,
         VaswaniConfig,
         VaswaniEncoderLayer,
         VaswaniGenerationMixin,

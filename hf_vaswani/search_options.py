@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from .beam_search_vaswani import Scoring
 from .translation_inputs import position_limit
 
 DEFAULT_MAX_NEW_TOKENS = 256
@@ -40,6 +41,10 @@ class SearchOptions:
     def eos_token_ids(self) -> list[int]:
         eos = self.get("eos_token_id", [])
         return [eos] if isinstance(eos, int) else list(eos)
+
+    def scoring(self) -> Scoring:
+        """How beam search would compare hypotheses of different lengths."""
+        return Scoring(self.get("length_penalty", 1.0), self.get("length_penalty_type", "length"))
 
     def chosen_length(self) -> int | None:
         """The number of tokens at which outputs end, where somebody has set one."""

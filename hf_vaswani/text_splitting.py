@@ -61,13 +61,17 @@ def join_texts(translations: list[str], pieces: list[Piece]) -> str:
 
 
 def join_results(
-    results: list[list[dict[str, Any]]], lengths: list[list[int]], pieces: list[Piece], length_penalty: float
+    results: list[list[dict[str, Any]]],
+    lengths: list[list[int]],
+    pieces: list[Piece],
+    penalty: Callable[[int], float],
 ) -> list[dict[str, Any]]:
     """Hypotheses of the pieces of one text → hypotheses of the text, the best from all that are best, and so on.
 
     Args:
         results: for each piece its hypotheses, as the translation pipeline gives them.
-        lengths: for each hypothesis its number of tokens, by which its score is normalised.
+        lengths: for each hypothesis its number of tokens.
+        penalty: of a length, by which scores are divided.
     """
     joined = []
     for rank, parts in enumerate(zip(*results)):
@@ -78,8 +82,8 @@ def join_results(
             result["translation_token_ids"] = torch.cat([part["translation_token_ids"] for part in parts])
         if "score" in parts[0]:
             sizes = [row[rank] for row in lengths]
-            log_probability = sum(part["score"] * size**length_penalty for part, size in zip(parts, sizes) if size)
-            result["score"] = log_probability / max(sum(sizes), 1) ** length_penalty
+            log_probability = sum(part["score"] * penalty(size) for part, size in zip(parts, sizes) if size)
+            result["score"] = log_probability / penalty(sum(sizes) or 1)
         if "alignment" in parts[0]:
             result |= _join_alignments(parts)
         joined.append(result)

@@ -83,7 +83,7 @@ class TranslationRun:
         owners = [owner for owner, pieces in enumerate(split) for _ in pieces]
         results, lengths = self._translate([piece.text for pieces in split for piece in pieces], owners, first)
         ends = list(accumulate(len(pieces) for pieces in split))
-        penalty = self.search.get("length_penalty", 1.0)
+        penalty = self.search.scoring().penalty
         return [
             join_results(results[start:end], lengths[start:end], pieces, penalty)
             for start, end, pieces in zip([0, *ends], ends, split)

@@ -1,26 +1,232 @@
-"""`hf-vaswani evaluate`: what a model's translations of a test set are worth."""
+"""`hf-vaswani evaluate`: what translations are worth, of a model or in files, and whether one system beats another."""
 
 import argparse
+import json
+import os
+from pathlib import Path
 
-from .options import add_search_options, search
+from ..errors import InputError
+from .options import add_search_options, at_least_one, search
+
+USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
+       hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
+       hf-vaswani evaluate --hypotheses BASELINE FILE ... --reference FILE [options]"""
+DESCRIPTION = (
+    "Score translations with sacreBLEU, with its signatures. Of several systems, models before files, the first is "
+    "the baseline: the others are compared with it by paired bootstrap resampling."
+)
+# Kept here, not asked of sacreBLEU, whose import would slow down every command.
+METRICS = ("bleu", "chrf", "ter")
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    evaluate = commands.add_parser("evaluate", help="translate a test set and print its BLEU with the signature")
-    evaluate.add_argument("model", help="folder or Hub id")
-    evaluate.add_argument("--source", required=True, help="file of source sentences")
-    evaluate.add_argument("--reference", required=True, help="file of reference translations")
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="score translations of a test set, compare systems",
+        usage=USAGE,
+        description=DESCRIPTION,
+    )
+    models = evaluate.add_argument("models", nargs="+", default=[], metavar="MODEL", help="folder or Hub id")
+    models.required = False  # nargs="*" would find nothing where a model follows an option
+    evaluate.add_argument("--source", metavar="FILE", help="source sentences, for models to translate")
+    evaluate.add_argument(
+        "--hypotheses", nargs="+", action="extend", default=[], metavar="FILE", help="translations, a system a file"
+    )
+    evaluate.add_argument(
+        "--reference",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="FILE",
+        help="reference translations; several files are several references of the same text",
+    )
+    evaluate.add_argument(
+        "--output", nargs="+", action="extend", default=[], metavar="FILE", help="files for the models' translations"
+    )
+    evaluate.add_argument("--overwrite", action="store_true", help="replace output files that exist")
+    evaluate.add_argument("--format", choices=("text", "json"), default="text")
+    _add_metric_options(evaluate.add_argument_group("metrics, as of the command sacrebleu"))
+    _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
     add_search_options(evaluate)
     evaluate.set_defaults(run=run)
 
 
+def _add_metric_options(group) -> None:
+    group.add_argument("--metrics", nargs="+", choices=METRICS, default=list(METRICS), help="default: all three")
+    group.add_argument("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a (default), none, intl, zh, char, …")
+    group.add_argument("--lowercase", action="store_true", help="BLEU of lower-cased text")
+    group.add_argument("--force", action="store_true", help="do not warn of text that looks tokenised")
+    group.add_argument("--chrf_word_order", type=int, choices=range(3), default=0, help="2 is chrF++ (default: 0)")
+    group.add_argument("--sentences", action="store_true", help="score each sentence as well; for --format json")
+
+
+def _add_bootstrap_options(group) -> None:
+    group.add_argument("--confidence", action="store_true", help="95%% confidence intervals, also of one system")
+    group.add_argument("--resamples", type=at_least_one, default=1000, help="resamples (default: %(default)s)")
+    group.add_argument("--seed", type=at_least_one, default=12345, help="of the resamples (default: %(default)s)")
+
+
 def run(options: argparse.Namespace) -> None:
-    from ..data.parallel_text import read_parallel
-    from ..evaluation.score import bleu
+    from ..data.parallel_text import read_lines
+    from ..evaluation.score import make_metrics, scores, sentence_scores
+    from ..evaluation.significance import bootstrap
     from ..translation.load import load
+
+    settings = {
+        "bleu": {"tokenize": options.tokenize, "lowercase": options.lowercase, "force": options.force},
+        "chrf": {"word_order": options.chrf_word_order},
+    }
+    faults = _contradictions(options) + _output_faults(options)
+    _try(faults, make_metrics, options.metrics, **settings)
+    paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
+    texts = {path: _try(faults, read_lines, path) for path in paths}
+    faults += _line_faults(options.reference[0], texts)
+    models = [_try(faults, load, name) for name in options.models if not Path(name).is_file()]
+    if faults:
+        raise InputError.of(faults)
+
+    systems = _translate(models, texts.get(options.source), options)
+    systems += [texts[path] for path in options.hypotheses]
+    references = [texts[path] for path in options.reference]
+    if options.confidence or len(systems) > 1:
+        results = bootstrap(systems, references, options.metrics, options.resamples, options.seed, **settings)
+    else:
+        results = [scores(systems[0], references, options.metrics, **settings)]
+    names = options.models + options.hypotheses
+    if options.format == "text":
+        print(_text(names, results))
+        return
+    sentences = [
+        sentence_scores(hypotheses, references, options.metrics, **settings) if options.sentences else None
+        for hypotheses in systems
+    ]
+    print(json.dumps(_json(names, options.reference, results, sentences), indent=1, ensure_ascii=False))
+
+
+def _contradictions(options: argparse.Namespace) -> list[str]:
+    faults = []
+    if not options.models and not options.hypotheses:
+        faults.append("There is nothing to evaluate. Name a model, before all options, or files with --hypotheses.")
+    faults += [
+        f"{name} is a file, not a model. Name files of translations with --hypotheses."
+        for name in options.models
+        if Path(name).is_file()
+    ]
+    if options.models and not options.source:
+        faults.append("A model needs text to translate. Name its file with --source.")
+    if not options.models:
+        faults += [
+            f"--{name} is for models, and none is named. Name one, before all options, or leave --{name} out."
+            for name in ("source", "output", "num_beams")
+            if getattr(options, name)
+        ]
+    if options.sentences and options.format != "json":
+        faults.append("--sentences is for --format json. Add that, or leave --sentences out.")
+    return faults
+
+
+def _output_faults(options: argparse.Namespace) -> list[str]:
+    paths, faults = options.output, []
+    if options.models and paths and len(paths) != len(options.models):
+        faults.append(f"--output names {len(paths)} files for {len(options.models)} models. Name one for each.")
+    read = {Path(path).resolve() for path in [options.source, *options.reference, *options.hypotheses] if path}
+    for number, path in enumerate(paths):
+        file = Path(path).resolve()
+        if file in read or path in paths[:number]:
+            faults.append(f"{path} is named twice, as an output and otherwise. Name another output.")
+        elif file.is_dir() or not file.parent.is_dir():
+            reason = "is a folder" if file.is_dir() else "cannot be written: its folder does not exist"
+            faults.append(f"{path} {reason}. Name another file.")
+        elif file.exists() and not options.overwrite:
+            faults.append(f"{path} exists. Name another file, or replace it with --overwrite.")
+        elif not os.access(file if file.exists() else file.parent, os.W_OK):
+            faults.append(f"{path} cannot be written: no permission. Name another file.")
+    return faults
+
+
+def _line_faults(reference: str, texts: dict[str, list[str] | None]) -> list[str]:
+    """Files whose lines are not as many as those of the first reference; what could not be read is `None`."""
+    from ..data.parallel_text import unequal_lines
+
+    if texts[reference] is None:
+        return []
+    lines = {path: len(text) for path, text in texts.items() if text is not None}
+    return [
+        str(unequal_lines((path, reference), [lines[path], lines[reference]]))
+        for path in lines
+        if lines[path] != lines[reference]
+    ]
+
+
+def _try(faults: list[str], function, *arguments, **settings):
+    """What a function returns, or `None` after adding its complaint to the faults."""
+    try:
+        return function(*arguments, **settings)
+    except InputError as error:
+        faults.append(str(error))
+        return None
+
+
+def _translate(models: list, sources: list[str] | None, options: argparse.Namespace) -> list[list[str]]:
+    """Each model's translations, written as soon as they are there."""
     from ..translation.translate import translate
 
-    sources, references = map(list, zip(*read_parallel(options.source, options.reference)))
-    model, tokenizer = load(options.model)
-    hypotheses = translate(model, tokenizer, sources, options.batch_size, show_progress=True, **search(options))
-    print(bleu(hypotheses, references))
+    systems = []
+    for number, (model, tokenizer) in enumerate(models):
+        systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **search(options)))
+        if options.output:
+            _write(options.output[number], systems[-1])
+    return systems
+
+
+def _write(path: str, lines: list[str]) -> None:
+    try:
+        Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
+
+
+def _text(names: list[str], results: list[list]) -> str:
+    """One system: a line for each score. Several: a table with a line for each system, and the signatures."""
+    from ..evaluation.significance import SIGNIFICANT
+
+    if len(results) == 1:
+        return "\n".join(str(score) for score in results[0])
+    table = [["", *(score.name for score in results[0])]]
+    for name, scores in zip(names, results):
+        cells = [f"{score.value:.2f} ± {score.ci:.2f}" for score in scores]
+        if table[1:]:
+            marks = ["*" if score.p_value < SIGNIFICANT else " " for score in scores]
+            cells = [f"{cell}  p={score.p_value:.4f}{mark}" for cell, score, mark in zip(cells, scores, marks)]
+        table.append([name, *cells])
+    widths = [max(map(len, column)) for column in zip(*table)]
+    lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+    lines += [
+        "",
+        "±: half of the 95% confidence interval",
+        f"p: paired bootstrap against {names[0]}; * below {SIGNIFICANT}",
+        *(f"{score.name}: {score.signature}" for score in results[0]),
+    ]
+    return "\n".join(lines)
+
+
+def _json(names: list[str], references: list[str], results: list[list], sentences: list) -> dict:
+    """All that was computed, in full precision."""
+    systems = []
+    for name, scores, each in zip(names, results, sentences):
+        systems.append({"system": name, "scores": [_score(score) for score in scores]})
+        if each is not None:
+            systems[-1]["sentences"] = [
+                {"name": score.name, "signature": score.signature, "scores": score.values} for score in each
+            ]
+    return {"references": references, "systems": systems}
+
+
+def _score(score) -> dict:
+    optional = {"mean": score.mean, "ci": score.ci, "p_value": score.p_value}
+    return {
+        "name": score.name,
+        "score": score.value,
+        "signature": score.signature,
+        **{name: value for name, value in optional.items() if value is not None},
+    }

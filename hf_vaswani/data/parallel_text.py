@@ -7,7 +7,7 @@ from pathlib import Path
 from ..errors import InputError
 from .text_files import Report, iterate_lines, split_lines
 
-__all__ = ["Pair", "iterate_parallel", "read_lines", "read_parallel", "split_lines"]
+__all__ = ["Pair", "iterate_parallel", "read_lines", "read_parallel", "split_lines", "unequal_lines"]
 
 Pair = tuple[str, str]
 
@@ -36,7 +36,7 @@ def read_parallel(source: str | Path, target: str | Path) -> list[Pair]:
         raise InputError.of(faults)
     lines = [len(side) for side in sides]
     if lines[0] != lines[1]:
-        raise _unequal((source, target), lines)
+        raise unequal_lines((source, target), lines)
     return list(zip(*sides))
 
 
@@ -57,11 +57,12 @@ def iterate_parallel(
         if ended in pair:
             # The longer side is read to its end, to name all its lines that have no counterpart.
             lines = [number if text is ended else number + 1 + sum(1 for _ in side) for text, side in zip(pair, sides)]
-            raise _unequal((source, target), lines)
+            raise unequal_lines((source, target), lines)
         yield pair
 
 
-def _unequal(paths: tuple[str | Path, str | Path], lines: list[int]) -> InputError:
+def unequal_lines(paths: tuple[str | Path, str | Path], lines: list[int]) -> InputError:
+    """The error for two files of which one has more lines."""
     longer, shorter = paths if lines[0] > lines[1] else paths[::-1]
     return InputError(
         f"{paths[0]} has {lines[0]} lines and {paths[1]} has {lines[1]}: lines {min(lines) + 1} to {max(lines)} of "

@@ -1,0 +1,207 @@
+"""The decoder's side of beam search: what it takes to score the next tokens of every hypothesis.
+
+Two ways to do the same. `SharedSource` is the fast one: the hypotheses of a sentence are fed as one sequence, whose
+keys and values lie in one pool that is only ever written to. A mask says which of them are a hypothesis' own past. So
+all hypotheses attend to one encoder output, nothing is reordered when the search changes its mind, and a sentence that
+is finished can leave. `Rows` is transformers' way, one row of the batch a hypothesis, for whatever needs that:
+recorded attentions and scores, caches of other kinds, attention implementations that take no such mask.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+MASKED_ATTENTION = ("eager", "sdpa")
+FIRST_CAPACITY = 64
+
+
+class PoolLayer(DynamicLayer):
+    """Keys and values `(sentences, heads, entries, d_k)` of one layer, written in place into room that doubles."""
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self._pools = [states.new_empty(0) for states in (key_states, value_states)]
+            self._entries = 0
+        end = self._entries + key_states.shape[2]
+        for i, states in enumerate((key_states, value_states)):
+            if self._pools[i].dim() == 1 or self._pools[i].shape[2] < end:
+                self._pools[i] = self._with_room(states, self._pools[i], end)
+            self._pools[i][:, :, self._entries : end] = states
+        self._entries = end
+        self._show()
+        return self.keys, self.values
+
+    def _with_room(self, states: torch.Tensor, pool: torch.Tensor, end: int) -> torch.Tensor:
+        room = max(FIRST_CAPACITY, 2 * self._entries, end)
+        new = states.new_empty(*states.shape[:2], room, states.shape[3])
+        if self._entries:
+            new[:, :, : self._entries] = pool[:, :, : self._entries]
+        return new
+
+    def _show(self) -> None:
+        self.keys, self.values = (pool[:, :, : self._entries] for pool in self._pools)
+
+    def keep(self, places: torch.Tensor, sources: torch.Tensor, sentences: int) -> None:
+        """Move sentences `sources` to `places` and forget those beyond the first `sentences`."""
+        self._pools = [move(pool, places, sources, sentences, self._entries) for pool in self._pools]
+        self._show()
+
+
+class SourceLayer(DynamicLayer):
+    """Keys and values `(sentences, heads, source_length, d_k)` of the encoder's output, for one layer."""
+
+    def keep(self, places: torch.Tensor, sources: torch.Tensor, sentences: int) -> None:
+        """As of [`PoolLayer`]."""
+        self.keys = move(self.keys, places, sources, sentences)
+        self.values = move(self.values, places, sources, sentences)
+
+
+def move(
+    tensor: torch.Tensor, places: torch.Tensor, sources: torch.Tensor, count: int, entries: int | None = None
+) -> torch.Tensor:
+    """Write rows `sources` over rows `places`, in place; the first `count` rows. Of dimension 2 so many entries."""
+    if len(places):
+        part = tensor if entries is None else tensor[:, :, :entries]
+        part[places] = part[sources]
+    return tensor[:count]
+
+
+class SharedSource:
+    """Steps in which the hypotheses of a sentence are fed side by side and share all that they have in common.
+
+    Args:
+        model: its forward pass takes `decoder_position_ids`, a mask of four dimensions and a cache.
+        prompt: `(sentences, prompt_length)`, what all hypotheses of a sentence begin with.
+        encoder_output: `(sentences, source_length, d_model)`.
+        attention_mask: `(sentences, source_length)`, 1 for tokens and 0 for padding; or None.
+        beams: hypotheses of a sentence.
+    """
+
+    sentences_may_leave = True
+
+    def __init__(
+        self,
+        model: nn.Module,
+        prompt: torch.Tensor,
+        encoder_output: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        beams: int,
+    ):
+        layers = range(model.config.decoder_layers)
+        self.model = model
+        self.cache = EncoderDecoderCache(
+            Cache(layers=[PoolLayer() for _ in layers]), Cache(layers=[SourceLayer() for _ in layers])
+        )
+        self.prompt = prompt
+        self.encoder_output = encoder_output
+        self.masked = torch.finfo(encoder_output.dtype).min
+        self.source_mask = None
+        if attention_mask is not None and not attention_mask.all():
+            padding = attention_mask[:, None, None, :].eq(0)
+            self.source_mask = padding.to(encoder_output.dtype) * self.masked
+        self.length = prompt.shape[1]
+        self.past = encoder_output.new_zeros(len(prompt), 1, beams, self.length)
+        itself = torch.full((beams, beams), self.masked, dtype=self.past.dtype, device=self.past.device)
+        self.itself = itself.fill_diagonal_(0)
+
+    def first(self) -> torch.Tensor:
+        """Logits `(sentences, 1, vocab_size)` behind the prompt, the same for all hypotheses of a sentence."""
+        return self._logits(self.prompt, None, torch.arange(self.length, device=self.prompt.device).unsqueeze(0))
+
+    def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
+        """Logits `(sentences, beams, vocab_size)` behind `sequences` `(sentences, beams, length)`.
+
+        Args:
+            parents: `(sentences, beams)`, the hypothesis of the step before that each goes on from.
+        """
+        tokens = sequences[:, :, -1]
+        n, beams = tokens.shape
+        past = self.past.take_along_dim(parents[:, None, :, None], dim=2)
+        self.past = torch.cat([past, self.itself.expand(n, 1, beams, beams)], dim=-1)
+        logits = self._logits(tokens, self.past, parents.new_full((1, 1), self.length))
+        self.length += 1
+        return logits
+
+    def keep(self, order: torch.Tensor) -> None:
+        """Go on with the sentences `order` alone; each of them stands at its place or at one that nobody keeps."""
+        n = len(order)
+        places = (order != torch.arange(n, device=order.device)).nonzero().squeeze(1)
+        sources = order[places]
+        for layer in [*self.cache.self_attention_cache.layers, *self.cache.cross_attention_cache.layers]:
+            layer.keep(places, sources, n)
+        self.encoder_output = move(self.encoder_output, places, sources, n)
+        self.past = move(self.past, places, sources, n)
+        if self.source_mask is not None:
+            self.source_mask = move(self.source_mask, places, sources, n)
+
+    def _logits(self, tokens: torch.Tensor, mask: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
+        return self.model(
+            encoder_outputs=BaseModelOutput(self.encoder_output),
+            attention_mask=self.source_mask,
+            decoder_input_ids=tokens,
+            decoder_attention_mask=mask,
+            decoder_position_ids=position_ids,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1 if mask is None else 0,
+        ).logits
+
+
+class Rows:
+    """Steps with one row of the batch for each hypothesis, as in transformers.
+
+    Args:
+        model: any encoder–decoder of transformers.
+        prompt: `(sentences * beams, prompt_length)`.
+        model_kwargs: what `generate()` prepared for the forward pass, with as many rows.
+        beams: hypotheses of a sentence.
+    """
+
+    sentences_may_leave = False
+
+    def __init__(self, model: nn.Module, prompt: torch.Tensor, model_kwargs: dict[str, Any], beams: int):
+        self.model = model
+        self.prompt = prompt
+        self.model_kwargs = model_kwargs
+        self.beams = beams
+        self.output = None
+
+    @property
+    def cache(self) -> Cache | None:
+        return self.model_kwargs.get("past_key_values")
+
+    def first(self) -> torch.Tensor:
+        """As of [`SharedSource`], but with a row for each hypothesis: `(sentences, beams, vocab_size)`."""
+        return self._logits(self.prompt, None, is_first_iteration=True)
+
+    def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
+        """As of [`SharedSource`]."""
+        if self.cache is not None:
+            first_rows = torch.arange(len(parents), device=parents.device).unsqueeze(1) * self.beams
+            self.cache.reorder_cache((parents + first_rows).flatten())
+        return self._logits(sequences.flatten(0, 1), 1 if self.model_kwargs.get("use_cache") else None)
+
+    def again(self) -> None:
+        """A pass whose result nobody needs, where other processes wait for their part of the weights."""
+        self.model(**{**self.last_inputs, "past_key_values": None, "use_cache": False})
+
+    def _logits(self, tokens: torch.Tensor, new_tokens: int | None, **kwargs) -> torch.Tensor:
+        inputs = self.model.prepare_inputs_for_generation(
+            tokens, next_sequence_length=new_tokens, **kwargs, **self.model_kwargs
+        )
+        self.last_inputs = inputs
+        self.output = self.model(**inputs, return_dict=True)
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(
+            self.output, self.model_kwargs, is_encoder_decoder=True
+        )
+        return self.output.logits[:, -1].unflatten(0, (-1, self.beams))
+
+
+__all__ = ["Rows", "SharedSource"]

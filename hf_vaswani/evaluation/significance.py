@@ -1,0 +1,68 @@
+"""Whether one system is better than another: paired bootstrap resampling (Koehn 2004), as sacreBLEU computes it."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from sacrebleu.metrics.base import Signature
+from sacrebleu.significance import PairedTest, Result
+
+from .score import METRICS, References, Score, make_metrics, reference_sets
+
+RESAMPLES, SEED = 1000, 12345  # sacreBLEU's own
+SIGNIFICANT = 0.05
+
+
+def bootstrap(
+    systems: list[list[str]],
+    references: References,
+    metrics: Iterable[str] = tuple(METRICS),
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    **settings: dict,
+) -> list[list[Score]]:
+    """Scores of systems with confidence intervals, and with p-values against the first of them, the baseline.
+
+    Args:
+        systems: for each its translations of the same text. One system alone has its confidence intervals.
+        references, metrics, settings: as of [`scores`].
+        resamples: test sets drawn from the sentences, with replacement, the same for all systems.
+        seed: 1 or more; part of the signature.
+
+    Returns:
+        For each system its scores, in the order of `metrics`; `mean` and `ci` are set, and `p_value` for all but the
+        baseline: the share of resamples in which the difference is further from its mean than the true one is from 0.
+
+    Raises:
+        InputError: as [`scores`].
+    """
+    names = list(dict.fromkeys(metrics))
+    made = dict(zip(names, make_metrics(names, **settings)))
+    for hypotheses in systems:
+        sets = reference_sets(hypotheses, references)
+    with _seeded(seed):
+        test = PairedTest(list(enumerate(systems)), made, sets, test_type="bs", n_samples=resamples)
+        signatures, results = test()
+    return [
+        [_score(name, signatures[name], results[name][system], results[name][0]) for name in signatures]
+        for system in range(len(systems))
+    ]
+
+
+def _score(name: str, signature: Signature, result: Result, baseline: Result) -> Score:
+    # Where there is no difference sacreBLEU counts none of the resamples, and would call it significant.
+    p_value = 1.0 if result is not baseline and result.score == baseline.score else result.p_value
+    return Score(name, result.score, str(signature), float(result.mean), float(result.ci), p_value)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """sacreBLEU takes its seed from the environment alone."""
+    before = os.environ.get("SACREBLEU_SEED")
+    os.environ["SACREBLEU_SEED"] = str(seed)
+    try:
+        yield
+    finally:
+        os.environ.pop("SACREBLEU_SEED")
+        if before is not None:
+            os.environ["SACREBLEU_SEED"] = before

@@ -1,0 +1,216 @@
+"""`hf-vaswani evaluate`: models, files and comparisons; and what it says where its input cannot be used."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hf_vaswani.cli import main
+from hf_vaswani.evaluation.score import scores
+from hf_vaswani.evaluation.significance import bootstrap
+from hf_vaswani.translation.translate import translate
+
+from ..conftest import tiny_model
+
+SOURCES = ["w1 w2 w3", "w4", "w5 w6"]
+# Papineni et al. 2002, example 1; its BLEU is (17/18 · 10/17 · 7/16 · 4/15)^(1/4) = 0.5046.
+HYPOTHESIS = "It is a guide to action which ensures that the military always obeys the commands of the party"
+REFERENCES = [
+    "It is a guide to action that ensures that the military will forever heed Party commands",
+    "It is the guiding principle which guarantees the military forces always being under the command of the Party",
+    "It is the practical guide for the army always to heed the directions of the party",
+]
+
+
+@pytest.fixture
+def evaluate(capsys):
+    """Runs the command and returns what it prints."""
+
+    def run(*arguments) -> str:
+        capsys.readouterr()  # what was said before
+        assert main(["evaluate", *map(str, arguments)]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs the command, which must be refused, and returns its error lines."""
+
+    def run(*arguments) -> list[str]:
+        capsys.readouterr()
+        assert main(["evaluate", *map(str, arguments)]) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert all(line.startswith("error: ") for line in lines)
+        return lines
+
+    return run
+
+
+@pytest.fixture
+def files(write_lines):
+    """A reference and two systems, of which the second is better."""
+    reference = [f"the house number {i} is green ." for i in range(20)]
+    poor = [text.replace("is green", "was red") for text in reference]
+    good = [text.replace("green", "grün") if i % 2 else text for i, text in enumerate(reference)]
+    return write_lines("reference", reference), write_lines("poor", poor), write_lines("good", good)
+
+
+def read(path) -> list[str]:
+    with open(path, encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def test_published_score_from_a_file_and_several_references(evaluate, write_lines):
+    references = [write_lines(f"reference{i}", [text]) for i, text in enumerate(REFERENCES)]
+    hypothesis = write_lines("hypothesis", [HYPOTHESIS])
+    lines = evaluate("--hypotheses", hypothesis, "--reference", *references).splitlines()
+    assert [line.split()[0] for line in lines] == ["BLEU", "chrF2", "TER"]
+    assert lines[0].startswith("BLEU 50.46 (nrefs:3|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+
+
+def test_json_is_that_of_the_command_sacrebleu_to_the_last_digit(evaluate, files):
+    reference, hypothesis, _ = files
+    options = ["--tokenize", "intl", "--lowercase"]
+    sacrebleu = [
+        sys.executable,
+        "-m",
+        "sacrebleu",
+        reference,
+        "-i",
+        hypothesis,
+        "-m",
+        "bleu",
+        "chrf",
+        "ter",
+        "-w",
+        "12",
+    ]
+    expected = json.loads(subprocess.run([*sacrebleu, *options], check=True, capture_output=True).stdout)
+    printed = json.loads(evaluate("--hypotheses", hypothesis, "--reference", reference, "--format", "json", *options))
+    [system] = printed["systems"]
+    assert system["system"] == hypothesis
+    assert [{**score, "score": round(score["score"], 12)} for score in system["scores"]] == [
+        {key: score[key] for key in ("name", "score", "signature")} for score in expected
+    ]
+
+
+def test_model_is_evaluated_on_a_test_set(evaluate, saved_model, tokenizer, write_lines, tmp_path):
+    translations = translate(tiny_model(), tokenizer, SOURCES, num_beams=2)
+    references = [translations[0], "w1", "w2"]
+    files = ["--source", write_lines("s", SOURCES), "--reference", write_lines("r", references)]
+    expected = "".join(f"{score}\n" for score in scores(translations, references))
+    output = tmp_path / "out"
+    assert evaluate(saved_model, *files, "--num_beams", 2, "--output", output) == expected
+    assert read(output) == translations
+    assert evaluate(*files[:2], saved_model, *files[2:], "--num_beams", 2) == expected
+
+
+def test_chosen_metrics_and_settings(evaluate, files):
+    reference, hypothesis, _ = files
+    options = ["--metrics", "ter", "chrf", "--chrf_word_order", "2"]
+    lines = evaluate("--hypotheses", hypothesis, "--reference", reference, *options).splitlines()
+    assert [line.split()[0] for line in lines] == ["TER", "chrF2++"]
+
+
+def test_sentence_scores_go_into_the_json(evaluate, files):
+    reference, _, good = files
+    options = ["--hypotheses", good, "--reference", reference, "--metrics", "ter", "--format", "json", "--sentences"]
+    [system] = json.loads(evaluate(*options))["systems"]
+    [sentences] = system["sentences"]
+    # One of the seven words is wrong in every other sentence.
+    assert sentences["scores"] == pytest.approx([0, 100 / 7] * 10)
+    assert sentences["signature"] == system["scores"][0]["signature"]
+
+
+def test_several_systems_are_compared_with_the_first(evaluate, files):
+    reference, *systems = files
+    options = ["--hypotheses", *systems, "--reference", reference, "--resamples", "40", "--seed", "3"]
+    expected = bootstrap([read(path) for path in systems], read(reference), resamples=40, seed=3)
+    printed = json.loads(evaluate(*options, "--format", "json"))
+    assert [system["system"] for system in printed["systems"]] == systems
+    for system, row in zip(printed["systems"], expected):
+        assert [(s["score"], s["mean"], s["ci"]) for s in system["scores"]] == [(s.value, s.mean, s.ci) for s in row]
+    assert all("p_value" not in score for score in printed["systems"][0]["scores"])
+    assert [score["p_value"] for score in printed["systems"][1]["scores"]] == [score.p_value for score in expected[1]]
+    table = evaluate(*options).splitlines()
+    assert table[1].startswith(systems[0]) and "p=" not in table[1]
+    assert table[2].startswith(systems[1]) and table[2].count("p=0.0244*") == 3  # 1 of 41
+    assert f"against {systems[0]}" in table[5]
+    assert "seed:3" in table[-1]
+
+
+def test_models_and_files_are_compared(evaluate, saved_model, write_lines):
+    source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
+    options = ["--source", source, "--reference", reference, "--hypotheses", reference, "--resamples", "5"]
+    table = evaluate(saved_model, *options, "--metrics", "ter").splitlines()
+    assert table[1].startswith(str(saved_model))
+    assert table[2].startswith(reference) and " 0.00 ± 0.00" in table[2]
+
+
+def test_confidence_interval_of_one_system(evaluate, files):
+    reference, _, good = files
+    options = ["--hypotheses", good, "--reference", reference, "--metrics", "bleu"]
+    assert "±" not in evaluate(*options)
+    [[score]] = bootstrap([read(good)], read(reference), ["bleu"], resamples=30)
+    assert evaluate(*options, "--confidence", "--resamples", "30") == f"{score}\n"
+    assert f" ± {score.ci:.2f} (nrefs:1|bs:30|seed:12345|" in str(score)
+
+
+def test_all_faults_of_the_input_are_named_at_once(refused, tmp_path, write_lines):
+    reference = write_lines("reference", ["a", "b", "c"])
+    latin = tmp_path / "latin"
+    latin.write_bytes(b"a\nb\nGr\xfc\xdfe\n")
+    short, empty, taken = write_lines("short", ["a", "b"]), write_lines("empty", []), write_lines("taken", ["mine"])
+    options = ["--source", reference, "--reference", reference, "--tokenize", "13b", "--sentences"]
+    lines = refused(
+        tmp_path / "no_model", *options, "--hypotheses", short, latin, empty, "absent", "--output", taken
+    )  # fmt: skip
+    expected = [
+        "--sentences is for --format json",
+        f"{taken} exists. Name another file, or replace it with --overwrite.",
+        "'13b' is no tokenizer of BLEU",
+        f"{latin}, line 3: byte 0xfc at column 3 is not UTF-8",
+        f"{empty} is empty",
+        "absent does not exist",
+        f"{short} has 2 lines and {reference} has 3: lines 3 to 3 of {reference} have no counterpart",
+        "no_model is no folder here, and cannot be loaded",
+    ]
+    assert len(lines) == len(expected)
+    for line, words in zip(lines, expected):
+        assert words in line
+    assert read(taken) == ["mine"]
+
+
+def test_output_that_exists_is_replaced_where_that_is_asked_for(evaluate, saved_model, write_lines):
+    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    evaluate(saved_model, "--source", source, "--reference", source, "--output", taken, "--overwrite")
+    assert len(read(taken)) == len(SOURCES)
+
+
+def test_output_that_would_replace_an_input_is_refused(refused, saved_model, write_lines):
+    source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
+    options = ["--source", source, "--reference", reference, "--overwrite"]
+    assert f"{reference} is named twice" in refused(saved_model, *options, "--output", reference)[0]
+    twice = ["--output", "out", "out"]
+    assert "out is named twice" in refused(saved_model, saved_model, *options, *twice)[0]
+    assert "names 1 files for 2 models" in refused(saved_model, saved_model, *options, "--output", "out")[0]
+    assert read(reference) == SOURCES
+
+
+def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved_model, write_lines, tmp_path):
+    source = write_lines("s", SOURCES)
+    options = [saved_model, "--source", source, "--reference", source, "--output"]
+    assert f"{tmp_path} is a folder" in refused(*options, tmp_path)[0]
+    assert "its folder does not exist" in refused(*options, tmp_path / "absent" / "out")[0]
+
+
+def test_what_is_missing_or_contradicts_is_named(refused, saved_model, files):
+    reference, hypothesis, _ = files
+    assert "nothing to evaluate" in refused("--reference", reference)[0]
+    assert "Name its file with --source" in refused(saved_model, "--reference", reference)[0]
+    lines = refused("--hypotheses", hypothesis, "--reference", reference, "--source", reference, "--num_beams", 2)
+    assert ["--source is for models" in lines[0], "--num_beams is for models" in lines[1]] == [True, True]
+    assert "is a file, not a model" in refused(hypothesis, "--reference", reference, "--source", reference)[0]
