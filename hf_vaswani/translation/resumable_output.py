@@ -57,11 +57,11 @@ class ResumableOutput:
 
     def __init__(self, path: str | Path, overwrite: bool = False, resume: bool = False):
         self.path = Path(path)
+        self._check_writable()
         self.side_file = self.path.with_name(f".{self.path.name}.progress.json")
         self.progress = Progress()
         self._settings: dict[str, Any] = {}
         self._digest = hashlib.sha256()
-        self._check_writable()
         if resume:
             self._read_progress()
         elif self.path.exists() and not overwrite:
