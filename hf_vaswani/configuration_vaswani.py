@@ -7,6 +7,7 @@ with each checkpoint as remote code and therefore imports nothing but transforme
 import copy
 import dataclasses
 import difflib
+import re
 from typing import ClassVar
 
 from huggingface_hub.dataclasses import strict
@@ -25,6 +26,22 @@ REMOTE_PIPELINES = {
 # Raised when a field or a value is added that older code would read wrongly.
 FORMAT_VERSION = 1
 IS_REMOTE_CODE = __name__.startswith("transformers_modules.")
+
+
+class RemotePipelines(dict):
+    """Pipelines by task; that of "translation" answers for tasks such as "translation_de_to_en" too."""
+
+    def __contains__(self, task) -> bool:
+        return super().__contains__(task) or _is_translation(task)
+
+    def __missing__(self, task) -> dict:
+        if _is_translation(task):
+            return self["translation"]
+        raise KeyError(task)
+
+
+def _is_translation(task) -> bool:
+    return re.fullmatch(r"translation_\w+_to_\w+", str(task)) is not None
 
 
 @strict
@@ -187,7 +204,7 @@ class VaswaniConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         self.validate_architecture()
         if IS_REMOTE_CODE:
-            self.custom_pipelines = copy.deepcopy(REMOTE_PIPELINES)  # `pipeline` writes into it
+            self.custom_pipelines = RemotePipelines(copy.deepcopy(REMOTE_PIPELINES))  # `pipeline` writes into it
 
     @classmethod
     def from_dict(cls, config_dict: dict, **kwargs):

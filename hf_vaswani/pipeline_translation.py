@@ -52,7 +52,7 @@ class TranslationPipeline(Pipeline):
         if languages:
             kwargs.setdefault("src_lang", languages["source"])
             kwargs.setdefault("tgt_lang", languages["target"])
-        self._batch_tokens = kwargs.pop("batch_tokens", None) or DEFAULT_BATCH_TOKENS
+        self._batch_tokens = kwargs.pop("batch_tokens", DEFAULT_BATCH_TOKENS)
         self._split_sentences = kwargs.pop("split_sentences", False)
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
@@ -89,10 +89,12 @@ class TranslationPipeline(Pipeline):
             return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
                 `source_tokens` and `target_tokens`, which are given too.
             src_lang, tgt_lang (`str`): languages, for multilingual models.
-            split_sentences (`bool`): translate texts beyond the model's limit in pieces, divided at sentence ends
-                where possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences
-                as the limit allows, or one where no limit is known.
-            max_source_length (`int`): a limit in tokens of one's own, for `split_sentences` and `truncation`.
+            split_sentences (`bool`): translate texts beyond the limit in pieces, divided at sentence ends where
+                possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
+                the limit allows; where neither model nor tokenizer has one, a single sentence.
+            max_source_length (`int`): the limit in tokens, instead of the tokenizer's; that of a model whose positions
+                end stays in force. Where there is none at all it is 4096, lest attention fill the memory. To T5 the
+                tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond 4096.
             truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
             batch_tokens (`int`): source tokens in a batch at most, padding included.
             batch_size (`int`): texts in a batch at most.
@@ -123,8 +125,8 @@ class TranslationPipeline(Pipeline):
             forward,
             {**self._postprocess_params, **postprocess},
             search,
-            batch_tokens=batch_tokens or self._batch_tokens,
-            batch_size=1 if one_by_one else batch_size or self._batch_size,
+            batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
+            batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             progress=progress,
         )
@@ -302,7 +304,8 @@ class TranslationPipeline(Pipeline):
             ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
         ]
         if as_tensors:
-            results = [{"translation_token_ids": ids} for ids in hypotheses]
+            # Copies: tensors of inference mode could not be trained on.
+            results = [{"translation_token_ids": ids.clone()} for ids in hypotheses]
         else:
             texts = self.tokenizer.batch_decode(
                 hypotheses,

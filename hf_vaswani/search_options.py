@@ -9,7 +9,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from .beam_search_vaswani import Scoring
-from .translation_inputs import position_limit
+from .translation_inputs import check_number, position_limit
 
 DEFAULT_MAX_NEW_TOKENS = 256
 # With these `generate()` takes one text at a time.
@@ -81,8 +81,7 @@ class SearchOptions:
             name, number = "n_best", n_best
             if self.arguments.get("num_return_sequences") not in (None, n_best):
                 raise ValueError(f"{name}={number} and num_return_sequences={asked} mean the same: give one of them.")
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(f"{name} must be a whole number from 1 on, got {number!r}.")
+        check_number(name, number)
         beams = self.get("num_beams", 1)
         draws = self.get("do_sample", False) and beams == 1
         if number > beams and not draws:

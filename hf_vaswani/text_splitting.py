@@ -31,19 +31,21 @@ class Piece(NamedTuple):
     line_break: str = ""
 
 
-def split_text(text: str, fits: Callable[[str], bool] | None) -> list[Piece]:
-    """Divide a text into pieces, each as long as fits, no line break inside.
+def split_text(text: str, fits: Callable[[str], bool], packs: bool = True) -> list[Piece]:
+    """Divide a text into pieces that fit, no line break inside.
 
     A line is divided at sentence ends (an abbreviation's full stop looks like one); a sentence that does not fit at
     the ends of clauses, then at white space, then between characters.
 
     Args:
-        fits: whether a piece is short enough; `None` makes a piece of each sentence.
+        fits: whether a piece is short enough.
+        packs: put as many sentences into a piece as fit, instead of one.
     """
     pieces = []
     for line in text.splitlines(keepends=True):
         content = line.splitlines()[0]
-        parts = _pack(content.strip(), fits) or [""]
+        wholes = [content] if packs else _divide(content, 0)
+        parts = [part for whole in wholes for part in _pack(whole.strip(), fits) if part] or [""]
         pieces += [Piece(part) for part in parts[:-1]]
         pieces.append(Piece(parts[-1], line[len(content) :]))
     return pieces or [Piece("")]
@@ -100,12 +102,10 @@ def _join_alignments(parts: tuple[dict[str, Any], ...]) -> dict[str, list]:
     return joined
 
 
-def _pack(text: str, fits: Callable[[str], bool] | None, level: int = 0) -> list[str]:
-    if not text or (fits is not None and fits(text)):
+def _pack(text: str, fits: Callable[[str], bool], level: int = 0) -> list[str]:
+    if not text or fits(text):
         return [text]
     parts = _divide(text, level)
-    if fits is None:
-        return [part.strip() for part in parts]
     packed, start = [], 0
     while start < len(parts):
         count = _longest_fit(parts, start, fits)
@@ -114,7 +114,7 @@ def _pack(text: str, fits: Callable[[str], bool] | None, level: int = 0) -> list
         else:  # a single character that does not fit stays alone
             packed.append("".join(parts[start : start + max(count, 1)]).strip())
         start += max(count, 1)
-    return [part for part in packed if part]
+    return packed
 
 
 def _divide(text: str, level: int) -> list[str]:

@@ -5,7 +5,7 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset
@@ -14,6 +14,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 # White space and control characters: a text of nothing else has nothing to translate.
 BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]*")
 NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
+# Attention to a longer source would fill the memory, whatever the model's positions.
+LONGEST_SOURCE = 4096
+LONGEST_PIECE = 512
 SHOWN_FAULTS = 5
 
 
@@ -58,18 +61,41 @@ def not_texts_error(inputs: list, positions: list[int], first: int = 0) -> Value
     return ValueError(f"{EXPECTED}, but {_listed(faults)}")
 
 
-def source_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The number of source tokens that a model can take, special ones included; `None` where there is no limit.
+class SourceLimits(NamedTuple):
+    """Source tokens at most, special ones included.
 
-    It is the size of the encoder's table of positions, where there is one (Bart, mBART, Marian, Vaswani with learned
-    positions), else what the tokenizer says. To models with relative positions (T5) that is advice alone.
+    Attributes:
+        whole: of a text as it is; beyond, it is refused.
+        cut: where texts are to be cut.
+        piece: of the pieces of a text that is to be divided.
+        is_known: whether model, tokenizer or caller set a limit at all.
     """
-    positions = position_limit(model.get_encoder())
-    if positions is not None:
-        return positions
-    if hasattr(model.config, "relative_attention_num_buckets"):
-        return None
-    return tokenizer_limit(tokenizer)
+
+    whole: int
+    cut: int
+    piece: int
+    is_known: bool
+
+
+def source_limits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: int | None = None) -> SourceLimits:
+    """How long a source may be.
+
+    The limit is the size of the encoder's table of positions, where there is one (Bart, mBART, Marian, Vaswani with
+    learned positions), else what the tokenizer says (M2M100, NLLB). To models with relative positions (T5) that is
+    advice, by which texts are cut and divided but not refused.
+
+    Args:
+        own: the caller's limit. It replaces all but that of a table.
+    """
+    table, advised = position_limit(model.get_encoder()), tokenizer_limit(tokenizer)
+    known = min((n for n in (own, table) if n), default=advised)
+    is_advice = known == advised and not own and not table and hasattr(model.config, "relative_attention_num_buckets")
+    return SourceLimits(
+        whole=LONGEST_SOURCE if known is None or is_advice else known,
+        cut=known or LONGEST_SOURCE,
+        piece=known or LONGEST_PIECE,
+        is_known=known is not None,
+    )
 
 
 def position_limit(stack: nn.Module) -> int | None:
@@ -93,9 +119,15 @@ def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
     """
     faults = [f"inputs[{i}] has {length} tokens" for i, length in lengths.items()]
     return ValueError(
-        f"{_listed(faults)}, but this model takes {limit} at most. Pass split_sentences=True to have long texts "
+        f"{_listed(faults)}, but a text may have {limit} at most. Pass split_sentences=True to have long texts "
         "translated in pieces, or truncation=True to have them cut."
     )
+
+
+def check_number(name: str, value: Any) -> None:
+    """Refuse what is no whole number from 1 on; `None` is none given."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f"{name} must be a whole number from 1 on, got {value!r}.")
 
 
 def check_languages(
@@ -149,4 +181,4 @@ def _listed(faults: list[str]) -> str:
     return ", ".join(faults[:SHOWN_FAULTS]) + (f" and {rest} more" if rest > 0 else "")
 
 
-__all__ = ["as_texts", "check_languages", "clean", "is_blank", "source_limit"]
+__all__ = ["as_texts", "check_languages", "clean", "is_blank", "source_limits"]

@@ -19,12 +19,12 @@ from transformers.utils import logging
 from .search_options import SearchOptions
 from .text_splitting import join_results, split_text
 from .translation_inputs import (
+    check_number,
     clean,
     is_blank,
     not_texts,
     not_texts_error,
-    source_limit,
-    tokenizer_limit,
+    source_limits,
     too_long_error,
 )
 
@@ -47,7 +47,7 @@ class TranslationRun:
         progress: called with the number of texts that were finished since the last time.
 
     Raises:
-        ValueError: where the search does not give as many hypotheses as are asked for.
+        ValueError: for sizes below 1, and where the search does not give as many hypotheses as are asked for.
     """
 
     pipeline: Pipeline
@@ -61,6 +61,14 @@ class TranslationRun:
     progress: Callable[[int], None] | None = None
 
     def __post_init__(self):
+        own_limit = self.preprocess.get("max_source_length")
+        for name, value in (
+            ("batch_tokens", self.batch_tokens),
+            ("batch_size", self.batch_size),
+            ("max_source_length", own_limit),
+        ):
+            check_number(name, value)
+        self.limits = source_limits(self.pipeline.model, self.pipeline.tokenizer, own_limit)
         self.hypotheses = self.search.hypotheses(self.forward.get("n_best"))
 
     def stream(self, texts: Iterable[str]) -> Iterator[list[dict]]:
@@ -78,8 +86,7 @@ class TranslationRun:
         texts = [clean(text) for text in texts]
         if not self.split_sentences:
             return self._translate(texts, list(range(len(texts))), first)[0]
-        fits = self._fits()
-        split = [split_text(text, fits) for text in texts]
+        split = [split_text(text, self._fits, packs=self.limits.is_known) for text in texts]
         owners = [owner for owner, pieces in enumerate(split) for _ in pieces]
         results, lengths = self._translate([piece.text for pieces in split for piece in pieces], owners, first)
         ends = list(accumulate(len(pieces) for pieces in split))
@@ -141,9 +148,11 @@ class TranslationRun:
             chunk = filled[start : start + LAST_WINDOW]
             for i, row in zip(chunk, self.pipeline.encode([texts[i] for i in chunk], **self._languages())):
                 encoded[i] = row if _length(row) else None
-        limit, truncation = self._limit(), self.preprocess.get("truncation")
-        too_long = [i for i, row in enumerate(encoded) if row and limit and _length(row) > limit]
-        if too_long and not self._cuts():
+        truncation = self.preprocess.get("truncation", False)
+        cuts = truncation not in (False, "do_not_truncate")
+        limit = self.limits.cut if cuts else self.limits.whole
+        too_long = [i for i, row in enumerate(encoded) if row and _length(row) > limit]
+        if too_long and not cuts:
             raise too_long_error({first + owners[i]: _length(encoded[i]) for i in too_long}, limit)
         if too_long:
             logger.warning(f"Texts cut: {len(too_long)}, at {limit} tokens.")
@@ -154,24 +163,9 @@ class TranslationRun:
                 encoded[i] = row
         return encoded
 
-    def _limit(self) -> int | None:
-        """Source tokens at most: what the model can take; where longer texts are cut, also what they are cut at."""
-        limit = source_limit(self.pipeline.model, self.pipeline.tokenizer)
-        return self._own_limit(limit) if self._cuts() else limit
-
-    def _own_limit(self, limit: int | None) -> int | None:
-        own = self.preprocess.get("max_source_length")
-        return min((n for n in (own, limit) if n), default=None) or tokenizer_limit(self.pipeline.tokenizer)
-
-    def _fits(self) -> Callable[[str], bool] | None:
-        """Whether a text is short enough for a piece; `None` where there is no limit."""
-        limit = self._own_limit(source_limit(self.pipeline.model, self.pipeline.tokenizer))
-        if limit is None:
-            return None
-        return lambda text: _length(self.pipeline.encode([text], **self._languages())[0]) <= limit
-
-    def _cuts(self) -> bool:
-        return self.preprocess.get("truncation", False) not in (False, "do_not_truncate")
+    def _fits(self, text: str) -> bool:
+        """Whether a text is short enough for a piece."""
+        return _length(self.pipeline.encode([text], **self._languages())[0]) <= self.limits.piece
 
     def _languages(self) -> dict[str, str]:
         return {name: value for name, value in self.preprocess.items() if name in ("src_lang", "tgt_lang")}

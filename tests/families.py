@@ -65,7 +65,7 @@ def family(name: str, folder: Path, **changes) -> tuple[PreTrainedModel, PreTrai
         model = T5ForConditionalGeneration(config)
         torch.nn.init.normal_(model.lm_head.weight)
         return model.eval(), tokenizer
-    sizes = {"d_model": 16, "max_position_embeddings": 40, "init_std": 0.3, "forced_eos_token_id": None}
+    sizes = {"d_model": 16, "max_position_embeddings": 40, "init_std": 1.0, "forced_eos_token_id": None}
     for side in ("encoder", "decoder"):
         sizes |= {f"{side}_layers": 2, f"{side}_attention_heads": 2, f"{side}_ffn_dim": 16}
     config_class, model_class = MODELS[name]
@@ -120,7 +120,9 @@ def _marian(folder: Path) -> MarianTokenizer:
 
 def _m2m100(folder: Path) -> M2M100Tokenizer:
     pieces = _sentencepiece(folder)
-    return M2M100Tokenizer(_vocabulary_file(folder, ["<s>", "<pad>", "</s>", "<unk>"], []), pieces)
+    vocabulary = _vocabulary_file(folder, ["<s>", "<pad>", "</s>", "<unk>"], [])
+    # As in the checkpoints: the languages are special tokens.
+    return M2M100Tokenizer(vocabulary, pieces, extra_special_tokens=["__de__", "__en__"])
 
 
 def _nllb(folder: Path) -> NllbTokenizer:

@@ -111,6 +111,7 @@ source = torch.tensor([[5, 6, 2]])
 assert abs(model(input_ids=source, decoder_input_ids=source).logits.sum().item() - {logits}) < 1e-3
 translator = pipeline("translation", model=folder, **remote)
 assert translator(["w1 w2", "w3"], num_beams=3) == {expected}
+assert pipeline("translation_de_to_en", model=folder, **remote)(["w1 w2", "w3"], num_beams=3) == {expected}
 model.save_pretrained("again")
 tokenizer.save_pretrained("again")
 assert pipeline("translation", model="again", **remote)(["w1 w2", "w3"], num_beams=3) == {expected}
