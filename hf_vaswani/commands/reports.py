@@ -29,6 +29,7 @@ class LineReports:
             print(f"warning: {self.count:,} warnings in all, of which you see the first {SHOWN}.", file=sys.stderr)
 
 
-def progress_bar(total: int | None = None, done: int = 0) -> tqdm:
+def progress_bar(total: int | None = None, done: int = 0, is_shown: bool = True) -> tqdm:
     """A bar with sentences a second, on a terminal alone."""
-    return tqdm(total=total, initial=done, unit=" sentences", disable=not sys.stderr.isatty(), dynamic_ncols=True)
+    is_hidden = not (is_shown and sys.stderr.isatty())
+    return tqdm(total=total, initial=done, unit=" sentences", disable=is_hidden, dynamic_ncols=True)

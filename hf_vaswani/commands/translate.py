@@ -32,8 +32,8 @@ written as each window is done; those that are typed, or come from another progr
 JSONL = """\
 jsonl: one record a line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with what --scores
 and --alignments ask for; "error" where there is no translation. Default: text"""
-LONG = "longer lines are not translated, or in pieces; default: 1024, or as many as the model can take"
-SPLIT = "translate lines beyond --max_source_length in pieces, divided at the ends of sentences"
+LONG = "longer lines are not translated, or in pieces; default: what the model can take"
+SPLIT = "translate long lines in pieces, divided at the ends of sentences"
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -61,7 +61,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     lines.add_argument("--prefix", metavar="FILE", help="what each translation begins with, line by line: whole words")
     lines.add_argument("--source_language", help="code of the language, for multilingual models")
     lines.add_argument("--target_language", help="code of the language, for multilingual models")
-    lines.add_argument("--max_source_length", type=at_least_one, default=1024, metavar="TOKENS", help=LONG)
+    lines.add_argument("--max_source_length", type=at_least_one, metavar="TOKENS", help=LONG)
     lines.add_argument("--split_sentences", action="store_true", help=SPLIT)
     speed = parser.add_argument_group("speed")
     speed.add_argument("--batch_tokens", type=at_least_one, help="source tokens translated together; default: 1024")
@@ -86,7 +86,10 @@ def run(options: argparse.Namespace) -> None:
     if is_resumable:
         settings = {name: value for name, value in vars(options).items() if name not in NO_SETTINGS}
         output.begin({"model": fingerprint(model, tokenizer), **settings, "prefix": bool(options.prefix)}, lines)
-    with progress_bar(_count_lines(options.input), output.progress.lines) as bar:
+    # A bar among translations that one reads would be in their way.
+    is_shown = not (options.output is None and sys.stdout.isatty())
+    with progress_bar(_count_lines(options.input), output.progress.lines, is_shown) as bar:
+        translate.options["progress"] = bar.update
         try:
             translate_lines(
                 lines,

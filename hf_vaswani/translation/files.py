@@ -14,14 +14,13 @@ import torch
 from transformers import Pipeline
 
 from ..data.text_files import Report
-from ..translation_inputs import source_limit
+from ..translation_inputs import source_limits
 from .mbr import translate_mbr
 from .prefixes import translate_with_prefixes
 from .resumable_output import ResumableOutput, StreamOutput
 from .retries import translate_each
 from .windows import Line, windows
 
-MOST_SOURCE_TOKENS = 1024
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -40,8 +39,8 @@ class LineTranslator:
 
     Args:
         translator: a translation pipeline.
-        max_source_length: in tokens. Longer lines, and such as the model has no positions for, are not translated, or
-            in pieces where `split_sentences` is on.
+        max_source_length: in tokens; default: what model and tokenizer can take. A longer line is not translated.
+        split_sentences: it is translated in pieces instead.
         minimum_risk: arguments of [`translate_mbr`], where translations shall be chosen by minimum Bayes risk.
         n_best: translations a line.
         seed: of samples, which depend on it and the window alone.
@@ -51,7 +50,7 @@ class LineTranslator:
     def __init__(
         self,
         translator: Pipeline,
-        max_source_length: int = MOST_SOURCE_TOKENS,
+        max_source_length: int | None = None,
         split_sentences: bool = False,
         minimum_risk: dict[str, Any] | None = None,
         n_best: int | None = None,
@@ -60,10 +59,10 @@ class LineTranslator:
     ):
         self.translator, self.minimum_risk, self.n_best, self.seed = translator, minimum_risk, n_best, seed
         self.options, self.split_sentences = options, split_sentences
-        limit = source_limit(translator.model, translator.tokenizer)
-        self.limit = max_source_length if limit is None else min(limit, max_source_length)
+        self.limit = source_limits(translator.model, translator.tokenizer, max_source_length).whole
         if split_sentences:
-            self.options = {**options, "split_sentences": True, "max_source_length": self.limit}
+            own_limit = {"max_source_length": max_source_length} if max_source_length else {}
+            self.options = {**options, "split_sentences": True, **own_limit}
 
     def __call__(self, lines: Sequence[Line]) -> list[Result]:
         """A result for each line: its translations, best first, as the pipeline gives them; or why there are none."""

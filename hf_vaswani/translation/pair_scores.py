@@ -13,7 +13,8 @@ from itertools import islice
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..translation_inputs import position_limit, source_limit
+from ..beam_search_vaswani import Scoring
+from ..translation_inputs import position_limit
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def score_pairs(
         The score of each pair; `None` for one that cannot be scored.
     """
     pairs, first = iter(pairs), 1
-    max_length = _most_tokens(model, tokenizer, max_length)
+    max_length = _most_tokens(model, max_length)
     vocabulary_size = model.get_output_embeddings().weight.shape[0]
     batch_tokens = batch_tokens or min(BATCH_TOKENS, max(1, BATCH_LOGITS // vocabulary_size))
     while window := list(islice(pairs, PAIRS_AT_ONCE)):
@@ -97,13 +98,13 @@ def normalised(log_probability: float, length: int, config: GenerationConfig) ->
     Wu et al. 2016), which is meant where `length_penalty_type` is `"gnmt"`.
     """
     exponent = 1.0 if config.length_penalty is None else config.length_penalty
-    is_gnmt = getattr(config, "length_penalty_type", None) == "gnmt"
-    return log_probability / ((5 + length) / 6 if is_gnmt else length) ** exponent
+    kind = getattr(config, "length_penalty_type", None) or "length"
+    return log_probability / Scoring(exponent, kind).penalty(length)
 
 
-def _most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, wanted: int) -> int:
+def _most_tokens(model: PreTrainedModel, wanted: int) -> int:
     """How many tokens a side may have: what is wanted, or what the model has positions for."""
-    limits = (wanted, source_limit(model, tokenizer), position_limit(model.get_decoder()))
+    limits = (wanted, position_limit(model.get_encoder()), position_limit(model.get_decoder()))
     return min(limit for limit in limits if limit is not None)
 
 

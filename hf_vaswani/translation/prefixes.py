@@ -31,6 +31,7 @@ def translate_with_prefixes(
     Returns:
         The translations of each text, best first, prefix included. A blank text has the empty one.
     """
+    progress = options.pop("progress", None)
     blank = translator("", **options)
     results = [[dict(entry) for entry in blank] for _ in texts]
     languages = {name: options.pop(name) for name in ("src_lang", "tgt_lang") if name in options}
@@ -50,6 +51,8 @@ def translate_with_prefixes(
         for place, row in enumerate(batch):
             share = {name: values[place : place + 1] for name, values in outputs.items()}
             results[row] = translator.postprocess(share, **translator._postprocess_params)
+        if progress:
+            progress(len(batch))
     return results
 
 

@@ -71,13 +71,17 @@ def other_models():
     }
 
 
-@pytest.mark.parametrize("length_penalty", [0.6, 2.0])
-@pytest.mark.parametrize("name", other_models())
-def test_score_is_that_of_generate_for_what_it_generated(name, length_penalty, tokenizer):
+@pytest.mark.parametrize(
+    ("name", "kind", "length_penalty"),
+    [("Vaswani", "gnmt", 0.6), *((name, None, penalty) for name in other_models() for penalty in (0.6, 2.0))],
+)
+def test_score_is_that_of_generate_for_what_it_generated(name, kind, length_penalty, tokenizer):
     torch.manual_seed(0)
     model = other_models()[name]().eval()
     settings = model.generation_config
     settings.length_penalty, settings.renormalize_logits = length_penalty, True
+    if kind:
+        settings.length_penalty_type = kind
     # Few tokens are left, so that the end is among the probable ones.
     settings.bad_words_ids, settings.suppress_tokens = [[0], [3]], [1, *range(6, 40)]
     sources = ["w1 w2 w3", "w4", "w5 w6"]
