@@ -6,8 +6,11 @@ import torch
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
     MarianConfig,
     MarianMTModel,
+    NllbTokenizer,
     PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
@@ -103,6 +106,26 @@ def test_score_is_that_of_generate_for_what_it_generated(name, kind, length_pena
             assert got.score == pytest.approx(score, abs=1e-4)
             compared += 1
     assert compared >= 3
+
+
+def test_language_that_is_forced_costs_nothing():
+    vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b"])}
+    tokenizer = NllbTokenizer(vocab=vocabulary, merges=[], src_lang="eng_Latn", tgt_lang="fra_Latn")
+    torch.manual_seed(0)
+    sizes = {"vocab_size": len(tokenizer), "d_model": 16, "encoder_layers": 1, "decoder_layers": 1}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    model = M2M100ForConditionalGeneration(M2M100Config(**sizes, **heads, pad_token_id=1, bos_token_id=0)).eval()
+    language = tokenizer.convert_tokens_to_ids("fra_Latn")
+    model.generation_config.renormalize_logits = True
+    model.generation_config.bad_words_ids = [[i] for i in range(len(tokenizer)) if i not in (2, 4, 5, 6, language)]
+    inputs = tokenizer("ab a", return_tensors="pt")
+    options = {"num_beams": 8, "num_return_sequences": 8, "max_new_tokens": 6, "return_dict_in_generate": True}
+    output = model.generate(**inputs, forced_bos_token_id=language, output_scores=True, **options)
+    scores = dict(zip(map(tuple, output.sequences[:, 1:].tolist()), output.sequences_scores.tolist()))
+    [expected] = [score for ids, score in scores.items() if ids[:2] == (language, 2)]
+    [got] = score_pairs(model, tokenizer, [("ab a", "")], with_tokens=True, src_lang="eng_Latn", tgt_lang="fra_Latn")
+    assert got.tokens[0] == ("fra_Latn", 0.0) and got.length == 2
+    assert got.score == pytest.approx(expected, abs=1e-5)
 
 
 def test_length_penalty_is_that_of_the_config():
