@@ -45,10 +45,8 @@ class Scoring:
         return length**self.length_penalty
 
     def best_penalty(self, length: int, limits: torch.Tensor) -> float | torch.Tensor:
-        """The penalty with which a running hypothesis of so many tokens is held against the finished ones."""
-        if self.early_stopping == "never" and self.length_penalty > 0:
-            return self.penalty(limits)
-        return self.penalty(length)
+        """The penalty under which a running hypothesis of so many tokens could end best: log-probabilities fall."""
+        return self.penalty(limits) if self.length_penalty > 0 else self.penalty(length)
 
 
 @dataclass
@@ -91,12 +89,14 @@ class BeamSearch:
         prompt: `(batch, prompt_length)`, what the output of each sentence begins with.
         limits: `(batch,)`, tokens that the output may have, prompt included.
         beams: hypotheses followed at once.
+        n_best: hypotheses that are asked for, at most `beams`.
         eos_token_ids: `(k,)`, the tokens that end a hypothesis; or None.
         fill_token_id: what stands behind the end of the shorter outputs.
         processors: `(input_ids, log_probs)`, of shapes `(n * beams, length)` and `(n * beams, vocab_size)`, →
             log-probabilities; or None.
         criteria: `input_ids` `(rows, length)` → which of the rows end, `(rows,)` bool; or None.
         do_sample: draw continuations instead of taking the best.
+        log_probs_fall: whether a hypothesis gets no more probable with its next token, which processors may change.
         sentences_may_leave: whether done sentences leave the batch. Otherwise all stay, as processors that know
             sentences by their row need.
         record: called at each step with logits, processed log-probabilities and the decoder.
@@ -111,11 +111,13 @@ class BeamSearch:
         prompt: torch.Tensor,
         limits: torch.Tensor,
         beams: int,
+        n_best: int = 1,
         eos_token_ids: torch.Tensor | None = None,
         fill_token_id: int = -1,
         processors: Callable | None = None,
         criteria: Callable | None = None,
         do_sample: bool = False,
+        log_probs_fall: bool = True,
         sentences_may_leave: bool = True,
         record: Callable | None = None,
         goes_on: Callable[[bool], bool] = lambda is_done: not is_done,
@@ -125,11 +127,13 @@ class BeamSearch:
         self.prompt = prompt
         self.limits = limits
         self.beams = beams
+        self.n_best = n_best
         self.eos_token_ids = eos_token_ids
         self.fill_token_id = fill_token_id
         self.processors = processors
         self.criteria = criteria
         self.do_sample = do_sample
+        self.log_probs_fall = log_probs_fall
         self.sentences_may_leave = sentences_may_leave and decoder.sentences_may_leave
         self.record = record
         self.goes_on = goes_on
@@ -137,8 +141,8 @@ class BeamSearch:
         ends = 0 if eos_token_ids is None else len(eos_token_ids)
         self.candidates = max(2, 1 + ends) * beams
 
-    def run(self, n_best: int) -> Found:
-        """Search to the end; the `n_best` best hypotheses of each sentence."""
+    def run(self) -> Found:
+        """Search to the end; the best hypotheses of each sentence."""
         sentences = self._start()
         done = []
         logits = self.decoder.first()
@@ -148,7 +152,7 @@ class BeamSearch:
             while self.goes_on(all_done := bool(is_done.all())) and all_done:
                 self.decoder.again()
             if all_done:
-                return self._result([*done, sentences], n_best)
+                return self._result([*done, sentences])
             if self.sentences_may_leave and is_done.any():
                 done.append(sentences.at(is_done.nonzero().squeeze(1)))
                 order = close_ranks(sentences.is_open)
@@ -246,19 +250,26 @@ class BeamSearch:
 
     def _close(self, sentences: Sentences, ends: torch.Tensor) -> None:
         """Mark the sentences whose finished hypotheses are final."""
-        length = sentences.paths.shape[2] - self.prompt.shape[1]
-        hoped = sentences.scores[:, 0] / self.scoring.best_penalty(length, sentences.limits - self.prompt.shape[1])
+        start = self.prompt.shape[1]
+        length, best = sentences.paths.shape[2] - start, sentences.scores[:, 0]
+        hoped = best / self.scoring.best_penalty(length, sentences.limits - start)
+        if self.scoring.early_stopping == "never":
+            may_enter = hoped > sentences.finished_scores[:, -1]
+        else:
+            may_enter = best / self.scoring.penalty(length) > sentences.finished_scores[:, -1]
         is_full = sentences.is_finished.all(-1)
-        worst = sentences.finished_scores[:, -1]
-        may_improve = ~is_full | (hoped > worst)
+        is_open = ~is_full | may_enter
         if self.scoring.early_stopping is True:
-            may_improve &= ~is_full
-        sentences.is_open &= may_improve & ~ends.all(-1)
+            is_open &= ~is_full
+        if self.log_probs_fall:
+            # Nothing can beat even the last of the n best that are asked for: the same result, sooner.
+            is_open &= hoped > sentences.finished_scores[:, self.n_best - 1]
+        sentences.is_open &= is_open & ~ends.all(-1)
 
-    def _result(self, done: list[Sentences], n_best: int) -> Found:
+    def _result(self, done: list[Sentences]) -> Found:
         length = max(part.finished_paths.shape[2] for part in done)
-        paths = torch.cat([self._padded(part.finished_paths[:, :n_best], length) for part in done])
-        scores = torch.cat([part.finished_scores[:, :n_best] for part in done])
+        paths = torch.cat([self._padded(part.finished_paths[:, : self.n_best], length) for part in done])
+        scores = torch.cat([part.finished_scores[:, : self.n_best] for part in done])
         order = torch.cat([part.numbers for part in done]).argsort()
         paths, scores = paths[order].flatten(0, 1), scores[order].flatten()
         start = self.prompt.shape[1]

@@ -8,10 +8,22 @@ import sys
 from transformers.utils.logging import disable_progress_bar
 
 from . import __version__
-from .commands import average, corpus, curves, evaluate, export, importing, score, tokenizer, train, translate
+from .commands import (
+    attention,
+    average,
+    corpus,
+    curves,
+    evaluate,
+    export,
+    importing,
+    score,
+    tokenizer,
+    train,
+    translate,
+)
 from .errors import InputError, TrainingError, TrainingInterrupted
 
-COMMANDS = (train, tokenizer, translate, score, evaluate, importing, export, curves, average, corpus)
+COMMANDS = (train, tokenizer, translate, score, evaluate, importing, export, curves, attention, average, corpus)
 
 USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
 

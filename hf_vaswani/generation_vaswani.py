@@ -183,16 +183,18 @@ class VaswaniGenerationMixin(GenerationMixin):
             input_ids[::beams],
             length_limits(stopping_criteria, config, input_ids)[::beams],
             beams,
+            n_best=config.num_return_sequences,
             eos_token_ids=config._eos_token_tensor,
             fill_token_id=fill_token_id(config),
             processors=logits_processor or None,
             criteria=(lambda sequences: others(sequences, recorder.scores)) if others else None,
             do_sample=config.do_sample,
+            log_probs_fall=not config.do_sample and only(MASKING_PROCESSORS, logits_processor),
             sentences_may_leave=not (others or config.do_sample) and only(ROW_PROCESSORS, logits_processor),
             record=recorder if recorder.is_needed else None,
             goes_on=lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device),
         )
-        found = search.run(config.num_return_sequences)
+        found = search.run()
         if not config.return_dict_in_generate:
             return found.sequences
         return recorder.output(found, model_kwargs["encoder_outputs"], decoder)
@@ -239,7 +241,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             fill_token_id=0 if config._pad_token_tensor is None else int(config._pad_token_tensor),
             processors=logits_processor or None,
         )
-        return search.run(n_best=1).sequences
+        return search.run().sequences
 
     def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
         """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unforeseen."""

@@ -69,8 +69,9 @@ def log_probabilities(
             decoder_input_ids=decoder_input[rows],
             use_cache=False,
         ).logits
-        loss = F.cross_entropy(logits.float().transpose(1, 2), labels[rows], reduction="none")
-        sums.append(-loss.masked_fill(~counts[rows], 0).sum(dim=1))
+        # One row for each token, which is many times faster than a transposed tensor.
+        loss = F.cross_entropy(logits.flatten(0, 1).float(), labels[rows].flatten(), reduction="none")
+        sums.append(-loss.view_as(labels[rows]).masked_fill(~counts[rows], 0).sum(dim=1))
     return torch.cat(sums)
 
 

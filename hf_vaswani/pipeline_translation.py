@@ -212,6 +212,7 @@ class TranslationPipeline(Pipeline):
             rows = [self.preprocess(text, **preprocess_params) for text in texts]
             return [{k: v[0].tolist() if isinstance(v, torch.Tensor) else v for k, v in row.items()} for row in rows]
         inputs = self._tokenize(texts, **preprocess_params)
+        inputs.pop("attention_mask", None)  # all ones until there is padding
         return [{k: v[i] if isinstance(v, list) else v for k, v in inputs.items()} for i in range(len(texts))]
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -221,7 +222,7 @@ class TranslationPipeline(Pipeline):
         if self.tokenizer.pad_token_id is None:  # there is one row then, see `__call__`
             batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
         else:
-            batch = dict(self.tokenizer.pad(rows, return_tensors="pt"))
+            batch = dict(self.tokenizer.pad(rows, return_tensors="pt", return_attention_mask=True))
         batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
         return batch if first_token is None else {**batch, "forced_bos_token_id": int(first_token)}

@@ -138,8 +138,8 @@ def remote_code_files() -> list[Path]:
     from .translation_run import TranslationRun
 
     siblings = (
-        ForcedAttentions,
         BeamSearch,
+        ForcedAttentions,
         SharedSource,
         VaswaniConfig,
         VaswaniEncoderLayer,

@@ -83,7 +83,7 @@ class TranslationRun:
 
     def translate(self, texts: list[str], first: int = 0) -> list[list[dict]]:
         """Texts, of which the first has the number `first` → the hypotheses of each."""
-        texts = [clean(text) for text in texts]
+        texts = ["" if is_blank(text) else clean(text) for text in texts]
         if not self.split_sentences:
             return self._translate(texts, list(range(len(texts))), first)[0]
         split = [split_text(text, self._fits, packs=self.limits.is_known) for text in texts]
@@ -146,7 +146,7 @@ class TranslationRun:
         # A tokenizer's output holds much more than the ids: not of all texts at once.
         for start in range(0, len(filled), LAST_WINDOW):
             chunk = filled[start : start + LAST_WINDOW]
-            for i, row in zip(chunk, self.pipeline.encode([texts[i] for i in chunk], **self._languages())):
+            for i, row in zip(chunk, self.pipeline.encode([texts[i] for i in chunk], **self._options())):
                 encoded[i] = row if _length(row) else None
         truncation = self.preprocess.get("truncation", False)
         cuts = truncation not in (False, "do_not_truncate")
@@ -157,18 +157,17 @@ class TranslationRun:
         if too_long:
             logger.warning(f"Texts cut: {len(too_long)}, at {limit} tokens.")
             cut = {"truncation": truncation, "max_source_length": limit}
-            for i, row in zip(
-                too_long, self.pipeline.encode([texts[i] for i in too_long], **self._languages(), **cut)
-            ):
+            for i, row in zip(too_long, self.pipeline.encode([texts[i] for i in too_long], **self._options(), **cut)):
                 encoded[i] = row
         return encoded
 
     def _fits(self, text: str) -> bool:
         """Whether a text is short enough for a piece."""
-        return _length(self.pipeline.encode([text], **self._languages())[0]) <= self.limits.piece
+        return _length(self.pipeline.encode([text], **self._options())[0]) <= self.limits.piece
 
-    def _languages(self) -> dict[str, str]:
-        return {name: value for name, value in self.preprocess.items() if name in ("src_lang", "tgt_lang")}
+    def _options(self) -> dict[str, Any]:
+        """What `preprocess` is to go by, but for the limits, which hold when all lengths are known."""
+        return {k: v for k, v in self.preprocess.items() if k not in ("truncation", "max_source_length")}
 
     def _nothing(self) -> list[dict]:
         """The hypotheses of a text that has nothing to translate."""

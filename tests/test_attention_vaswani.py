@@ -216,10 +216,10 @@ def test_heads_are_averaged():
     assert alignments(cross, torch.ones(1, 3).bool(), torch.ones(1, 1).bool()) == [[(1, 0)]]
 
 
-@pytest.mark.parametrize(("layers", "default"), [(1, 0), (2, 0), (3, 1), (6, 4)])
-def test_default_is_the_last_layer_but_one(layers, default):
-    cross = torch.cat([peaks([layer], 6) for layer in range(layers)], dim=1)
-    masks = torch.ones(1, 6).bool(), torch.ones(1, 1).bool()
+@pytest.mark.parametrize(("layers", "default"), [(1, 0), (2, 1), (3, 2), (4, 3), (6, 4), (12, 9)])
+def test_default_layer_is_five_sixths_of_the_way_up(layers, default):
+    cross = torch.cat([peaks([layer], 12) for layer in range(layers)], dim=1)
+    masks = torch.ones(1, 12).bool(), torch.ones(1, 1).bool()
     assert alignments(cross, *masks) == [[(default, 0)]]
     assert alignments(cross, *masks, layer=-1) == [[(layers - 1, 0)]]
 

@@ -1,0 +1,104 @@
+"""`hf-vaswani attention`: what a model looks at while it translates a sentence, as pictures and as an alignment."""
+
+import argparse
+import os
+from pathlib import Path
+
+from ..errors import InputError
+from .options import at_least_one, search
+
+ALL, MEAN = "all", "mean"
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    attention = commands.add_parser(
+        "attention",
+        help="draw the attention of a sentence and its translation",
+        description="Draw attention weights as heat maps, rows attending to columns, and print translation and "
+        "alignment. Layers and heads are counted from 0; negative numbers count from the last.",
+    )
+    attention.add_argument("model", help="folder or Hub id")
+    attention.add_argument("--text", required=True, help="sentence to translate")
+    attention.add_argument("--target", help="its translation; default: the model's own")
+    attention.add_argument(
+        "--kind",
+        choices=["encoder", "decoder", "cross", ALL],
+        default="cross",
+        help="self-attention of encoder or decoder, attention to the source (the default), or a picture of each",
+    )
+    attention.add_argument(
+        "--layer", type=_which, default=MEAN, metavar="N", help="a number, mean (the default), or all: a panel each"
+    )
+    attention.add_argument(
+        "--head", type=_which, default=MEAN, metavar="N", help="a number, mean (the default), or all: a panel each"
+    )
+    attention.add_argument(
+        "--output", required=True, help="PNG, SVG or PDF file, or a folder, where KIND.png is written"
+    )
+    attention.add_argument("--overwrite", action="store_true", help="replace pictures that are there")
+    attention.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")
+    attention.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..evaluation.attention import KINDS, attention_figure, selection_faults, sentence_attention, text_faults
+    from ..evaluation.picture import save_picture
+    from ..translation.load import load
+
+    kinds = list(KINDS) if options.kind == ALL else [options.kind]
+    output = Path(options.output)
+    pictures = _pictures(output, kinds)
+    faults = text_faults(options.text, options.target) + _output_faults(output, pictures, options.overwrite)
+    if faults:
+        raise InputError.of(faults)
+    model, tokenizer = load(options.model)
+    attention = sentence_attention(model, tokenizer, options.text, options.target, **search(options))
+    layer, head = (None if which == MEAN else which for which in (options.layer, options.head))
+    faults = [fault for kind in kinds for fault in selection_faults(attention, kind, layer, head)]
+    if faults:
+        raise InputError.of(faults)
+    print(f"source         {options.text}")
+    print(f"{'target       ' if options.target else 'translation  '}  {options.target or attention.translation}")
+    print(f"source tokens  {' '.join(attention.source_words)}")
+    print(f"target tokens  {' '.join(attention.target_words)}")
+    print(f"alignment      {' '.join(f'{source}-{target}' for source, target in attention.alignment)}")
+    for kind, picture in pictures.items():
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        save_picture(attention_figure(attention, kind, layer, head), picture)
+        print(picture)
+
+
+def _which(text: str) -> int | str:
+    """A layer or a head: a number, `mean` or `all`."""
+    if text in (ALL, MEAN):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, {MEAN} or {ALL}, got {text!r}") from None
+
+
+def _pictures(output: Path, kinds: list[str]) -> dict[str, Path]:
+    """Where each kind's picture goes: into the file that is named, or under a name of its own into the folder."""
+    if output.suffix and not output.is_dir():
+        return dict.fromkeys(kinds, output)
+    return {kind: output / f"{kind}.png" for kind in kinds}
+
+
+def _output_faults(output: Path, pictures: dict[str, Path], overwrite: bool) -> list[str]:
+    """Why the pictures cannot be written."""
+    from ..evaluation.picture import picture_faults
+
+    is_file = output in pictures.values()
+    if is_file and len(pictures) > 1:
+        return [f"{output} is one picture, and --kind {ALL} draws {len(pictures)}. Name a folder."]
+    if is_file or output.is_dir():
+        faults = picture_faults(next(iter(pictures.values())))
+    else:
+        existing = next(path for path in (output, *output.resolve().parents) if path.exists())
+        can_be_made = existing.is_dir() and os.access(existing, os.W_OK)
+        faults = [] if can_be_made else [f"{output} is no folder, and none can be made there. Name another."]
+    if not overwrite:
+        existing = [str(picture) for picture in pictures.values() if picture.is_file()]
+        faults += [f"{path} exists already. Name another, or replace it with --overwrite." for path in existing]
+    return faults

@@ -1,0 +1,117 @@
+"""`hf-vaswani attention`: which pictures are written, what is printed, what is refused."""
+
+import pytest
+from transformers import AutoTokenizer
+
+from hf_vaswani.cli import main
+from hf_vaswani.evaluation.attention import sentence_attention
+
+from ..conftest import tiny_model
+
+TEXT = "w1 w2 w3"
+
+
+def attention(*arguments) -> int:
+    return main(["attention", *map(str, arguments)])
+
+
+@pytest.fixture
+def faults(capsys):
+    """Runs a command that must be refused and returns its error lines."""
+
+    def run(*arguments) -> list[str]:
+        capsys.readouterr()
+        assert attention(*arguments) == 2
+        output = capsys.readouterr()
+        assert output.out == ""
+        return [line.removeprefix("error: ") for line in output.err.splitlines() if line.startswith("error: ")]
+
+    return run
+
+
+def test_translation_and_alignment_are_printed_with_the_picture(saved_model, tmp_path, capsys):
+    picture = tmp_path / "cross.png"
+    assert attention(saved_model, "--text", TEXT, "--output", picture, "--num_beams", 2) == 0
+    expected = sentence_attention(tiny_model(), AutoTokenizer.from_pretrained(saved_model), TEXT, num_beams=2)
+    assert capsys.readouterr().out.splitlines() == [
+        f"source         {TEXT}",
+        f"translation    {expected.translation}",
+        "source tokens  w1 w2 w3",
+        f"target tokens  {' '.join(expected.target_words)}",
+        f"alignment      {' '.join(f'{i}-{j}' for i, j in expected.alignment)}",
+        str(picture),
+    ]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_given_target_is_aligned_instead_of_a_translation(saved_model, tmp_path, capsys):
+    assert attention(saved_model, "--text", TEXT, "--target", "w9 w8", "--output", tmp_path / "a.svg") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "target         w9 w8" and lines[3] == "target tokens  w9 w8"
+    assert [pair.split("-")[1] for pair in lines[4].split()[1:]] == ["0", "1"]
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
+
+
+def test_each_kind_gets_a_picture_in_a_folder(saved_model, tmp_path):
+    folder = tmp_path / "pictures" / "of attention"
+    options = ["--text", TEXT, "--kind", "all", "--layer", "all", "--head", "all", "--output", folder]
+    assert attention(saved_model, *options) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["cross.png", "decoder.png", "encoder.png"]
+
+
+def test_folder_takes_one_picture_as_well(saved_model, tmp_path):
+    assert attention(saved_model, "--text", TEXT, "--kind", "decoder", "--layer", -1, "--output", tmp_path) == 0
+    assert (tmp_path / "decoder.png").exists() and not (tmp_path / "cross.png").exists()
+
+
+def test_pictures_are_replaced_only_when_told_to(saved_model, tmp_path, faults):
+    for name in ("cross", "encoder"):
+        (tmp_path / f"{name}.png").write_bytes(b"mine")
+    options = [saved_model, "--text", TEXT, "--kind", "all", "--output", tmp_path]
+    assert faults(*options) == [
+        f"{tmp_path / name}.png exists already. Name another, or replace it with --overwrite."
+        for name in ("encoder", "cross")
+    ]
+    assert (tmp_path / "cross.png").read_bytes() == b"mine" and not (tmp_path / "decoder.png").exists()
+    assert attention(*options, "--overwrite") == 0
+    assert (tmp_path / "cross.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_all_faults_of_text_and_output_are_said_before_the_model_is_loaded(tmp_path, faults):
+    output = tmp_path / "absent" / "picture.jpg"
+    assert faults("no model", "--text", " ", "--target", "", "--output", output) == [
+        "The text is empty. Give a sentence to translate.",
+        "The target is empty. Give a translation, or leave it out for the model's own.",
+        f"{output} has no name of a picture. End it with one of .png, .svg, .pdf.",
+        f"{output} cannot be written: its folder does not exist. Make it first.",
+    ]
+
+
+def test_output_that_does_not_fit_the_kinds_is_refused(tmp_path, faults):
+    picture, file = tmp_path / "picture.png", tmp_path / "file"
+    file.write_text("")
+    assert faults("no model", "--text", TEXT, "--kind", "all", "--output", picture) == [
+        f"{picture} is one picture, and --kind all draws 3. Name a folder."
+    ]
+    for folder in (file, file / "below"):
+        assert faults("no model", "--text", TEXT, "--output", folder) == [
+            f"{folder} is no folder, and none can be made there. Name another."
+        ]
+
+
+def test_layers_and_heads_that_do_not_exist_are_refused_for_each_kind(saved_model, tmp_path, faults):
+    options = ["--text", TEXT, "--kind", "all", "--layer", 2, "--head", 3, "--output", tmp_path / "new"]
+    assert faults(saved_model, *options) == [
+        "There is no layer 2 of encoder self-attention: layers go from 0 to 1, or from -1, the last, to -2.",
+        "There is no head 3 of encoder self-attention: heads go from 0 to 1, or from -1, the last, to -2.",
+        "There is no layer 2 of decoder self-attention: layers go from 0 to 1, or from -1, the last, to -2.",
+        "There is no layer 2 of cross-attention: layers go from 0 to 1, or from -1, the last, to -2.",
+    ]
+    assert not (tmp_path / "new").exists()
+
+
+def test_layer_that_is_no_number_is_refused(capsys):
+    with pytest.raises(SystemExit) as leave:
+        attention("no model", "--text", TEXT, "--layer", "first", "--output", "a.png")
+    assert leave.value.code == 2
+    assert "argument --layer: must be a whole number, mean or all, got 'first'" in capsys.readouterr().err

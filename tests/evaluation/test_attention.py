@@ -1,0 +1,364 @@
+"""Heat maps of attention: what stands where, and that tokens of any length and script stay legible."""
+
+import logging
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import font_manager
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from hf_vaswani.attention_vaswani import forced_attentions
+from hf_vaswani.errors import InputError
+from hf_vaswani.evaluation import picture_text
+from hf_vaswani.evaluation.attention import attention_figure, draw_sentence, sentence_attention
+from hf_vaswani.evaluation.heat_map import draw_attention
+from hf_vaswani.evaluation.picture import save_picture
+from hf_vaswani.evaluation.picture_text import drawable, font_families, is_right_to_left, readable_tokens
+
+from ..conftest import tiny_model
+
+SOURCE, TARGET = "w1 w2 w3 w4", "w7 w5 w6"
+SOURCE_IDS, OUTPUT_IDS = [[5, 6, 7, 8, 2]], [[1, 11, 9, 10, 2]]
+
+
+@pytest.fixture
+def model():
+    return tiny_model(decoder_layers=3)
+
+
+@pytest.fixture
+def attention(model, tokenizer):
+    return sentence_attention(model, tokenizer, SOURCE, TARGET)
+
+
+@pytest.fixture
+def weights(model):
+    """What the pictures must show: encoder 2 layers of 2 heads; decoder and cross-attention 3 of 4."""
+    return forced_attentions(model, {"input_ids": torch.tensor(SOURCE_IDS)}, torch.tensor(OUTPUT_IDS))
+
+
+def panels(figure):
+    return [np.asarray(axes.images[0].get_array()) for axes in figure.axes if axes.images]
+
+
+def titles(figure):
+    return [axes.get_title() for axes in figure.axes if axes.images]
+
+
+def texts(figure):
+    """Title, label of the rows, label of the columns."""
+    return [text.get_text() for text in figure.texts]
+
+
+def ticks(labels):
+    return [label.get_text() for label in labels]
+
+
+def words(count):
+    return [f"▁word{number}" for number in range(count)]
+
+
+def uniform(*shape):
+    return np.full(shape, 1 / shape[-1])
+
+
+# What stands where.
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "columns", "labels"),
+    [
+        ("encoder", "w1 w2 w3 w4 </s>", "w1 w2 w3 w4 </s>", ["source tokens", "source tokens"]),
+        ("decoder", "w7 w5 w6 </s>", "<s> w7 w5 w6", ["target tokens, being predicted", "target tokens read so far"]),
+        ("cross", "w7 w5 w6 </s>", "w1 w2 w3 w4 </s>", ["target tokens, being predicted", "source tokens"]),
+    ],
+)
+def test_axes_show_the_tokens_of_rows_and_columns(attention, weights, kind, rows, columns, labels):
+    figure = attention_figure(attention, kind, layer=1, head=0)
+    axes = figure.axes[0]
+    assert (ticks(axes.get_yticklabels()), ticks(axes.get_xticklabels())) == (rows.split(), columns.split())
+    assert texts(figure)[1:] == labels
+    np.testing.assert_allclose(panels(figure)[0], getattr(weights, kind)[0, 1, 0])
+    assert axes.yaxis_inverted() and not axes.xaxis_inverted()  # from the top left corner on
+    assert figure.axes[-1].get_ylabel() == "attention weight"
+
+
+@pytest.mark.parametrize(
+    ("layer", "head", "title", "expected"),
+    [
+        (None, None, "mean of 3 layers, mean of 4 heads", lambda cross: cross.mean(dim=(0, 1))),
+        (1, None, "layer 1 of 0–2, mean of 4 heads", lambda cross: cross[1].mean(dim=0)),
+        (None, 3, "mean of 3 layers, head 3 of 0–3", lambda cross: cross[:, 3].mean(dim=0)),
+        (-1, -4, "layer 2 of 0–2, head 0 of 0–3", lambda cross: cross[2, 0]),
+    ],
+)
+def test_one_layer_or_head_or_their_mean_is_one_panel(attention, weights, layer, head, title, expected):
+    figure = attention_figure(attention, "cross", layer, head)
+    (panel,) = panels(figure)
+    np.testing.assert_allclose(panel, expected(weights.cross[0]), atol=1e-7)
+    assert texts(figure)[0] == f"Cross-attention, {title}"
+
+
+@pytest.mark.parametrize(
+    ("layer", "head", "names", "expected"),
+    [
+        (2, "all", [f"head {h}" for h in range(4)], lambda cross: cross[2]),
+        ("all", None, [f"layer {n}" for n in range(3)], lambda cross: cross.mean(dim=1)),
+        (
+            "all",
+            "all",
+            [f"layer {n}, head {h}" for n in range(3) for h in range(4)],
+            lambda cross: cross.flatten(0, 1),
+        ),
+    ],
+)
+def test_all_layers_or_heads_are_a_panel_each_on_one_colour_scale(attention, weights, layer, head, names, expected):
+    figure = attention_figure(attention, "cross", layer, head)
+    assert titles(figure) == names
+    expected = expected(weights.cross[0])
+    np.testing.assert_allclose(np.stack(panels(figure)), expected, atol=1e-7)
+    limits = np.array([axes.images[0].get_clim() for axes in figure.axes[:-1]])
+    np.testing.assert_allclose(limits, [[0, expected.max()]] * len(names))
+
+
+def test_layers_are_the_rows_of_a_grid_and_heads_its_columns(attention):
+    figure = attention_figure(attention, "cross", "all", "all")
+    corners = [axes.get_position().min for axes in figure.axes[:-1]]
+    assert len({round(x, 4) for x, _ in corners}) == 4 and len({round(y, 4) for _, y in corners}) == 3
+    assert corners[4][0] == pytest.approx(corners[0][0]) and corners[4][1] < corners[0][1]
+
+
+def test_models_own_translation_is_the_target_by_default(model, tokenizer):
+    attention = sentence_attention(model, tokenizer, SOURCE, num_beams=2, max_new_tokens=6)
+    inputs = tokenizer([SOURCE], return_tensors="pt")
+    output = model.generate(**inputs, num_beams=2, max_new_tokens=6)
+    assert attention.target_tokens == tokenizer.convert_ids_to_tokens(output[0])
+    assert attention.translation == tokenizer.decode(output[0], skip_special_tokens=True)
+    torch.testing.assert_close(attention.weights, forced_attentions(model, inputs, output))
+
+
+def test_alignment_belongs_to_the_tokens_without_special_ones(attention, weights):
+    assert (attention.source_words, attention.target_words) == (SOURCE.split(), TARGET.split())
+    best = weights.cross[0, 2, :, :3, :4].mean(dim=0).argmax(dim=-1).tolist()
+    assert attention.alignment == [(source, target) for target, source in enumerate(best)]
+
+
+def test_sentence_is_drawn_in_one_call(model, tokenizer, weights):
+    figure = draw_sentence(model, tokenizer, SOURCE, TARGET, kind="encoder", layer=0, head=1)
+    np.testing.assert_allclose(panels(figure)[0], weights.encoder[0, 0, 1])
+
+
+def test_layer_and_head_that_do_not_exist_are_refused_together(attention):
+    with pytest.raises(InputError) as error:
+        attention_figure(attention, "encoder", layer=2, head=-3)
+    assert str(error.value).splitlines() == [
+        "There is no layer 2 of encoder self-attention: layers go from 0 to 1, or from -1, the last, to -2.",
+        "There is no head -3 of encoder self-attention: heads go from 0 to 1, or from -1, the last, to -2.",
+    ]
+
+
+def test_text_beyond_learned_positions_is_refused(tokenizer):
+    model = tiny_model(position_type="learned", max_position_embeddings=4)
+    with pytest.raises(InputError, match="The text has 5 tokens, and the model's positions end at 4"):
+        sentence_attention(model, tokenizer, SOURCE)
+
+
+def test_weights_of_other_tokens_are_refused():
+    with pytest.raises(ValueError, match="do not belong to 2 row tokens and 3 column tokens"):
+        draw_attention(uniform(3, 2), ["a", "b"], ["a", "b", "c"])
+
+
+# Legibility.
+
+
+def inches(figure, text):
+    box = text.get_window_extent()
+    return box.x0 / figure.dpi, box.y0 / figure.dpi, box.x1 / figure.dpi, box.y1 / figure.dpi
+
+
+def drawn(figure):
+    """All text that is to be seen."""
+    parts = list(figure.texts)
+    for axes in figure.axes:
+        parts += [axes.title, axes.yaxis.label, *axes.get_yticklabels(), *axes.get_xticklabels()]
+    return [text for text in parts if text.get_text()]
+
+
+@pytest.mark.parametrize(
+    ("panels", "rows", "columns"), [(1, 1, 1), (1, 3, 30), (1, 120, 110), (5, 6, 9), (6, 40, 50), (24, 8, 9)]
+)
+def test_all_text_is_inside_the_picture_and_no_smaller_than_six_points(panels, rows, columns):
+    figure = draw_attention(
+        uniform(panels, rows, columns), words(rows), words(columns), "Cross-attention, mean of 6 layers",
+        "target tokens, being predicted", "source tokens", [f"head {n}" for n in range(panels)],
+    )  # fmt: skip
+    width, height = figure.get_size_inches()
+    figure.draw_without_rendering()
+    for text in drawn(figure):
+        left, below, right, above = inches(figure, text)
+        assert min(left, below) >= 0 and right <= width and above <= height, text
+        assert text.get_fontsize() >= 6
+    title, rows, columns = (text.get_window_extent() for text in figure.texts)
+    assert not (title.overlaps(rows) or rows.overlaps(columns))
+
+
+@pytest.mark.parametrize("length", [5, 40, 120])
+def test_neighbouring_tokens_do_not_overlap(length):
+    figure = draw_attention(uniform(length, length), words(length), words(length))
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    boxes = [inches(figure, label) for label in axes.get_yticklabels()]
+    letters = axes.get_yticklabels()[0].get_fontsize() / 72
+    assert all(upper[1] - lower[1] >= letters for upper, lower in zip(boxes, boxes[1:]))
+
+
+def test_longer_sentences_make_larger_pictures_with_square_cells():
+    sizes = []
+    for length in (20, 60, 120):
+        figure = draw_attention(uniform(length, length // 2), words(length), words(length // 2))
+        sizes.append(figure.get_size_inches())
+        panel = figure.axes[0].get_position().size * sizes[-1]
+        assert panel[1] == pytest.approx(2 * panel[0])
+    assert sizes[0][1] < sizes[1][1] < sizes[2][1]
+
+
+def test_picture_of_very_many_tokens_stays_drawable_with_fewer_labels():
+    figure = draw_attention(uniform(1200, 10), words(1200), words(10))
+    labels = ticks(figure.axes[0].get_yticklabels())
+    assert figure.get_size_inches().max() < 62
+    assert labels == words(1200)[:: 1200 // len(labels)] and len(labels) == 600
+
+
+def test_grid_is_near_the_shape_of_a_screen_with_few_gaps():
+    def rows_and_columns(panels, rows, columns):
+        figure = draw_attention(uniform(panels, rows, columns), words(rows), words(columns))
+        corners = [axes.get_position().min.round(4) for axes in figure.axes[:-1]]
+        return len({y for _, y in corners}), len({x for x, _ in corners})
+
+    assert rows_and_columns(8, 10, 10) == (2, 4)
+    assert rows_and_columns(3, 10, 12) == (1, 3)
+    assert rows_and_columns(4, 10, 50) == (4, 1)
+
+
+def test_long_tokens_are_cut():
+    assert drawable(["Donaudampfschifffahrt", "sixteen letters!"])[0] == ["Donaudampfschif…", "sixteen letters!"]
+
+
+def test_dollars_are_no_formula(tmp_path):
+    figure = draw_attention(uniform(2, 2), ["$a$", "$"], [r"\frac{$", "$x_1$"])
+    save_picture(figure, tmp_path / "picture.svg")
+    assert "$x_1$" in (tmp_path / "picture.svg").read_text()  # as a comment beside the drawn letters
+
+
+def test_bytes_are_letters_and_what_is_invisible_is_escaped():
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["</s>", "<unk>"]
+    )
+    tokenizer.train_from_iterator(["über Köln über Köln über Köln"] * 3, trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", unk_token="<unk>")
+    tokens = fast.convert_ids_to_tokens(fast(" Köln\n€</s>").input_ids)
+    assert tokens[0] == "ĠKÃ¶ln"
+    assert readable_tokens(fast, tokens) == ["▁Köln", "\\n", "<0xE2>", "<0x82>", "<0xAC>", "</s>"]
+
+
+def test_subword_tokens_are_shown_as_they_are(tokenizer):
+    assert readable_tokens(tokenizer, ["▁Hut", "##ing", "st@@", "\u200b"]) == ["▁Hut", "##ing", "st@@", "\\u200b"]
+
+
+# Scripts.
+
+ARABIC, HEBREW = ["▁مرحبا", "▁العالم", "</s>"], ["שלום", "עולם", "</s>"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        (ARABIC, True),
+        (HEBREW, True),
+        (["▁hello", "</s>"], False),
+        (["▁hello", "مر", "</s>"], False),
+        (["1", "."], False),
+    ],
+)
+def test_script_says_whether_text_goes_from_right_to_left(tokens, expected):
+    assert is_right_to_left(tokens) is expected
+
+
+def test_columns_of_a_right_to_left_language_go_from_right_to_left():
+    figure = draw_attention(uniform(3, 3), ["▁hello", "▁world", "</s>"], ARABIC, column_label="source tokens")
+    assert figure.axes[0].xaxis_inverted() and texts(figure)[2] == "source tokens, from right to left"
+    rows = draw_attention(uniform(3, 3), ARABIC, ["▁hello", "▁world", "</s>"], column_label="source tokens")
+    assert not rows.axes[0].xaxis_inverted() and texts(rows)[2] == "source tokens"
+
+
+def test_matplotlib_that_shapes_text_gets_it_as_it_is(monkeypatch):
+    monkeypatch.setattr(picture_text, "_matplotlib_shapes", lambda: True)
+    assert drawable(ARABIC)[0] == ARABIC
+
+
+def test_older_matplotlib_gets_joined_letters_in_visual_order(monkeypatch):
+    pytest.importorskip("bidi")
+    pytest.importorskip("arabic_reshaper")
+    monkeypatch.setattr(picture_text, "_matplotlib_shapes", lambda: False)
+    # Of beh and alef: the final form of alef stands left of the initial form of beh.
+    assert drawable(["با", "שלום", "abc"])[0] == ["\ufe8e\ufe91", "םולש", "abc"]
+
+
+def test_older_matplotlib_without_the_packages_warns_once(monkeypatch, caplog):
+    monkeypatch.setattr(picture_text, "_matplotlib_shapes", lambda: False)
+    monkeypatch.setitem(sys.modules, "arabic_reshaper", None)  # an import of it fails
+    picture_text._warn_of_order.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        assert drawable(ARABIC)[0] == ARABIC
+        drawable(HEBREW)
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "This matplotlib draws right-to-left text from left to right, with its letters not joined. Install matplotlib "
+        "3.11 or later, or"
+    ]
+
+
+@pytest.fixture
+def only_default_fonts(monkeypatch):
+    """As if nothing were installed but the fonts that come with matplotlib."""
+    own = [f for f in font_manager.fontManager.ttflist if "mpl-data" in f.fname]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
+
+
+def test_characters_without_a_font_become_code_points_with_one_warning(only_default_fonts, caplog, tmp_path):
+    tokens = ["▁你好", "世界和平安", "abc", "</s>"]
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.simplefilter("error")  # matplotlib's own, one a glyph
+        figure = draw_attention(uniform(4, 4), tokens, tokens)
+        save_picture(figure, tmp_path / "picture.png")
+    assert ticks(figure.axes[0].get_yticklabels()) == ["▁[4F60 597D]", "[4E16 754C 548C…", "abc", "</s>"]
+    assert len(caplog.records) == 1
+    assert "No installed font has 7 of the characters (世 你 和 好 安 …)" in caplog.text
+
+
+def test_fonts_that_have_the_characters_are_found_among_the_installed(monkeypatch):
+    # Musical symbols are in one of matplotlib's own fonts, which is not its default.
+    entries = font_manager.fontManager.ttflist
+    other = next(entry for entry in entries if entry.name == "STIXGeneral" and entry.style == "normal")
+    default = font_manager.findfont(font_manager.FontProperties())
+    character = min(picture_text._characters(other.fname) - picture_text._characters(default))
+    monkeypatch.setattr(
+        font_manager.fontManager, "ttflist", [e for e in entries if e.name in ("DejaVu Sans", other.name)]
+    )
+    assert font_families(f"a{character}") == (["sans-serif", "STIXGeneral"], set())
+
+
+def test_font_installed_since_matplotlib_looked_is_found(monkeypatch, tmp_path):
+    entries = font_manager.fontManager.ttflist
+    other = next(entry for entry in entries if entry.name == "STIXGeneral" and entry.style == "normal")
+    default = font_manager.findfont(font_manager.FontProperties())
+    character = min(picture_text._characters(other.fname) - picture_text._characters(default))
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [e for e in entries if e.name == "DejaVu Sans"])
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [other.fname])
+    assert font_families(character) == (["sans-serif", "STIXGeneral"], set())
