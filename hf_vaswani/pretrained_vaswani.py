@@ -100,6 +100,9 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             Path(save_directory).mkdir(parents=True, exist_ok=True)
             for source in remote_code_files():
                 shutil.copyfile(source, Path(save_directory) / source.name)
+            if self.can_generate():
+                # With this mark transformers would drop settings on loading that it does not know.
+                self.generation_config._from_model_config = False
         super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
 
     def _get_files_timestamps(self, working_dir) -> dict[str, float]:

@@ -108,3 +108,62 @@ def test_untrained_model_generates_without_any_argument():
     output = tiny_model().generate(SOURCE)
     assert output.shape[0] == 2
     assert output[:, 0].tolist() == [1, 1]
+
+
+def lengths_without_padding(output):
+    return (output.ne(0) & output.ne(2)).sum(-1).tolist()
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"do_sample": True}], ids=["greedy", "beam", "sample"])
+def test_each_output_ends_at_the_length_of_its_own_source_plus_the_offset(settings):
+    model = tiny_model()
+    output = generate(model, max_length_offset=4, suppress_tokens=[0, 2], **settings)
+    assert lengths_without_padding(output) == [1 + 5 + 4, 1 + 3 + 4]
+
+
+def test_length_given_in_the_call_replaces_the_offset_of_the_checkpoint():
+    model = tiny_model()
+    model.generation_config.max_length_offset = 2
+    assert generate(model, eos_token_id=None).shape[1] == 1 + 5 + 2
+    assert generate(model, eos_token_id=None, max_new_tokens=20).shape[1] == 21
+
+
+def test_length_and_offset_given_together_both_hold():
+    model = tiny_model()
+    assert generate(model, eos_token_id=None, max_new_tokens=6, max_length_offset=9).shape[1] == 7
+    assert generate(model, eos_token_id=None, max_new_tokens=20, max_length_offset=9).shape[1] == 1 + 5 + 9
+
+
+def test_own_settings_survive_saving(tmp_path):
+    model = tiny_model()
+    model.generation_config.update(num_beams=4, length_penalty=0.6)
+    model.generation_config.length_penalty_type = "gnmt"
+    model.generation_config.max_length_offset = 7
+    model.save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(tmp_path)
+    assert generate(loaded, eos_token_id=None).shape[1] == 1 + 5 + 7
+    ours, theirs = (generate(m, return_dict_in_generate=True).sequences_scores for m in (loaded, model))
+    assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("setting", [{"length_penalty_type": "paper"}, {"max_length_offset": -1}])
+def test_settings_that_mean_nothing_are_refused(setting):
+    [name] = setting
+    with pytest.raises(ValueError, match=name):
+        generate(tiny_model(), **setting)
+
+
+def test_streamer_gets_each_token_of_greedy_search():
+    class Streamer:
+        def __init__(self):
+            self.tokens = []
+
+        def put(self, tokens):
+            self.tokens += tokens.flatten().tolist()
+
+        def end(self):
+            self.tokens.append("end")
+
+    model, streamer = tiny_model(), Streamer()
+    output = model.generate(SOURCE[:1], streamer=streamer, max_new_tokens=6)
+    assert streamer.tokens == [*output[0].tolist(), "end"]

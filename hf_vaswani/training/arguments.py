@@ -100,4 +100,8 @@ class GenerationArguments:
     """How the trained model translates, stored in its `generation_config.json` (section 6.1)."""
 
     num_beams: int = key(4, "hypotheses followed at once; 1 is greedy search")
-    length_penalty: float = key(0.6, "exponent of the hypothesis' length that divides its log-probability")
+    length_penalty: float = key(0.6, "exponent α of the length penalty, which divides a hypothesis' log-probability")
+    length_penalty_type: Literal["gnmt", "length"] = key(
+        "gnmt", "the penalty: ((5 + length) / 6)^α as in the paper, or length^α as in transformers"
+    )
+    max_length_offset: int = key(50, "translations may have so many tokens more than their source")

@@ -13,7 +13,7 @@ AT_LEAST_ONE = {
         "max_updates", "max_tokens", "max_sentences", "accumulation", "max_skipped_updates", "cpu_threads",
         "log_every", "validate_every", "patience", "save_every", "keep_last", "average_last", "average_best",
     ),
-    "generation": ("num_beams",),
+    "generation": ("num_beams", "max_length_offset"),
 }  # fmt: skip
 ABOVE_ZERO = ("learning_rate", "adam_eps", "max_minutes", "max_grad_norm")
 # Keys of the training section with the bound that they must stay below; all are at least 0.

@@ -96,7 +96,10 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
             )
         )
         model.generation_config = GenerationConfig.from_model_config(model.config)
-    model.generation_config.update(**search_settings(recipe.generation))
+    for name, value in search_settings(recipe.generation).items():
+        setattr(model.generation_config, name, value)
+    # With this mark transformers would drop settings on loading that it does not know.
+    model.generation_config._from_model_config = False
     return model
 
 
@@ -162,8 +165,11 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
 
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
     """How the model translates unless told otherwise, as fields of its `generation_config`."""
-    beam = {"length_penalty": arguments.length_penalty, "early_stopping": False} if arguments.num_beams > 1 else {}
-    return {"num_beams": arguments.num_beams, **beam}
+    length = {"max_length_offset": arguments.max_length_offset}
+    if arguments.num_beams == 1:
+        return {"num_beams": 1, **length}
+    penalty = {"length_penalty": arguments.length_penalty, "length_penalty_type": arguments.length_penalty_type}
+    return {"num_beams": arguments.num_beams, **penalty, "early_stopping": False, **length}
 
 
 def drops_layers(config: VaswaniConfig) -> bool:

@@ -1,0 +1,142 @@
+"""Several models that translate as one: the mean of their distributions over the next token (Sutskever et al. 2014).
+
+An ensemble is a model like any other: `generate()` with all that it takes, the pipeline, scores of given pairs. To the
+search it is one decoder with the layers of all members; their encoder outputs lie side by side.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+
+from ..configuration_vaswani import VaswaniConfig
+from ..generation_vaswani import VaswaniGenerationMixin
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+
+SHARED_FIELDS = ("vocab_size", "decoder_vocab_size", "decoder_start_token_id", "eos_token_id", "pad_token_id")
+
+
+class EnsembleEncoder(nn.Module):
+    """The encoders of all members, whose outputs lie side by side."""
+
+    main_input_name = "input_ids"
+
+    def __init__(self, members: Sequence[VaswaniForConditionalGeneration]):
+        super().__init__()
+        self.members = nn.ModuleList(member.get_encoder() for member in members)
+
+    def forward(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):
+        """Source ids and mask `(batch, source_length)` → `(batch, source_length, sum of all d_model)`."""
+        states = [member(input_ids, attention_mask=attention_mask).last_hidden_state for member in self.members]
+        return BaseModelOutput(torch.cat(states, dim=-1))
+
+
+class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
+    """Models of one vocabulary as one model, for translation alone.
+
+    Architectures, sizes and training may differ; tokens must not. Search settings are those of the first member.
+
+    Args:
+        members: at least one, all on one device.
+
+    Raises:
+        ValueError: where the members' vocabularies or special tokens differ.
+    """
+
+    config_class = VaswaniConfig
+    _supports_sdpa = True
+    main_input_name = "input_ids"
+
+    def __init__(self, members: Sequence[VaswaniForConditionalGeneration]):
+        check_members(members)
+        configs = [member.config for member in members]
+        config = copy.deepcopy(configs[0])
+        config.encoder_layers = config.decoder_layers = sum(c.decoder_layers for c in configs)
+        limits = [c.max_position_embeddings for c in configs if c.position_type == "learned"]
+        if limits:
+            config.position_type, config.max_position_embeddings = "learned", min(limits)
+        super().__init__(config)
+        self.members = nn.ModuleList(members)
+        self.encoder = EnsembleEncoder(members)
+        self.generation_config = copy.deepcopy(members[0].generation_config)
+        self.eval()
+
+    def get_encoder(self, *args, **kwargs) -> EnsembleEncoder:
+        return self.encoder
+
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | torch.Tensor = 0,
+        decoder_position_ids: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+    ) -> Seq2SeqLMOutput:
+        """Arguments as of [`VaswaniForConditionalGeneration`]. The logits are logarithms of the mean probabilities."""
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(input_ids, attention_mask)
+        widths = [member.config.d_model for member in self.members]
+        log_probs = [
+            member(
+                attention_mask=attention_mask,
+                decoder_input_ids=decoder_input_ids,
+                decoder_attention_mask=decoder_attention_mask,
+                encoder_outputs=BaseModelOutput(states),
+                past_key_values=cache,
+                use_cache=use_cache if cache is not None else False,
+                logits_to_keep=logits_to_keep,
+                decoder_position_ids=decoder_position_ids,
+            )
+            .logits.float()
+            .log_softmax(-1)
+            for member, states, cache in zip(
+                self.members,
+                encoder_outputs.last_hidden_state.split(widths, dim=-1),
+                self._caches(past_key_values),
+            )
+        ]
+        logits = torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
+        return Seq2SeqLMOutput(logits=logits, past_key_values=past_key_values)
+
+    def _caches(self, cache: EncoderDecoderCache | None) -> Iterator[EncoderDecoderCache | None]:
+        """The part of the cache that each member's layers fill."""
+        start = 0
+        for member in self.members:
+            layers = slice(start, start := start + member.config.decoder_layers)
+            if cache is None:
+                yield None
+            else:
+                parts = cache.self_attention_cache, cache.cross_attention_cache
+                yield EncoderDecoderCache(*(Cache(layers=part.layers[layers]) for part in parts))
+
+
+def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
+    """Refuse members that do not speak of the same tokens."""
+    if not members:
+        raise ValueError("An ensemble needs at least one model.")
+    faults = [
+        f"Model {number} is a {type(member).__name__}; an ensemble is of Vaswani models. Import it first."
+        for number, member in enumerate(members, start=1)
+        if not isinstance(member, VaswaniForConditionalGeneration)
+    ]
+    if not faults:
+        first = members[0].config
+        faults = [
+            f"Model {number} of the ensemble has {field}={getattr(member.config, field)}, "
+            f"the first {getattr(first, field)}."
+            for number, member in enumerate(members, start=1)
+            for field in SHARED_FIELDS
+            if getattr(member.config, field) != getattr(first, field)
+        ]
+    if faults:
+        raise ValueError("\n".join(faults))
