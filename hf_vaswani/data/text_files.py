@@ -83,7 +83,7 @@ def decode_line(line: bytes, name: str, number: int, report: Report | None = Non
     except UnicodeDecodeError as error:
         fault = f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8"
     if report is not None:
-        report(number, fault)
+        report(number, f"{fault} and read as U+FFFD")
         return line.decode("utf-8", errors="replace").removesuffix("\r")
     raise InputError(
         f"{name}, line {number}: {fault}. Convert the file, for example with: iconv -f ISO-8859-1 -t UTF-8"

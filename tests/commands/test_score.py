@@ -52,7 +52,7 @@ def test_pair_that_cannot_be_scored_costs_no_other(saved_model, write_lines, cap
     out, err = capsys.readouterr()
     assert [json.loads(line) is None for line in out.splitlines()] == [False, True, False]
     assert f"warning: {source}, line 2: 10 tokens on a side, and at most 5 are scored." in err
-    assert f"warning: {target}, line 3: byte 0xff at column 2 is not UTF-8." in err
+    assert f"warning: {target}, line 3: byte 0xff at column 2 is not UTF-8 and read as U+FFFD." in err
 
 
 def test_faults_are_named_together_before_the_model_is_loaded(write_lines, capsys):

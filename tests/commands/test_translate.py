@@ -103,8 +103,8 @@ def test_bad_lines_are_named_and_cost_no_other(translate, monkeypatch):
     assert translations[0] == translations[-1] != ""
     assert translations[2] == translations[3] == translations[6] == ""
     assert err.splitlines() == [
-        "warning: standard input, line 2: byte 0xff at column 1 is not UTF-8.",
-        "warning: standard input, line 7: 21 tokens, and at most 8 are translated.",
+        "warning: standard input, line 2: byte 0xff at column 1 is not UTF-8 and read as U+FFFD.",
+        "warning: standard input, line 7: 21 tokens, and at most 8 are translated: use split_sentences.",
     ]
 
 
