@@ -2,15 +2,28 @@
 
 import argparse
 import logging
+import os
 import sys
 
 from transformers.utils.logging import disable_progress_bar
 
 from . import __version__
-from .commands import attention, average, corpus, curves, evaluate, export, importing, tokenizer, train, translate
+from .commands import (
+    attention,
+    average,
+    corpus,
+    curves,
+    evaluate,
+    export,
+    importing,
+    score,
+    tokenizer,
+    train,
+    translate,
+)
 from .errors import InputError, TrainingError, TrainingInterrupted
 
-COMMANDS = (train, tokenizer, translate, evaluate, importing, export, curves, attention, average, corpus)
+COMMANDS = (train, tokenizer, translate, score, evaluate, importing, export, curves, attention, average, corpus)
 
 USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
 
@@ -31,9 +44,12 @@ def main(arguments: list[str] | None = None) -> int:
         if not stop.is_repeated:
             print(stop, file=sys.stderr)
         return 128 + stop.signal
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "Interrupted.", file=sys.stderr)
         return CTRL_C
+    except BrokenPipeError:
+        # Who reads the output has read enough. What is still in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -1,6 +1,5 @@
 """Commands, and what they say and leave with where the input cannot be used."""
 
-import io
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,6 @@ from transformers import AutoTokenizer
 
 import hf_vaswani
 from hf_vaswani.cli import main
-from hf_vaswani.translation.translate import translate
-
-from .conftest import tiny_model
 
 PROJECT = Path(__file__).parents[1]
 
@@ -29,20 +25,6 @@ def refused(capsys):
         return error
 
     return run
-
-
-def test_translate_writes_a_line_for_each_line(saved_model, tokenizer, write_lines, tmp_path):
-    texts = ["w1 w2", "", "w3"]
-    output = tmp_path / "out.txt"
-    source = write_lines("in.txt", texts)
-    assert main(["translate", str(saved_model), "--input", source, "--output", str(output), "--num_beams", "2"]) == 0
-    assert output.read_text().splitlines() == translate(tiny_model(), tokenizer, texts, num_beams=2)
-
-
-def test_translate_reads_standard_input(saved_model, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w1 w2\nw3\n")))
-    assert main(["translate", str(saved_model)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def test_evaluate_prints_bleu_with_its_signature(saved_model, write_lines, capsys):
@@ -99,18 +81,6 @@ def test_tokenizer_command_names_all_faults_and_leaves_nothing(refused, write_li
 
 def test_missing_file_leaves_with_status_2(refused, saved_model):
     assert "absent.txt does not exist" in refused("translate", saved_model, "--input", "absent.txt")
-
-
-def test_standard_input_that_is_not_utf8_leaves_with_status_2(refused, saved_model, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w1\nw\xe4\n")))
-    assert "standard input, line 2: byte 0xe4" in refused("translate", saved_model)
-
-
-def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved_model, write_lines, tmp_path):
-    source = write_lines("in", ["w1"])
-    assert "cannot be written" in refused("translate", saved_model, "--input", source, "--output", tmp_path)
-    absent = tmp_path / "absent" / "out"
-    assert "does not exist" in refused("translate", saved_model, "--input", source, "--output", absent)
 
 
 @pytest.mark.parametrize("option", [["--batch_size", "0"], ["--num_beams", "-2"], ["--batch_size", "many"]])

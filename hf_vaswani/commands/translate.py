@@ -1,41 +1,244 @@
-"""`hf-vaswani translate`: text in, translations out, line by line."""
+"""`hf-vaswani translate`: text in, translations out, line for line."""
 
 import argparse
-import os
+import logging
 import sys
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import add_search_options, search
+from .options import at_least_one
+from .reports import LineReports, progress_bar
+
+if TYPE_CHECKING:
+    from ..translation.files import LineTranslator
+    from ..translation.resumable_output import ResumableOutput, StreamOutput
+    from ..translation.windows import Line
+
+# Options on which the translations do not depend, or not by their names.
+NO_SETTINGS = {"command", "run", "model", "input", "output", "prefix", "overwrite", "resume"} | {
+    "batch_tokens",
+    "batch_size",
+}
+
+DESCRIPTION = """\
+Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
+A line that cannot be translated gets an empty translation and a warning; one that is not UTF-8 gets a warning and is
+read with U+FFFD. The exit status is 0 all the same. Lines are translated in windows, of 64 at first and 4096 in the
+end, and written as each window is done; those that are typed, or come from another program bit by bit, as they
+come."""
+
+JSONL = """\
+jsonl: one record a line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with what --scores
+and --alignments ask for; "error" where there is no translation. Default: text"""
+LONG = "longer lines are not translated, or in pieces; default: what the model can take"
+SPLIT = "translate long lines in pieces, divided at the ends of sentences"
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    translate = commands.add_parser("translate", help="translate text, line by line")
-    translate.add_argument("model", help="folder or Hub id")
-    translate.add_argument("--input", help="file to translate; default: standard input")
-    translate.add_argument("--output", help="file to write; default: standard output")
-    add_search_options(translate)
-    translate.set_defaults(run=run)
+    parser = commands.add_parser("translate", help="translate text, line by line", description=DESCRIPTION)
+    parser.add_argument("model", help="folder or Hub id")
+    files = parser.add_argument_group("files")
+    files.add_argument("--input", help="file to translate; also .gz .zst; default: standard input")
+    files.add_argument("--output", help="file to write; default: standard output")
+    files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
+    begun = files.add_mutually_exclusive_group()
+    begun.add_argument("--overwrite", action="store_true", help="replace an output that exists")
+    begun.add_argument("--resume", action="store_true", help="go on with an output that is unfinished")
+    what = parser.add_argument_group("what is given for each line")
+    what.add_argument("--n_best", type=at_least_one, help="so many translations; with --format jsonl")
+    what.add_argument("--scores", action="store_true", help="score of each translation; with --format jsonl")
+    what.add_argument("--alignments", action="store_true", help="aligned tokens; with --format jsonl")
+    search = parser.add_argument_group("search", "Defaults are the model's own generation_config.")
+    search.add_argument("--num_beams", type=at_least_one)
+    search.add_argument("--length_penalty", type=float, help="larger prefers longer translations")
+    search.add_argument("--max_new_tokens", type=at_least_one, help="longest translation")
+    search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding by this utility")
+    search.add_argument("--samples", type=at_least_one, help="candidates of --mbr; default: 32")
+    search.add_argument("--seed", type=int, default=0, help="of the samples of --mbr; default: 0")
+    lines = parser.add_argument_group("lines")
+    lines.add_argument("--prefix", metavar="FILE", help="what each translation begins with, line by line: whole words")
+    lines.add_argument("--source_language", help="code of the language, for multilingual models")
+    lines.add_argument("--target_language", help="code of the language, for multilingual models")
+    lines.add_argument("--max_source_length", type=at_least_one, metavar="TOKENS", help=LONG)
+    lines.add_argument("--split_sentences", action="store_true", help=SPLIT)
+    speed = parser.add_argument_group("speed")
+    speed.add_argument("--batch_tokens", type=at_least_one, help="source tokens translated together; default: 1024")
+    speed.add_argument("--batch_size", type=at_least_one, help="most sentences translated together")
+    speed.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="default: that of the weights")
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data.parallel_text import read_lines, split_lines
-    from ..translation.load import load
-    from ..translation.translate import translate
+    from ..translation.files import as_json, as_text, translate_lines
+    from ..translation.load import fingerprint, load
+    from ..translation.resumable_output import ResumableOutput
 
-    _check_writable(options.output)
-    texts = read_lines(options.input) if options.input else split_lines(sys.stdin.buffer.read(), "standard input")
-    model, tokenizer = load(options.model)
-    translations = translate(model, tokenizer, texts, options.batch_size, show_progress=True, **search(options))
-    content = "".join(f"{text}\n" for text in translations)
-    Path(options.output).write_text(content, encoding="utf-8") if options.output else sys.stdout.write(content)
+    output = _check(options)
+    model, tokenizer = load(options.model, options.dtype)
+    # Its advice on lengths is for who calls it in Python.
+    logging.getLogger("hf_vaswani.translation_run").setLevel(logging.ERROR)
+    translate = _line_translator(options, model, tokenizer)
+    reports = LineReports()
+    lines, is_waiting = _lines(options, reports)
+    is_resumable = isinstance(output, ResumableOutput)
+    if is_resumable:
+        settings = {name: value for name, value in vars(options).items() if name not in NO_SETTINGS}
+        output.begin({"model": fingerprint(model, tokenizer), **settings, "prefix": bool(options.prefix)}, lines)
+    # A bar among translations that one reads would be in their way.
+    is_shown = not (options.output is None and sys.stdout.isatty())
+    with progress_bar(_count_lines(options.input), output.progress.lines, is_shown) as bar:
+        translate.options["progress"] = bar.update
+        try:
+            translate_lines(
+                lines,
+                translate,
+                as_json if options.format == "jsonl" else as_text,
+                output,
+                reports.of(_name(options)),
+                lambda done: bar.update(done - bar.n),
+                # A file shall have the same windows whether it is made at once or gone on with.
+                is_waiting if not is_resumable or sys.stdin.isatty() else lambda: False,
+            )
+        except KeyboardInterrupt:
+            if not is_resumable:
+                raise
+            lines_done = f"{output.progress.lines:,} lines"
+            raise KeyboardInterrupt(
+                f"Interrupted after {lines_done}. The same command with --resume goes on."
+            ) from None
+    reports.summarise()
 
 
-def _check_writable(path: str | None) -> None:
-    if path is None:
-        return
-    file = Path(path)
-    if not file.resolve().parent.is_dir():
-        raise InputError(f"{path} cannot be written: its folder does not exist. Make it first.")
-    if file.is_dir() or not os.access(file if file.exists() else file.resolve().parent, os.W_OK):
-        raise InputError(f"{path} cannot be written. Name another file.")
+def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
+    """The output, when all has been checked that can be without the model."""
+    from ..data.text_files import check_file
+    from ..translation.resumable_output import ResumableOutput, StreamOutput
+
+    faults = _contradictions(options)
+    for path in filter(None, (options.input, options.prefix)):
+        try:
+            check_file(path, any_kind=True)
+        except InputError as error:
+            faults.append(str(error))
+    path = Path(options.output) if options.output else None
+    if path and options.input and path.resolve() == Path(options.input).resolve():
+        faults.append(f"{path} is the input. Name another file for the output.")
+    if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
+        if options.resume:
+            faults.append("--resume needs --output, a file that can be gone on with.")
+        output = StreamOutput(sys.stdout.buffer if path is None else open(path, "wb"))  # noqa: SIM115
+    else:
+        try:
+            output = ResumableOutput(path, options.overwrite, options.resume)
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        raise InputError.of(faults)
+    return output
+
+
+def _contradictions(options: argparse.Namespace) -> list[str]:
+    faults = []
+    if options.format == "text":
+        given = [f"--{name}" for name in ("n_best", "scores", "alignments") if getattr(options, name)]
+        if given:
+            faults.append(f"{', '.join(given)}: text has one translation a line and nothing else. Add --format jsonl.")
+    if options.mbr:
+        names = ("num_beams", "length_penalty", "scores", "alignments", "prefix")
+        given = [f"--{name}" for name in names if getattr(options, name)]
+        if given:
+            faults.append(
+                f"{', '.join(given)} cannot be had with --mbr, which ranks samples by their expected utility."
+            )
+    elif options.samples:
+        faults.append("--samples is for --mbr chrf or --mbr bleu.")
+    if options.samples == 1:
+        faults.append("--samples must be 2 or more: --mbr chooses among them.")
+    if options.prefix and options.split_sentences:
+        faults.append("--prefix and --split_sentences cannot be had together: which piece should begin so?")
+    most, name = (options.samples or 32, "samples") if options.mbr else (options.num_beams, "num_beams")
+    if options.n_best and most and options.n_best > most:
+        faults.append(f"--n_best {options.n_best} is more than --{name} {most} gives.")
+    return faults
+
+
+def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTranslator":
+    """The translator, after a first translation: options that it cannot take show there, and not at each line."""
+    from transformers import pipeline
+
+    from ..translation.files import LineTranslator
+    from ..translation.mbr import DEFAULT_SAMPLES
+    from ..translation.windows import Line
+
+    arguments: dict[str, Any] = {
+        "num_beams": options.num_beams,
+        "length_penalty": options.length_penalty,
+        "max_new_tokens": options.max_new_tokens,
+        "batch_tokens": options.batch_tokens,
+        "batch_size": options.batch_size,
+        "src_lang": options.source_language,
+        "tgt_lang": options.target_language,
+        "return_scores": options.scores or None,
+        "return_alignments": options.alignments or None,
+    }
+    if options.n_best and not options.mbr and not options.num_beams:
+        arguments["num_beams"] = max(options.n_best, model.generation_config.num_beams or 1)
+    minimum_risk = {"utility": options.mbr, "samples": options.samples or DEFAULT_SAMPLES} if options.mbr else None
+    try:
+        translate = LineTranslator(
+            pipeline("translation", model=model, tokenizer=tokenizer),
+            options.max_source_length,
+            options.split_sentences,
+            minimum_risk,
+            options.n_best,
+            options.seed,
+            **{name: value for name, value in arguments.items() if value is not None},
+        )
+        translate([Line("a", "a" if options.prefix else "")])
+    except ValueError as error:
+        message = str(error).replace("src_lang", "--source_language").replace("tgt_lang", "--target_language")
+        raise InputError(" ".join(message.split())) from None
+    return translate
+
+
+def _name(options: argparse.Namespace) -> str:
+    return options.input or "standard input"
+
+
+def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator[Line], Callable[[], bool]]":
+    """The lines of the input, and whether the next one is yet to come."""
+    from ..data.text_files import iterate_lines
+    from ..translation.windows import IncomingLines, Line
+
+    report = reports.of(_name(options))
+    if options.input:
+        texts, is_waiting = iterate_lines(options.input, report), lambda: False
+    else:
+        texts = IncomingLines(sys.stdin.buffer, "standard input", report)
+        is_waiting = texts.is_waiting
+    if not options.prefix:
+        return map(Line, texts), is_waiting
+    return _with_prefixes(texts, iterate_lines(options.prefix, reports.of(options.prefix)), options), is_waiting
+
+
+def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argparse.Namespace) -> "Iterator[Line]":
+    from ..translation.windows import Line
+
+    for number, (text, prefix) in enumerate(zip_longest(texts, prefixes)):
+        if text is None or prefix is None:
+            shorter = _name(options) if text is None else options.prefix
+            raise InputError(f"{shorter} ends after {number:,} lines: input and --prefix need a line for each other.")
+        yield Line(text, prefix)
+
+
+def _count_lines(path: str | None) -> int | None:
+    """Lines of a plain file, to show the time left; not counted where nobody looks."""
+    if path is None or not Path(path).is_file() or Path(path).suffix.lower() in (".gz", ".zst"):
+        return None
+    if not sys.stderr.isatty():
+        return None
+    with open(path, "rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))

@@ -5,7 +5,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ..errors import InputError
-from .text_files import iterate_lines, split_lines
+from .text_files import Report, iterate_lines, split_lines
 
 __all__ = ["Pair", "iterate_parallel", "read_lines", "read_parallel", "split_lines", "unequal_lines"]
 
@@ -40,14 +40,19 @@ def read_parallel(source: str | Path, target: str | Path) -> list[Pair]:
     return list(zip(*sides))
 
 
-def iterate_parallel(source: str | Path, target: str | Path) -> Iterator[Pair]:
+def iterate_parallel(
+    source: str | Path, target: str | Path, reports: tuple[Report | None, Report | None] = (None, None)
+) -> Iterator[Pair]:
     """The pairs of two parallel files, read as they are asked for; empty lines are kept.
+
+    Args:
+        reports: of either side, where what is not UTF-8 shall be no error: as [`iterate_lines`] takes it.
 
     Raises:
         InputError: as [`read_parallel`], but the first fault that is met.
     """
     ended = object()
-    sides = iterate_lines(source), iterate_lines(target)
+    sides = [iterate_lines(path, report) for path, report in zip((source, target), reports)]
     for number, pair in enumerate(zip_longest(*sides, fillvalue=ended)):
         if ended in pair:
             # The longer side is read to its end, to name all its lines that have no counterpart.

@@ -7,7 +7,7 @@ However large a file is, little of it is in memory at once.
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,21 +18,46 @@ LONGEST_LINE = 1 << 24
 COMPRESSED = (".gz", ".zst")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+Report = Callable[[int, str], None]
 
-def iterate_lines(path: str | Path) -> Iterator[str]:
+
+def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[str]:
     """The lines of a file without their ends, read as they are asked for.
+
+    Args:
+        report: makes the best of any file: gets the number of each line that is not UTF-8 and what is wrong, and the
+            line is read with U+FFFD instead; a file without text is a file without lines of text, and no error.
 
     Raises:
         InputError: the file is missing, empty, damaged, not UTF-8 (with the first line that is not), or has a line of
             more than 16 MiB. An empty file shows at its end: one in which no line holds text.
     """
-    has_text, name = False, str(path)
-    for number, line in enumerate(_raw_lines(path), start=1):
-        text = decode_line(line, name, number)
+    if report is not None:
+        yield from lines_of(_chunks(path, any_kind=True), str(path), report)
+        return
+    has_text = False
+    for text in lines_of(_chunks(path), str(path)):
         has_text = has_text or not (text == "" or text.isspace())
         yield text
     if not has_text:
         raise InputError(f"{path} is empty: no line of it holds text.")
+
+
+def lines_of(chunks: Iterable[bytes], name: str, report: Report | None = None) -> Iterator[str]:
+    """The lines of what comes in chunks; `name` is what an error calls it, `report` as in [`iterate_lines`]."""
+    number, begun = 0, b""
+    for chunk in chunks:
+        *lines, begun = (begun + chunk).split(b"\n")
+        for line in lines:
+            number += 1
+            yield decode_line(line, name, number, report)
+        if len(begun) > LONGEST_LINE:
+            raise InputError(
+                f"{name}, line {number + 1}: longer than {LONGEST_LINE >> 20} MiB. It needs one sentence or record a "
+                "line."
+            )
+    if begun:
+        yield decode_line(begun, name, number + 1, report)
 
 
 def split_lines(content: bytes, name: str) -> list[str]:
@@ -45,53 +70,44 @@ def split_lines(content: bytes, name: str) -> list[str]:
     return [decode_line(line, name, number) for number, line in enumerate(lines, start=1)]
 
 
-def decode_line(line: bytes, name: str, number: int) -> str:
+def decode_line(line: bytes, name: str, number: int, report: Report | None = None) -> str:
     """A line as text, without carriage return, and without byte order mark where it is the first.
 
     Raises:
-        InputError: it is not UTF-8.
+        InputError: it is not UTF-8, and there is no `report`, as [`iterate_lines`] takes it.
     """
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:
         return line.decode("utf-8").removesuffix("\r")
     except UnicodeDecodeError as error:
-        byte = line[error.start]
-        raise InputError(
-            f"{name}, line {number}: byte 0x{byte:02x} at column {error.start + 1} is not UTF-8. Convert the file, "
-            "for example with: iconv -f ISO-8859-1 -t UTF-8"
-        ) from None
+        fault = f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8"
+    if report is not None:
+        report(number, f"{fault} and read as U+FFFD")
+        return line.decode("utf-8", errors="replace").removesuffix("\r")
+    raise InputError(
+        f"{name}, line {number}: {fault}. Convert the file, for example with: iconv -f ISO-8859-1 -t UTF-8"
+    )
 
 
-def check_file(path: str | Path) -> None:
-    """Raises:
-    InputError: there is no such file, it cannot be opened, or it has no bytes.
+def check_file(path: str | Path, any_kind: bool = False) -> None:
+    """Args:
+        any_kind: take an empty file too, and a pipe.
+
+    Raises:
+        InputError: there is no such file, it cannot be opened, or it has no bytes.
     """
     path = Path(path)
-    if not path.is_file():
+    if not (path.exists() and not path.is_dir() if any_kind else path.is_file()):
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {kind}. Give the path of a file with text.")
-    if path.stat().st_size == 0:
+    if path.stat().st_size == 0 and not any_kind:
         raise InputError(f"{path} is empty.")
 
 
-def _raw_lines(path: str | Path) -> Iterator[bytes]:
-    number, begun = 1, b""
-    for chunk in _chunks(path):
-        *lines, begun = (begun + chunk).split(b"\n")
-        number += len(lines)
-        yield from lines
-        if len(begun) > LONGEST_LINE:
-            raise InputError(
-                f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MiB. It needs one sentence or record a line."
-            )
-    if begun:
-        yield begun
-
-
-def _chunks(path: str | Path) -> Iterator[bytes]:
+def _chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
     """The bytes of a file, unpacked where its name says that it is compressed."""
-    check_file(path)
+    check_file(path, any_kind)
     unpack = {".gz": _gzip_chunks, ".zst": _zstandard_chunks}.get(Path(path).suffix.lower(), _plain_chunks)
     try:
         with open(path, "rb") as file:

@@ -1,5 +1,7 @@
 """Loads a trained model with its tokenizer, and says plainly what is missing where that fails."""
 
+import hashlib
+import json
 from pathlib import Path
 
 import torch
@@ -9,8 +11,11 @@ from ..data.tokenizer import has_tokenizer
 from ..errors import InputError
 
 
-def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Load model and tokenizer from a folder or the Hub, onto an accelerator where there is one.
+
+    Args:
+        dtype: `"float32"`, `"bfloat16"` or `"float16"`; default: that of the weights.
 
     Raises:
         InputError: where there is no config, no weights or no tokenizer.
@@ -18,7 +23,7 @@ def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     if Path(path).is_dir():
         _check_folder(Path(path))
     try:
-        model = AutoModelForSeq2SeqLM.from_pretrained(path)
+        model = AutoModelForSeq2SeqLM.from_pretrained(path, **({"dtype": dtype} if dtype else {}))
         tokenizer = AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
         where = "" if Path(path).exists() else " is no folder here, and"
@@ -26,6 +31,21 @@ def load(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer
+
+
+def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
+    """Digest of a model, its generation config and its tokenizer, the same wherever the model stands.
+
+    Of each tensor the first 64 values are looked at, which a training changes.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        values = tensor.flatten()[:64].float().cpu().tolist()
+        digest.update(json.dumps([name, list(tensor.shape), values]).encode())
+    generation = model.generation_config.to_diff_dict()
+    generation.pop("transformers_version", None)
+    digest.update(json.dumps([generation, sorted(tokenizer.get_vocab().items())], default=str).encode())
+    return digest.hexdigest()
 
 
 def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:

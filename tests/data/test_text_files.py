@@ -84,3 +84,12 @@ def test_memory_stays_flat_however_large_the_file(tmp_path, suffix):
     tracemalloc.stop()
     assert count == 150_000 and len(lines) > 7_000_000
     assert peak < 2_000_000
+
+
+def test_any_file_is_read_where_faults_are_reported(tmp_path):
+    path, reports = tmp_path / "text", []
+    path.write_bytes(b"one\nt\xffwo\r\n\n")
+    assert list(iterate_lines(path, lambda *report: reports.append(report))) == ["one", "t\ufffdwo", ""]
+    assert reports == [(2, "byte 0xff at column 2 is not UTF-8 and read as U+FFFD")]
+    path.write_bytes(b"")
+    assert list(iterate_lines(path, lambda *report: reports.append(report))) == []

@@ -1,0 +1,95 @@
+"""`hf-vaswani score`: how probable a model finds given translations."""
+
+import argparse
+import json
+import math
+import sys
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+from .options import at_least_one
+from .reports import LineReports, progress_bar
+
+if TYPE_CHECKING:
+    from ..translation.pair_scores import PairScore
+
+DESCRIPTION = """\
+Write, for each pair of lines, what a model makes of the target as a translation of the source. Text has three columns
+separated by tabs: natural log-probability, number of target tokens with the end token, and the score that beam search
+would give, which is the log-probability divided by the model's length penalty. A pair that cannot be scored has "nan"
+there, or null in JSON, and a warning says why."""
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    score = commands.add_parser("score", help="score given translations, line by line", description=DESCRIPTION)
+    score.add_argument("model", help="folder or Hub id")
+    score.add_argument("--source", required=True, help="file of source sentences; also .gz .zst")
+    score.add_argument("--target", required=True, help="file of their translations, line by line; also .gz .zst")
+    score.add_argument("--format", choices=["text", "json"], default="text", help="json: a record a line")
+    score.add_argument("--tokens", action="store_true", help="with --format json: the log-probability of each token")
+    score.add_argument("--batch_tokens", type=at_least_one, help="longest side times pairs computed together")
+    score.add_argument("--max_length", type=at_least_one, default=1024, help="tokens on a side; default: 1024")
+    score.add_argument("--source_language", help="code of the language, for multilingual models")
+    score.add_argument("--target_language", help="code of the language, for multilingual models")
+    score.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..data.parallel_text import iterate_parallel
+    from ..translation.load import load
+    from ..translation.pair_scores import score_pairs
+
+    _check(options)
+    model, tokenizer = load(options.model)
+    reports, pairs, total, tokens = LineReports(), 0, 0.0, 0
+    files = (options.source, options.target)
+    with progress_bar() as bar:
+        for score in score_pairs(
+            model,
+            tokenizer,
+            iterate_parallel(*files, reports=tuple(reports.of(path) for path in files)),
+            batch_tokens=options.batch_tokens,
+            max_length=options.max_length,
+            with_tokens=options.tokens,
+            src_lang=options.source_language,
+            tgt_lang=options.target_language,
+            report=reports.of(options.source),
+        ):
+            sys.stdout.write(_as_json(score) if options.format == "json" else _as_text(score))
+            bar.update()
+            if score is not None:
+                pairs, total, tokens = pairs + 1, total + score.log_probability, tokens + score.length
+    sys.stdout.flush()
+    reports.summarise()
+    if tokens:
+        print(f"{pairs:,} pairs scored; perplexity {math.exp(-total / tokens):.4g} a target token", file=sys.stderr)
+
+
+def _check(options: argparse.Namespace) -> None:
+    from ..data.text_files import check_file
+
+    faults = []
+    for path in (options.source, options.target):
+        try:
+            check_file(path, any_kind=True)
+        except InputError as error:
+            faults.append(str(error))
+    if options.tokens and options.format == "text":
+        faults.append("--tokens: text has no room for them. Add --format json.")
+    if faults:
+        raise InputError.of(faults)
+
+
+def _as_text(score: "PairScore | None") -> str:
+    if score is None:
+        return "nan\t0\tnan\n"
+    return f"{score.log_probability:.6f}\t{score.length}\t{score.score:.6f}\n"
+
+
+def _as_json(score: "PairScore | None") -> str:
+    if score is None:
+        return "null\n"
+    record = {"log_probability": score.log_probability, "length": score.length, "score": score.score}
+    if score.tokens is not None:
+        record["tokens"] = score.tokens
+    return json.dumps(record, ensure_ascii=False) + "\n"

@@ -1,0 +1,196 @@
+"""How probable a model finds given translations: the log-probability of each target, its source given.
+
+The decoder is fed the target token by token (teacher forcing), and each of its tokens, the end token included, is
+looked up in the distribution that the model gives there. Works with all encoder-decoders of transformers.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from ..beam_search_vaswani import Scoring
+from ..translation_inputs import position_limit
+
+logger = logging.getLogger(__name__)
+
+MOST_TOKENS = 1024
+PAIRS_AT_ONCE = 4096
+BATCH_TOKENS, BATCH_LOGITS = 4096, 1 << 27
+
+EncodedPair = tuple[list[int], list[int]]
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """What a model makes of one pair.
+
+    Attributes:
+        log_probability: of the whole target, natural logarithm.
+        length: the target's tokens, with the end token.
+        score: the log-probability as `generate()` would give it for this target, divided by its length penalty.
+        tokens: each token and its log-probability, where asked for.
+    """
+
+    log_probability: float
+    length: int
+    score: float
+    tokens: tuple[tuple[str, float], ...] | None = None
+
+
+def score_pairs(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Iterable[tuple[str, str]],
+    batch_tokens: int | None = None,
+    max_length: int = MOST_TOKENS,
+    with_tokens: bool = False,
+    src_lang: str | None = None,
+    tgt_lang: str | None = None,
+    report: Callable[[int, str], None] = lambda number, why: logger.warning("Pair %d is not scored: %s", number, why),
+) -> Iterator[PairScore | None]:
+    """Score pairs of a source and a target.
+
+    Args:
+        pairs: read as they are needed; the order is kept.
+        batch_tokens: longest side times pairs of a batch, at most; default: 4096, or fewer where the target's
+            vocabulary is large.
+        max_length: a pair with more tokens on a side, or more than the model has positions for, is not scored.
+        with_tokens: give the log-probability of each token too.
+        src_lang, tgt_lang: languages, for multilingual tokenizers.
+        report: gets the number, from 1, of each pair that is not scored, and why; default: a logged warning.
+
+    Yields:
+        The score of each pair; `None` for one that cannot be scored.
+    """
+    pairs, first = iter(pairs), 1
+    max_length = _most_tokens(model, max_length)
+    vocabulary_size = model.get_output_embeddings().weight.shape[0]
+    batch_tokens = batch_tokens or min(BATCH_TOKENS, max(1, BATCH_LOGITS // vocabulary_size))
+    while window := list(islice(pairs, PAIRS_AT_ONCE)):
+        encoded = _encode(tokenizer, window, src_lang, tgt_lang)
+        longest = [max(len(source), len(labels)) for source, labels in encoded]
+        rows = []
+        for row, (source, labels) in enumerate(encoded):
+            if longest[row] > max_length:
+                report(first + row, f"{longest[row]} tokens on a side, and at most {max_length} are scored")
+            elif not source or not labels:
+                report(first + row, "a side without any token")
+            else:
+                rows.append(row)
+        scores: list[PairScore | None] = [None] * len(window)
+        for batch in _batches(sorted(rows, key=lambda row: longest[row]), longest, batch_tokens):
+            results = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens)
+            for row, score in zip(batch, results):
+                scores[row] = score
+        yield from scores
+        first += len(window)
+
+
+def normalised(log_probability: float, length: int, config: GenerationConfig) -> float:
+    """A log-probability divided by the length penalty of a generation config, as in `sequences_scores` of beam search.
+
+    transformers divides by `length ** length_penalty`, the paper by ((5 + length) / 6) ** length_penalty (section 6.1;
+    Wu et al. 2016), which is meant where `length_penalty_type` is `"gnmt"`.
+    """
+    exponent = 1.0 if config.length_penalty is None else config.length_penalty
+    kind = getattr(config, "length_penalty_type", None) or "length"
+    return log_probability / Scoring(exponent, kind).penalty(length)
+
+
+def _most_tokens(model: PreTrainedModel, wanted: int) -> int:
+    """How many tokens a side may have: what is wanted, or what the model has positions for."""
+    limits = (wanted, position_limit(model.get_encoder()), position_limit(model.get_decoder()))
+    return min(limit for limit in limits if limit is not None)
+
+
+def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
+    """Token ids of sources and labels."""
+    if src_lang:
+        tokenizer.src_lang = src_lang
+    if tgt_lang:
+        tokenizer.tgt_lang = tgt_lang
+    sources, targets = map(list, zip(*pairs))
+    encoded = tokenizer(sources, text_target=targets)
+    return list(zip(encoded["input_ids"], encoded["labels"]))
+
+
+def _batches(rows: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Rows in order, which is that of their lengths, in batches of so many tokens; one that alone has more, alone."""
+    batch: list[int] = []
+    for row in rows:
+        if batch and (len(batch) + 1) * lengths[row] > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+@torch.inference_mode()
+def _score_batch(
+    model: PreTrainedModel, tokenizer, pairs: list[EncodedPair], tgt_lang: str | None, with_tokens: bool
+) -> list[PairScore]:
+    config = model.generation_config
+    sources, labels = zip(*pairs)
+    pad = next(i for i in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if i is not None)
+    source_ids, label_ids = _padded(sources, pad).to(model.device), _padded(labels, pad).to(model.device)
+    lengths = torch.tensor([len(source) for source in sources], device=model.device)
+    mask = torch.arange(source_ids.shape[1], device=model.device) < lengths[:, None]
+    was_training = model.training
+    logits = model.eval()(
+        input_ids=source_ids,
+        attention_mask=mask.long(),
+        decoder_input_ids=_shifted(model, label_ids),
+        use_cache=False,
+    ).logits
+    model.train(was_training)
+    if config.renormalize_logits:
+        # Marian's padding token, for one, is never generated, and the others have its share.
+        never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
+        logits[..., never] = -torch.inf
+    # Row by row: in float32 a batch of large vocabulary would need its memory once more.
+    normalisers = torch.stack([row.float().logsumexp(-1) for row in logits])
+    chosen = logits.gather(-1, label_ids[..., None]).squeeze(-1).float() - normalisers
+    # The first token of multilingual models is not chosen but given: to `generate()` it is certain.
+    forced = config.forced_bos_token_id
+    forced = tokenizer.convert_tokens_to_ids(tgt_lang) if tgt_lang else forced
+    if forced is not None:
+        chosen[:, 0] = chosen[:, 0].masked_fill(label_ids[:, 0] == forced, 0.0)
+    scores = []
+    for target, values in zip(labels, chosen.tolist()):
+        # mBART's tokenizer puts the language after the end token, where no model looks for it.
+        ends = [place + 1 for place, token_id in enumerate(target) if token_id == tokenizer.eos_token_id]
+        values = values[: ends[-1] if ends else len(target)]
+        total = math.fsum(values)
+        tokens = tuple(zip(_target_tokens(tokenizer, target), values)) if with_tokens else None
+        scores.append(PairScore(total, len(values), normalised(total, len(values), config), tokens))
+    return scores
+
+
+def _padded(rows: Sequence[list[int]], pad: int) -> torch.Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+
+
+def _shifted(model: PreTrainedModel, labels: torch.Tensor) -> torch.Tensor:
+    """The decoder's input for labels `(batch, length)`."""
+    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
+        return model.prepare_decoder_input_ids_from_labels(labels)
+    start = model.generation_config.decoder_start_token_id
+    start = model.config.decoder_start_token_id if start is None else start
+    return torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1]], dim=1)
+
+
+def _target_tokens(tokenizer, token_ids: list[int]) -> list[str]:
+    if hasattr(tokenizer, "_switch_to_target_mode"):
+        tokenizer._switch_to_target_mode()
+    try:
+        return tokenizer.convert_ids_to_tokens(token_ids)
+    finally:
+        if hasattr(tokenizer, "_switch_to_input_mode"):
+            tokenizer._switch_to_input_mode()

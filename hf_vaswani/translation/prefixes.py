@@ -1,0 +1,88 @@
+"""Translations that begin as they are told to: the search goes on from a given prefix of each."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from transformers import Pipeline, PreTrainedTokenizerBase
+
+from ..errors import InputError
+from ..translation_inputs import clean, is_blank
+
+BATCH_TOKENS = 1024
+
+
+def translate_with_prefixes(
+    translator: Pipeline,
+    texts: Sequence[str],
+    prefixes: Sequence[str],
+    batch_tokens: int = BATCH_TOKENS,
+    batch_size: int | None = None,
+    **options,
+) -> list[list[dict[str, Any]]]:
+    """Translate texts with forced target prefixes. Those with prefixes of one length, in tokens, meet in batches.
+
+    Args:
+        translator: a translation pipeline.
+        prefixes: of each translation, in whole words; an empty one leaves all to the model.
+        batch_tokens, batch_size: source tokens, padding included, and texts in a batch at most.
+        options: further arguments of the pipeline. Scores of beam search are those of what follows the prefix.
+
+    Returns:
+        The translations of each text, best first, prefix included. A blank text has the empty one.
+    """
+    progress = options.pop("progress", None)
+    blank = translator("", **options)
+    results = [[dict(entry) for entry in blank] for _ in texts]
+    languages = {name: options.pop(name) for name in ("src_lang", "tgt_lang") if name in options}
+    languages = {**translator._preprocess_params, **languages}
+    filled = [row for row, text in enumerate(texts) if not is_blank(text)]
+    if not filled:
+        return results
+    encoded = dict(zip(filled, translator.encode([clean(texts[row]) for row in filled], **languages)))
+    starts = dict(zip(filled, _starts(translator, [prefixes[row] for row in filled], languages.get("tgt_lang"))))
+    longest_first = sorted(filled, key=lambda row: (len(starts[row]), -len(encoded[row]["input_ids"])))
+    for batch in _batches(longest_first, encoded, starts, batch_tokens, batch_size):
+        outputs = translator.forward(
+            translator.collate([encoded[row] for row in batch]),
+            decoder_input_ids=torch.tensor([starts[row] for row in batch], device=translator.model.device),
+            **{**translator._forward_params, **options},
+        )
+        for place, row in enumerate(batch):
+            share = {name: values[place : place + 1] for name, values in outputs.items()}
+            results[row] = translator.postprocess(share, **translator._postprocess_params)
+        if progress:
+            progress(len(batch))
+    return results
+
+
+def _starts(translator: Pipeline, prefixes: list[str], tgt_lang: str | None) -> list[list[int]]:
+    """What the decoder starts with: its start token, then the tokens of the prefix."""
+    tokenizer, model = translator.tokenizer, translator.model
+    if tgt_lang:
+        tokenizer.tgt_lang = tgt_lang
+    start = getattr(model.generation_config, "decoder_start_token_id", None)
+    start = model.config.decoder_start_token_id if start is None else start
+    if start is None:
+        raise InputError("This model's config names no decoder_start_token_id, from which a prefix could go on.")
+    labels = tokenizer(text_target=[clean(prefix) for prefix in prefixes])["input_ids"]
+    return [[start, *_without_end(ids, tokenizer)] for ids in labels]
+
+
+def _without_end(token_ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    end = tokenizer.eos_token_id
+    return token_ids[: token_ids.index(end)] if end in token_ids else token_ids
+
+
+def _batches(
+    rows: list[int], encoded: dict[int, dict], starts: dict[int, list[int]], batch_tokens: int, batch_size: int | None
+) -> Iterator[list[int]]:
+    batch: list[int] = []
+    for row in rows:
+        is_full = batch and (len(batch) + 1) * len(encoded[batch[0]]["input_ids"]) > batch_tokens
+        if is_full or len(batch) == batch_size or (batch and len(starts[row]) != len(starts[batch[0]])):
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch

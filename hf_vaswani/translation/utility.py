@@ -1,0 +1,95 @@
+"""How good each of several translations is by each of several references: the utility of minimum Bayes risk decoding.
+
+Sentence chrF2 (Popović 2015) and sentence BLEU (Papineni et al. 2002), equal to sacreBLEU's. sacreBLEU counts n-grams
+anew for each pair of strings; here each string's are counted once, and all pairs are compared by a matrix product:
+the k-th occurrence of an n-gram is a feature of its own, so that the n-grams that two strings share, each as often as
+it is in both, are the features that they share.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from sacrebleu.metrics import BLEU
+
+CHRF_ORDER, CHRF_BETA, BLEU_ORDER = 6, 2, 4
+FEATURES_AT_ONCE = 1 << 16
+
+
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
+    """chrF2, 0 to 100, of each hypothesis by each reference: float64 `(hypotheses, references)`."""
+    sides = [["".join(text.split()) for text in side] for side in (hypotheses, references)]
+    precision, recall, orders = np.zeros((3, len(hypotheses), len(references)))
+    for order in range(1, CHRF_ORDER + 1):
+        grams = [[_grams(text, order) for text in side] for side in sides]
+        shared = _shared(*grams)
+        in_hypothesis, in_reference = _sizes(grams[0])[:, None], _sizes(grams[1])[None, :]
+        # An order counts where both strings are long enough for it.
+        precision += shared / np.maximum(in_hypothesis, 1)
+        recall += shared / np.maximum(in_reference, 1)
+        orders += (in_hypothesis > 0) & (in_reference > 0)
+    precision, recall = precision / np.maximum(orders, 1), recall / np.maximum(orders, 1)
+    weighted = CHRF_BETA**2 * precision + recall
+    return 100 * (1 + CHRF_BETA**2) * precision * recall / np.where(weighted > 0, weighted, 1)
+
+
+def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
+    """BLEU, 0 to 100, of each hypothesis by each reference: float64 `(hypotheses, references)`.
+
+    As `BLEU(effective_order=True)` of sacreBLEU has it: tokenised by 13a, exponential smoothing, and only the orders
+    for which the hypothesis has n-grams.
+    """
+    tokenize = BLEU(effective_order=True).tokenizer
+    sides = [[tuple(tokenize(text.rstrip()).split()) for text in side] for side in (hypotheses, references)]
+    shape = len(hypotheses), len(references)
+    smoothing, logarithms, matches = np.ones(shape), np.zeros(shape), np.zeros(shape)
+    for order in range(1, BLEU_ORDER + 1):
+        grams = [[_grams(tokens, order) for tokens in side] for side in sides]
+        shared, total = _shared(*grams), _sizes(grams[0])[:, None]
+        # Each order without a match, but with n-grams, halves what stands for its matches.
+        smoothing *= np.where((shared == 0) & (total > 0), 2, 1)
+        precision = np.where(shared > 0, shared, 1 / smoothing) / np.maximum(total, 1)
+        logarithms += np.where(total > 0, np.log(precision), 0)
+        matches += shared
+    lengths, reference_lengths = (np.array([len(tokens) for tokens in side], dtype=np.float64) for side in sides)
+    orders = np.clip(lengths, 1, BLEU_ORDER)[:, None]
+    brevity = np.minimum(0, 1 - reference_lengths[None, :] / np.maximum(lengths, 1)[:, None])
+    return np.where(matches > 0, 100 * np.exp(brevity + logarithms / orders), 0)
+
+
+UTILITIES: dict[str, Callable[[Sequence[str], Sequence[str]], np.ndarray]] = {
+    "chrf": sentence_chrf,
+    "bleu": sentence_bleu,
+}
+
+
+def _grams(text: Sequence, order: int) -> Counter:
+    return Counter(text[i : i + order] for i in range(len(text) - order + 1))
+
+
+def _sizes(side: Iterable[Counter]) -> np.ndarray:
+    return np.array([counts.total() for counts in side], dtype=np.float64)
+
+
+def _shared(hypotheses: list[Counter], references: list[Counter]) -> np.ndarray:
+    """How many n-grams each hypothesis shares with each reference: float64 `(hypotheses, references)`."""
+    columns: dict = {}
+    rows, places = [], []
+    for row, counts in enumerate([*hypotheses, *references]):
+        for gram, count in counts.items():
+            for occurrence in range(count):
+                rows.append(row)
+                places.append(columns.setdefault((gram, occurrence), len(columns)))
+    rows, places = np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64)
+    # What one string alone has, nobody shares; a string that is on both sides has two rows.
+    common = np.bincount(places, minlength=len(columns)) > 1
+    kept = common[places]
+    rows, places = rows[kept], (np.cumsum(common) - 1)[places[kept]]
+    shared = np.zeros((len(hypotheses), len(references)))
+    for start in range(0, int(common.sum()), FEATURES_AT_ONCE):
+        here = (places >= start) & (places < start + FEATURES_AT_ONCE)
+        width = min(FEATURES_AT_ONCE, int(common.sum()) - start)
+        present = np.zeros((len(hypotheses) + len(references), width), dtype=np.float32)
+        present[rows[here], places[here] - start] = 1
+        shared += present[: len(hypotheses)] @ present[len(hypotheses) :].T
+    return shared

@@ -1,0 +1,283 @@
+"""`hf-vaswani translate`: from files and standard input, whole and interrupted, with good lines and bad."""
+
+import gzip
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import pipeline
+
+from hf_vaswani.cli import main
+from hf_vaswani.translation.files import LineTranslator
+
+from ..conftest import tiny_model
+
+PROJECT = Path(__file__).parents[2]
+SHORT = ["--max_new_tokens", "3", "--num_beams", "1"]
+
+
+@pytest.fixture
+def translate(saved_model, capsys):
+    """Runs the command in this process: exit status, standard output, standard error."""
+
+    def run(*options) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(["translate", str(saved_model), *map(str, options)])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(translate):
+    """Runs a command that must be refused and returns its error lines."""
+
+    def run(*options) -> str:
+        status, out, error = translate(*options)
+        assert (status, out) == (2, "")
+        assert all(line.startswith("error: ") for line in error.splitlines())
+        return error
+
+    return run
+
+
+@pytest.fixture
+def source(tmp_path):
+    """300 lines: windows of 64, 128 and 108."""
+    path = tmp_path / "source"
+    generator = random.Random(0)
+    lines = [" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(0, 9))) for _ in range(300)]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def stdin(monkeypatch, content: bytes):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_line_n_translates_line_n(translate, source, tmp_path, tokenizer):
+    output = tmp_path / "out"
+    assert translate("--input", source, "--output", output, "--num_beams", 2)[0] == 0
+    translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, num_beams=2)
+    texts = source.read_text().split("\n")[:-1]
+    assert output.read_text() == "".join(f"{result['translation_text']}\n" for result in translator(texts))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "saved", "source"]
+
+
+def test_standard_input_and_compressed_files_give_the_same(translate, source, monkeypatch, tmp_path):
+    packed = tmp_path / "source.gz"
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    expected = translate("--input", source, *SHORT)[1]
+    assert translate("--input", packed, *SHORT)[1] == expected
+    stdin(monkeypatch, source.read_bytes())
+    assert translate(*SHORT)[1] == expected
+    assert len(expected.splitlines()) == 300
+
+
+def test_only_newlines_end_lines(translate, monkeypatch):
+    stdin(monkeypatch, "\ufeffw1\x0cw2\u2028w3\rw4\r\nw5".encode())
+    records = translate("--format", "jsonl", *SHORT)[1].split("\n")
+    assert [json.loads(line)["source"] for line in records[:-1]] == ["w1\x0cw2\u2028w3\rw4", "w5"]
+
+
+def test_empty_input_gives_empty_output(translate, monkeypatch, tmp_path):
+    stdin(monkeypatch, b"")
+    assert translate("--output", tmp_path / "out")[0] == 0
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_bad_lines_are_named_and_cost_no_other(translate, monkeypatch):
+    lines = [b"w1", b"\xff w2", b"", b" \t ", b"w3\x00\x1b", "漢字".encode(), b"w1 " * 20, b"x" * 100_000, b"w1"]
+    stdin(monkeypatch, b"\n".join(lines) + b"\n")
+    status, out, err = translate(*SHORT, "--max_source_length", 8)
+    translations = out.split("\n")[:-1]
+    assert status == 0 and len(translations) == len(lines)
+    assert translations[0] == translations[-1] != ""
+    assert translations[2] == translations[3] == translations[6] == ""
+    assert err.splitlines() == [
+        "warning: standard input, line 2: byte 0xff at column 1 is not UTF-8 and read as U+FFFD.",
+        "warning: standard input, line 7: 21 tokens, and at most 8 are translated: use split_sentences.",
+    ]
+
+
+def test_many_bad_lines_are_counted(translate, monkeypatch):
+    stdin(monkeypatch, b"\xff\n" * 50)
+    err = translate(*SHORT)[2].splitlines()
+    assert len(err) == 21 and err[-1] == "warning: 50 warnings in all, of which you see the first 20."
+
+
+def test_json_has_what_is_asked_for(translate, monkeypatch, tokenizer):
+    stdin(monkeypatch, b"w1 w2\n\n")
+    options = ["--format", "jsonl", "--n_best", 2, "--scores", "--alignments", "--max_new_tokens", 4]
+    first, empty = map(json.loads, translate(*options)[1].splitlines())
+    translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
+    expected = translator("w1 w2", n_best=2, num_beams=2, max_new_tokens=4, return_alignments=True)
+    assert first["source"] == "w1 w2"
+    for got, entry in zip(first["translations"], expected, strict=True):
+        assert got["text"] == entry["translation_text"]
+        assert got["score"] == pytest.approx(entry["score"])
+        assert got["alignment"] == [list(pair) for pair in entry["alignment"]]
+        assert got["source_tokens"] == entry["source_tokens"]
+    assert [entry["text"] for entry in empty["translations"]] == ["", ""]
+
+
+def test_prefixes_begin_the_translations(translate, write_lines):
+    files = ["--input", write_lines("in", ["w1", "w2", "w3"]), "--prefix", write_lines("begin", ["w5 w6", "", "w7"])]
+    out = translate(*files, *SHORT)[1].splitlines()
+    assert out[0].startswith("w5 w6") and out[2].startswith("w7")
+    status, out, err = translate(*files[:2], "--prefix", write_lines("short", ["w5"]), *SHORT)
+    assert status == 2 and len(out.splitlines()) == 1 and "short ends after 1 lines" in err
+
+
+def test_minimum_risk_gives_the_same_for_the_same_seed(translate, source):
+    def run(*options):
+        return translate("--input", source, "--mbr", "bleu", "--samples", 4, "--max_new_tokens", 3, *options)[1]
+
+    assert run() == run("--seed", 0) != run("--seed", 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--n_best", 2, "--scores"], "--n_best, --scores: text has one translation a line"),
+        (["--n_best", 5, "--num_beams", 4, "--format", "jsonl"], "--n_best 5 is more than --num_beams 4 gives"),
+        (["--samples", 4], "--samples is for --mbr"),
+        (["--mbr", "chrf", "--num_beams", 4], "--num_beams cannot be had with --mbr"),
+        (["--resume"], "--resume needs --output"),
+        (["--output", "absent/out"], "its folder does not exist"),
+        (["--output", "."], "cannot be written"),
+        (["--input", "absent.txt"], "absent.txt does not exist"),
+    ],
+)
+def test_options_that_cannot_be_had_leave_with_status_2_before_the_model_is_loaded(options, message, capsys):
+    assert main(["translate", "no-model", *map(str, options)]) == 2
+    error = capsys.readouterr().err
+    assert message in error and "no-model" not in error
+
+
+def test_what_the_translator_cannot_take_is_one_error_and_not_one_of_each_line(refused, source, tmp_path, monkeypatch):
+    def refuse(self, lines):
+        raise ValueError("tgt_lang is missing.")
+
+    monkeypatch.setattr(LineTranslator, "__call__", refuse)
+    error = refused("--input", source, "--output", tmp_path / "out")
+    assert error == "error: --target_language is missing.\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", [["--batch_size", "0"], ["--num_beams", "-2"], ["--batch_tokens", "many"]])
+def test_numbers_that_make_no_sense_leave_with_status_2(saved_model, option):
+    with pytest.raises(SystemExit) as leave:
+        main(["translate", str(saved_model), *option])
+    assert leave.value.code == 2
+
+
+def test_output_that_exists_is_left_alone_unless_told(refused, translate, source, tmp_path):
+    output = tmp_path / "out"
+    output.write_text("precious")
+    assert "exists" in refused("--input", source, "--output", output)
+    assert "is the input" in refused("--input", output, "--output", output, "--overwrite")
+    assert output.read_text() == "precious"
+    assert translate("--input", source, "--output", output, "--overwrite", *SHORT)[0] == 0
+    assert len(output.read_text().splitlines()) == 300
+
+
+def test_truncated_file_gives_the_lines_before_its_end_and_can_be_gone_on_with(translate, source, tmp_path):
+    packed, output, whole = tmp_path / "source.gz", tmp_path / "out", tmp_path / "whole"
+    source.write_text(source.read_text() * 15)  # more than is unpacked at once
+    packed.write_bytes(gzip.compress(source.read_bytes())[:-20])
+    status, _, err = translate("--input", packed, "--output", output, *SHORT)
+    assert status == 2 and f"{packed} is truncated" in err
+    assert 1000 < len(output.read_text().splitlines()) < 4500
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    assert translate("--input", packed, "--output", output, "--resume", *SHORT)[0] == 0
+    translate("--input", source, "--output", whole, *SHORT)
+    assert output.read_text() == whole.read_text()
+
+
+def interrupt(monkeypatch, number: int) -> list[int]:
+    """Has the translator interrupted when it is called this often; the first call tries the options."""
+    calls, plain = [], LineTranslator.__call__
+
+    def interrupted(self, lines):
+        calls.append(len(lines))
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return plain(self, lines)
+
+    monkeypatch.setattr(LineTranslator, "__call__", interrupted)
+    return calls
+
+
+@pytest.mark.parametrize("options", [SHORT, ["--mbr", "chrf", "--samples", "4", "--max_new_tokens", "3"]])
+def test_interrupted_run_goes_on_where_it_stopped(translate, refused, source, tmp_path, monkeypatch, options):
+    whole, output = tmp_path / "whole", tmp_path / "out"
+    options = ["--input", source, "--format", "jsonl", *options]
+    assert translate(*options, "--output", whole)[0] == 0
+    with monkeypatch.context() as patch:
+        calls = interrupt(patch, 4)
+        status, _, err = translate(*options, "--output", output)
+    assert status == 130 and "after 192 lines. The same command with --resume goes on." in err
+    assert calls == [1, 64, 128, 108]
+    with output.open("ab") as file:
+        file.write(b"half a li")
+    assert "seed was 0 and is 7" in refused(*options, "--output", output, "--resume", "--seed", 7)
+    assert "is unfinished" in refused(*options, "--output", output)
+    assert translate(*options, "--output", output, "--resume")[0] == 0
+    assert output.read_bytes() == whole.read_bytes()
+
+
+def test_output_of_another_model_is_not_gone_on_with(refused, translate, source, saved_model, tmp_path, monkeypatch):
+    output = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        interrupt(patch, 3)
+        assert translate("--input", source, "--output", output, *SHORT)[0] == 130
+    model = tiny_model()
+    with torch.no_grad():
+        model.model.decoder.layers[1].fc1.bias += 0.01
+    model.save_pretrained(saved_model)
+    assert "model was" in refused("--input", source, "--output", output, "--resume", *SHORT)
+    assert len(output.read_text().splitlines()) == 64
+
+
+def command(*arguments, **kwargs) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "hf_vaswani.cli", "translate", *map(str, arguments)], env=environment, **kwargs
+    )
+
+
+def test_killed_run_goes_on_to_the_same_bytes(saved_model, translate, source, tmp_path):
+    many, whole, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
+    many.write_text(source.read_text() * 20)
+    process = command(saved_model, "--input", many, "--output", output, *SHORT)
+    while process.poll() is None and not (output.exists() and output.stat().st_size):
+        time.sleep(0.005)
+    time.sleep(random.uniform(0, 0.5))
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert (tmp_path / ".out.progress.json").exists()
+    assert translate("--input", many, "--output", output, "--resume", *SHORT)[0] == 0
+    assert translate("--input", many, "--output", whole, *SHORT)[0] == 0
+    assert output.read_bytes() == whole.read_bytes()
+
+
+def test_translations_appear_as_lines_come_and_a_reader_may_leave(saved_model):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with command(saved_model, *SHORT, bufsize=0, **pipes) as process:
+        for line in (b"w1\n", b"w2 w3\n"):
+            process.stdin.write(line)
+            assert process.stdout.readline().endswith(b"\n")
+        process.stdout.close()
+        process.stdin.write(b"w1\n")
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0

@@ -1,0 +1,129 @@
+import errno
+import os
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.translation.resumable_output import ResumableOutput
+
+LINES = [("one", ""), ("two", ""), ("three", "")]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "out"
+
+
+def begun(path, done: int = 2):
+    """An output of which so many lines are written, one a window."""
+    output = ResumableOutput(path)
+    output.begin({"beams": 4}, iter(LINES))
+    for line in LINES[:done]:
+        output.write(line[0].encode() + b"\n", [line])
+    return output
+
+
+def test_finished_output_holds_what_was_written_and_nothing_lies_beside_it(path):
+    begun(path, done=3).finish()
+    assert path.read_text() == "one\ntwo\nthree\n"
+    assert [entry.name for entry in path.parent.iterdir()] == ["out"]
+
+
+def test_unfinished_output_goes_on_after_its_last_window(path):
+    begun(path)
+    path.write_text(path.read_text() + "thr")
+    output = ResumableOutput(path, resume=True)
+    lines = iter(LINES)
+    output.begin({"beams": 4}, lines)
+    assert (output.progress.windows, output.progress.lines) == (2, 2)
+    assert list(lines) == LINES[2:]
+    output.write(b"three\n", LINES[2:])
+    output.finish()
+    assert path.read_text() == "one\ntwo\nthree\n"
+
+
+def test_interrupted_before_its_first_window_it_begins_anew(path):
+    begun(path, done=0)
+    output = ResumableOutput(path, resume=True)
+    lines = iter(LINES)
+    output.begin({"beams": 4}, lines)
+    assert list(lines) == LINES
+
+
+def test_resume_without_an_output_begins_one(path):
+    output = ResumableOutput(path, resume=True)
+    output.begin({}, iter(LINES))
+    output.finish()
+    assert path.read_bytes() == b""
+
+
+def test_output_of_other_settings_is_left_alone_and_they_are_named(path):
+    begun(path)
+    with pytest.raises(InputError, match="begun otherwise: beams was 4 and is 5; new was None and is True"):
+        ResumableOutput(path, resume=True).begin({"beams": 5, "new": True}, iter(LINES))
+    assert path.read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([("one", ""), ("tow", ""), ("three", "")], "first 2 lines of the input are not those"),
+        ([("one", ""), ("two", "prefix")], "first 2 lines of the input are not those"),
+        ([("onet", ""), ("wo", "")], "first 2 lines of the input are not those"),
+        ([("one", "")], "input has 1 lines"),
+    ],
+)
+def test_output_of_other_lines_is_left_alone(path, lines, message):
+    begun(path)
+    with pytest.raises(InputError, match=message):
+        ResumableOutput(path, resume=True).begin({"beams": 4}, iter(lines))
+    assert path.read_text() == "one\ntwo\n"
+
+
+def test_output_that_exists_is_refused(path):
+    path.write_text("precious")
+    with pytest.raises(InputError, match="exists. Name another file, or replace it"):
+        ResumableOutput(path)
+    with pytest.raises(InputError, match="finished, or was made otherwise"):
+        ResumableOutput(path, resume=True)
+    assert path.read_text() == "precious"
+
+
+def test_unfinished_output_is_refused_unless_one_says_what_to_do_with_it(path):
+    begun(path)
+    with pytest.raises(InputError, match="is unfinished. Go on with it"):
+        ResumableOutput(path)
+    output = ResumableOutput(path, overwrite=True)
+    output.begin({}, iter(LINES))
+    output.finish()
+    assert path.read_bytes() == b""
+
+
+def test_output_that_lost_what_was_written_is_refused(path):
+    begun(path)
+    path.write_text("one")
+    with pytest.raises(InputError, match="has 3 bytes, and 8 were written"):
+        ResumableOutput(path, resume=True)
+
+
+def test_damaged_progress_is_a_clear_error(path):
+    output = begun(path)
+    output.side_file.write_text("{")
+    with pytest.raises(InputError, match="cannot be gone on with"):
+        ResumableOutput(path, resume=True)
+
+
+def test_full_disk_is_a_clear_error_after_which_it_can_go_on(path, monkeypatch):
+    output = begun(path, done=1)
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="No space left on device. Go on later"):
+        patch.setattr(os, "fsync", full)
+        output.write(b"two\n", [LINES[1]])
+    again = ResumableOutput(path, resume=True)
+    again.begin({"beams": 4}, iter(LINES))
+    again.write(b"two\n", [LINES[1]])
+    again.finish()
+    assert path.read_text() == "one\ntwo\n"

@@ -1,0 +1,59 @@
+import io
+import os
+
+import pytest
+
+from hf_vaswani.translation.windows import IncomingLines, Line, windows
+
+
+def lines(number: int, text: str = "x"):
+    return [Line(f"{text}{i}") for i in range(number)]
+
+
+def test_windows_double_up_to_4096_and_hold_every_line_once_in_order():
+    cut = list(windows(lines(20_000)))
+    assert [len(window) for window in cut] == [64, 128, 256, 512, 1024, 2048, 4096, 4096, 4096, 3680]
+    assert [line for window in cut for line in window] == lines(20_000)
+
+
+def test_who_goes_on_after_some_windows_makes_the_same_as_who_never_stopped():
+    whole = list(windows(lines(20_000)))
+    for number in (1, 3, 8):
+        done = sum(map(len, whole[:number]))
+        assert list(windows(lines(20_000)[done:], number)) == whole[number:]
+
+
+def test_long_lines_end_a_window_early():
+    cut = list(windows([Line("x" * 400_000)] * 7))
+    assert [len(window) for window in cut] == [3, 3, 1]
+
+
+def test_lines_before_an_error_are_given_before_it():
+    def broken():
+        yield from lines(70)
+        raise OSError("the end is missing")
+
+    cut = windows(broken())
+    assert [len(next(cut)), len(next(cut))] == [64, 6]
+    with pytest.raises(OSError, match="missing"):
+        next(cut)
+
+
+def test_window_ends_where_the_input_pauses():
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as other:
+        incoming = IncomingLines(stream, "standard input", lambda *_: None)
+        cut = windows(map(Line, incoming), is_waiting=incoming.is_waiting)
+        other.write(b"one\ntwo\nthr")
+        assert [line.text for line in next(cut)] == ["one", "two"]
+        other.write(b"ee\n")
+        assert [line.text for line in next(cut)] == ["three"]
+        other.write(b"four")
+        other.close()
+        assert [line.text for line in next(cut)] == ["four"]
+        assert next(cut, None) is None
+
+
+def test_input_that_cannot_be_waited_for_never_pauses():
+    incoming = IncomingLines(io.BytesIO(b"one\ntwo\n"), "standard input", lambda *_: None)
+    assert [len(window) for window in windows(map(Line, incoming), is_waiting=incoming.is_waiting)] == [2]
