@@ -108,7 +108,8 @@ class TranslationPipeline(Pipeline):
         Returns:
             For one text a list of dicts with `translation_text`, one for each hypothesis. For a list or column a list
             of such dicts, or of such lists where several hypotheses are asked for. For what is read piece by piece an
-            iterator over the same, which reads 64 texts, then 128 and so on up to 4096, before it gives their results.
+            iterator over such lists, as in transformers 4; it reads 64 texts, then 128 and so on up to 4096, before it
+            gives their results.
 
         Raises:
             ValueError: for inputs that are no text, texts beyond the limit, languages that are missing or unknown, and
@@ -136,7 +137,7 @@ class TranslationPipeline(Pipeline):
             return run.translate([inputs])[0]
         texts, is_lazy = as_texts(inputs)
         if is_lazy:
-            return map(_flat, run.stream(texts))
+            return run.stream(texts)
         texts = list(texts)
         wrong = not_texts(texts)
         if wrong:

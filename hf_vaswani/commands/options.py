@@ -2,6 +2,8 @@
 
 import argparse
 
+ENSEMBLE = "further models of the same vocabulary: the mean of all distributions counts"
+
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .options import at_least_one
+from .options import ENSEMBLE, at_least_one
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     score.add_argument("--target", required=True, help="file of their translations, line by line; also .gz .zst")
     score.add_argument("--format", choices=["text", "json"], default="text", help="json: a record a line")
     score.add_argument("--tokens", action="store_true", help="with --format json: the log-probability of each token")
+    score.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     score.add_argument("--batch_tokens", type=at_least_one, help="longest side times pairs computed together")
     score.add_argument("--max_length", type=at_least_one, default=1024, help="tokens on a side; default: 1024")
     score.add_argument("--source_language", help="code of the language, for multilingual models")
@@ -36,11 +37,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..data.parallel_text import iterate_parallel
-    from ..translation.load import load
+    from ..translation.load import load_ensemble
     from ..translation.pair_scores import score_pairs
 
     _check(options)
-    model, tokenizer = load(options.model)
+    model, tokenizer = load_ensemble([options.model, *options.ensemble])
     reports, pairs, total, tokens = LineReports(), 0, 0.0, 0
     files = (options.source, options.target)
     with progress_bar() as bar:

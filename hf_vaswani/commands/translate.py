@@ -4,12 +4,13 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import at_least_one
+from .options import ENSEMBLE, at_least_one
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ..translation.windows import Line
 
 # Options on which the translations do not depend, or not by their names.
-NO_SETTINGS = {"command", "run", "model", "input", "output", "prefix", "overwrite", "resume"} | {
+NO_SETTINGS = {"command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume"} | {
     "batch_tokens",
     "batch_size",
 }
@@ -52,6 +53,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     what.add_argument("--scores", action="store_true", help="score of each translation; with --format jsonl")
     what.add_argument("--alignments", action="store_true", help="aligned tokens; with --format jsonl")
     search = parser.add_argument_group("search", "Defaults are the model's own generation_config.")
+    search.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     search.add_argument("--num_beams", type=at_least_one)
     search.add_argument("--length_penalty", type=float, help="larger prefers longer translations")
     search.add_argument("--max_new_tokens", type=at_least_one, help="longest translation")
@@ -73,13 +75,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..translation.files import as_json, as_text, translate_lines
-    from ..translation.load import fingerprint, load
+    from ..translation.load import fingerprint, load_ensemble
     from ..translation.resumable_output import ResumableOutput
 
     output = _check(options)
-    model, tokenizer = load(options.model, options.dtype)
-    # Its advice on lengths is for who calls it in Python.
-    logging.getLogger("hf_vaswani.translation_run").setLevel(logging.ERROR)
+    model, tokenizer = load_ensemble([options.model, *options.ensemble], options.dtype)
     translate = _line_translator(options, model, tokenizer)
     reports = LineReports()
     lines, is_waiting = _lines(options, reports)
@@ -89,7 +89,8 @@ def run(options: argparse.Namespace) -> None:
         output.begin({"model": fingerprint(model, tokenizer), **settings, "prefix": bool(options.prefix)}, lines)
     # A bar among translations that one reads would be in their way.
     is_shown = not (options.output is None and sys.stdout.isatty())
-    with progress_bar(_count_lines(options.input), output.progress.lines, is_shown) as bar:
+    bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
+    with quiet("hf_vaswani.translation_run"), bar:
         translate.options["progress"] = bar.update
         try:
             translate_lines(
@@ -110,6 +111,18 @@ def run(options: argparse.Namespace) -> None:
                 f"Interrupted after {lines_done}. The same command with --resume goes on."
             ) from None
     reports.summarise()
+
+
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """Without the warnings of a logger whose advice is for who calls it in Python."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":

@@ -29,6 +29,8 @@ class EnsembleEncoder(nn.Module):
     def __init__(self, members: Sequence[VaswaniForConditionalGeneration]):
         super().__init__()
         self.members = nn.ModuleList(member.get_encoder() for member in members)
+        # Where texts are to be cut.
+        self.embed_positions = min(self.members, key=positions).embed_positions
 
     def forward(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):
         """Source ids and mask `(batch, source_length)` → `(batch, source_length, sum of all d_model)`."""
@@ -68,6 +70,13 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
 
     def get_encoder(self, *args, **kwargs) -> EnsembleEncoder:
         return self.encoder
+
+    def get_decoder(self, *args, **kwargs) -> nn.Module:
+        """The decoder whose positions end first."""
+        return min((member.get_decoder() for member in self.members), key=positions)
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.members[0].get_output_embeddings()
 
     def forward(
         self,
@@ -118,6 +127,11 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
             else:
                 parts = cache.self_attention_cache, cache.cross_attention_cache
                 yield EncoderDecoderCache(*(Cache(layers=part.layers[layers]) for part in parts))
+
+
+def positions(stack: nn.Module) -> float:
+    """How many positions an encoder or a decoder has."""
+    return stack.config.max_position_embeddings if stack.config.position_type == "learned" else math.inf
 
 
 def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:

@@ -9,6 +9,30 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, 
 
 from ..data.tokenizer import has_tokenizer
 from ..errors import InputError
+from .ensemble import Ensemble
+
+
+def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """Load several models as one that translates with all of them, and the tokenizer that they share; arguments as of
+    [`load`]. One path gives that model.
+
+    Raises:
+        InputError: also where the models have not the same tokens.
+    """
+    (model, tokenizer), *others = [load(path, dtype) for path in paths]
+    if not others:
+        return model, tokenizer
+    faults = [
+        f"{path} has another tokenizer than {paths[0]}: their translations are of other tokens, and no ensemble."
+        for path, (_, other) in zip(paths[1:], others)
+        if other.get_vocab() != tokenizer.get_vocab()
+    ]
+    if faults:
+        raise InputError.of(faults)
+    try:
+        return Ensemble([model, *(other for other, _ in others)]), tokenizer
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import pipeline
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
 from hf_vaswani.translation.files import LineTranslator
@@ -281,3 +282,20 @@ def test_translations_appear_as_lines_come_and_a_reader_may_leave(saved_model):
         process.stdin.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_ensemble_of_a_model_with_itself_is_that_model(translate, saved_model, source):
+    alone = translate("--input", str(source), *SHORT)
+    assert translate("--input", str(source), *SHORT, "--ensemble", str(saved_model)) == alone
+
+
+def test_ensemble_of_models_with_other_tokenizers_is_refused(refused, saved_model, source, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(saved_model, other)
+    tokenizer = AutoTokenizer.from_pretrained(other)
+    tokenizer.add_tokens(["new"])
+    tokenizer.save_pretrained(other)
+    model = AutoModelForSeq2SeqLM.from_pretrained(other)
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(other)
+    assert "another tokenizer" in refused("--input", str(source), "--ensemble", str(other))
