@@ -19,6 +19,7 @@ from .beam_steps_vaswani import Rows, SharedSource
 # The score of what is no hypothesis. Finite, as in transformers: sums with it stay comparable.
 NEVER = -1.0e9
 BLOCK = 128
+ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ class BeamSearch:
         self.sentences_may_leave = sentences_may_leave and decoder.sentences_may_leave
         self.record = record
         self.goes_on = goes_on
+        self.rows_at_once = ROWS_AT_ONCE
         # Enough candidates that as many as there are beams go on, even if all others end.
         ends = 0 if eos_token_ids is None else len(eos_token_ids)
         self.candidates = max(2, 1 + ends) * beams
@@ -145,9 +147,9 @@ class BeamSearch:
         """Search to the end; the best hypotheses of each sentence."""
         sentences = self._start()
         done = []
-        logits = self.decoder.first()
+        states = self.decoder.first()
         while True:
-            parents = self._step(sentences, logits)
+            parents = self._step(sentences, states)
             is_done = ~sentences.is_open
             while self.goes_on(all_done := bool(is_done.all())) and all_done:
                 self.decoder.again()
@@ -158,7 +160,7 @@ class BeamSearch:
                 order = close_ranks(sentences.is_open)
                 sentences, parents = sentences.at(order), parents[order]
                 self.decoder.keep(order)
-            logits = self.decoder.next(sentences.paths[..., 0], parents)
+            states = self.decoder.next(sentences.paths[..., 0], parents)
 
     def _start(self) -> Sentences:
         batch, length = self.prompt.shape
@@ -179,10 +181,9 @@ class BeamSearch:
             is_open=new((batch,), True, dtype=torch.bool),
         )
 
-    def _step(self, sentences: Sentences, logits: torch.Tensor) -> torch.Tensor:
+    def _step(self, sentences: Sentences, states: torch.Tensor) -> torch.Tensor:
         """Make each running hypothesis longer by a token; `(n, beams)`, which of the old ones each goes on from."""
-        log_probs = self._log_probs(sentences, logits)
-        scores, beams, tokens = self._continuations(log_probs, sentences.scores)
+        scores, beams, tokens = self._continuations(sentences, states)
         rows = beams + sentences.numbers.unsqueeze(1) * self.beams
         paths = torch.cat([pick(sentences.paths, beams), torch.stack([tokens, rows], dim=-1).unsqueeze(2)], dim=2)
         ends = self._ends(paths, tokens, sentences.limits)
@@ -193,36 +194,44 @@ class BeamSearch:
         self._close(sentences, ends)
         return pick(beams, chosen)
 
-    def _log_probs(self, sentences: Sentences, logits: torch.Tensor) -> torch.Tensor:
-        """`(n, beams, vocab_size)`; at the first step `(n, 1, vocab_size)` where nothing tells hypotheses apart."""
-        logits = logits.float()
-        log_probs = logits.log_softmax(-1)
-        if self.processors is None and self.record is None:
-            return log_probs
-        log_probs = log_probs.expand(-1, self.beams, -1)
-        shape = log_probs.shape
-        if self.processors is not None:
-            log_probs = log_probs.flatten(0, 1)
-            log_probs = self.processors(sentences.paths[..., 0].flatten(0, 1), log_probs.contiguous()).view(shape)
-        if self.record is not None:
-            self.record(logits.expand(shape), log_probs, self.decoder)
-        return log_probs
-
     def _continuations(
-        self, log_probs: torch.Tensor, scores: torch.Tensor
+        self, sentences: Sentences, states: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Scores, hypotheses and new tokens `(n, candidates)` of the best continuations of each sentence."""
-        vocab_size = log_probs.shape[-1]
-        if log_probs.shape[1] * vocab_size < self.candidates or self.do_sample:
-            log_probs = log_probs.expand(-1, self.beams, -1)
-        scores = scores[:, : log_probs.shape[1]]
+        if self.processors is not None or self.record is not None or self.do_sample:
+            return self._processed_continuations(sentences, self.decoder.logits(states))
+        # In parts, whose logits stay in the caches of a processor.
+        parts = []
+        for some_states, scores in zip(self._parts(states), self._parts(sentences.scores)):
+            log_probs = self.decoder.logits(some_states).float().log_softmax(-1)
+            if log_probs.shape[1] * log_probs.shape[2] < self.candidates:
+                log_probs = log_probs.expand(-1, self.beams, -1)
+            best, indices = top(log_probs, scores[:, : log_probs.shape[1]], self.candidates)
+            parts.append((best, indices // log_probs.shape[2], indices % log_probs.shape[2]))
+        return parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts)))
+
+    def _parts(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Of `(n, …)` the sentences that are scored together."""
+        return tensor.split(max(1, self.rows_at_once // self.beams)) if tensor.device.type == "cpu" else (tensor,)
+
+    def _processed_continuations(
+        self, sentences: Sentences, logits: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The same where somebody wants to see or to change all log-probabilities, or to draw from them."""
+        logits = logits.float().expand(-1, self.beams, -1)
+        log_probs = logits.log_softmax(-1)
+        if self.processors is not None:
+            sequences = sentences.paths[..., 0].flatten(0, 1)
+            log_probs = self.processors(sequences, log_probs.flatten(0, 1)).view(logits.shape)
+        if self.record is not None:
+            self.record(logits, log_probs, self.decoder)
         if self.do_sample:
-            sums = (log_probs + scores.unsqueeze(-1)).flatten(1)
+            sums = (log_probs + sentences.scores.unsqueeze(-1)).flatten(1)
             indices = torch.multinomial(sums.softmax(-1), self.candidates)
             best = sums.gather(1, indices)
         else:
-            best, indices = top(log_probs, scores, self.candidates)
-        return best, indices // vocab_size, indices % vocab_size
+            best, indices = top(log_probs, sentences.scores, self.candidates)
+        return best, indices // logits.shape[2], indices % logits.shape[2]
 
     def _ends(self, paths: torch.Tensor, tokens: torch.Tensor, limits: torch.Tensor) -> torch.Tensor:
         """Which continuations `(n, candidates)` go no further."""

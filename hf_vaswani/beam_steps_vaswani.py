@@ -77,7 +77,8 @@ class SharedSource:
     """Steps in which the hypotheses of a sentence are fed side by side and share all that they have in common.
 
     Args:
-        model: its forward pass takes `decoder_position_ids`, a mask of four dimensions and a cache.
+        model: has `decode`, a forward pass that takes `decoder_position_ids`, a mask of four dimensions and a cache
+            and stops before the softmax, and `project`, which makes logits of its result.
         prompt: `(sentences, prompt_length)`, what all hypotheses of a sentence begin with.
         encoder_output: `(sentences, source_length, d_model)`.
         attention_mask: `(sentences, source_length)`, 1 for tokens and 0 for padding; or None.
@@ -112,11 +113,12 @@ class SharedSource:
         self.itself = itself.fill_diagonal_(0)
 
     def first(self) -> torch.Tensor:
-        """Logits `(sentences, 1, vocab_size)` behind the prompt, the same for all hypotheses of a sentence."""
-        return self._logits(self.prompt, None, torch.arange(self.length, device=self.prompt.device).unsqueeze(0))
+        """States `(sentences, 1, …)` behind the prompt, the same for all hypotheses of a sentence."""
+        positions = torch.arange(self.length, device=self.prompt.device).unsqueeze(0)
+        return self._states(self.prompt, None, positions)[:, -1:]
 
     def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
-        """Logits `(sentences, beams, vocab_size)` behind `sequences` `(sentences, beams, length)`.
+        """States `(sentences, beams, …)` behind `sequences` `(sentences, beams, length)`.
 
         Args:
             parents: `(sentences, beams)`, the hypothesis of the step before that each goes on from.
@@ -125,9 +127,13 @@ class SharedSource:
         n, beams = tokens.shape
         past = self.past.take_along_dim(parents[:, None, :, None], dim=2)
         self.past = torch.cat([past, self.itself.expand(n, 1, beams, beams)], dim=-1)
-        logits = self._logits(tokens, self.past, parents.new_full((1, 1), self.length))
+        states = self._states(tokens, self.past, parents.new_full((1, 1), self.length))
         self.length += 1
-        return logits
+        return states
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """States of [`first`] or [`next`], of any sentences, → logits of the next tokens `(…, vocab_size)`."""
+        return self.model.project(states)
 
     def keep(self, order: torch.Tensor) -> None:
         """Go on with the sentences `order` alone; each of them stands at its place or at one that nobody keeps."""
@@ -141,8 +147,8 @@ class SharedSource:
         if self.source_mask is not None:
             self.source_mask = move(self.source_mask, places, sources, n)
 
-    def _logits(self, tokens: torch.Tensor, mask: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
-        return self.model(
+    def _states(self, tokens: torch.Tensor, mask: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
+        return self.model.decode(
             encoder_outputs=BaseModelOutput(self.encoder_output),
             attention_mask=self.source_mask,
             decoder_input_ids=tokens,
@@ -150,8 +156,7 @@ class SharedSource:
             decoder_position_ids=position_ids,
             past_key_values=self.cache,
             use_cache=True,
-            logits_to_keep=1 if mask is None else 0,
-        ).logits
+        )
 
 
 class Rows:
@@ -178,7 +183,7 @@ class Rows:
         return self.model_kwargs.get("past_key_values")
 
     def first(self) -> torch.Tensor:
-        """As of [`SharedSource`], but with a row for each hypothesis: `(sentences, beams, vocab_size)`."""
+        """As of [`SharedSource`], but logits at once, and for each hypothesis: `(sentences, beams, vocab_size)`."""
         return self._logits(self.prompt, None, is_first_iteration=True)
 
     def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
@@ -187,6 +192,9 @@ class Rows:
             first_rows = torch.arange(len(parents), device=parents.device).unsqueeze(1) * self.beams
             self.cache.reorder_cache((parents + first_rows).flatten())
         return self._logits(sequences.flatten(0, 1), 1 if self.model_kwargs.get("use_cache") else None)
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        return states
 
     def again(self) -> None:
         """A pass whose result nobody needs, where other processes wait for their part of the weights."""

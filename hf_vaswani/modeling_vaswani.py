@@ -450,6 +450,14 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             encoder_attentions=outputs.encoder_attentions,
         )
 
+    def decode(self, **inputs) -> torch.Tensor:
+        """Arguments of the forward pass → states before the softmax, `(batch, target_length, d_model)`."""
+        return self.model(**inputs).last_hidden_state
+
+    def project(self, states: torch.Tensor) -> torch.Tensor:
+        """States of [`decode`] → logits of the next tokens, `(…, decoder_vocab_size)`."""
+        return self.lm_head(states)
+
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels `(batch, target_length)` → decoder input of that shape: the start token, then all but the last."""
         if self.config.pad_token_id is None:

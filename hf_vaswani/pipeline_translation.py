@@ -17,7 +17,6 @@ from .translation_inputs import as_texts, check_languages, not_texts, not_texts_
 from .translation_run import TranslationRun
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
-DEFAULT_BATCH_TOKENS = 1024
 
 
 class TranslationPipeline(Pipeline):
@@ -52,7 +51,7 @@ class TranslationPipeline(Pipeline):
         if languages:
             kwargs.setdefault("src_lang", languages["source"])
             kwargs.setdefault("tgt_lang", languages["target"])
-        self._batch_tokens = kwargs.pop("batch_tokens", DEFAULT_BATCH_TOKENS)
+        self._batch_tokens = kwargs.pop("batch_tokens", None)
         self._split_sentences = kwargs.pop("split_sentences", False)
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
@@ -96,7 +95,8 @@ class TranslationPipeline(Pipeline):
                 end stays in force. Where there is none at all it is 4096, lest attention fill the memory. To T5 the
                 tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond 4096.
             truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
-            batch_tokens (`int`): source tokens in a batch at most, padding included.
+            batch_tokens (`int`): source tokens in a batch at most, padding included; by default as many as the size of
+                the model and the beam leave room for, 4096 for a small one on a CPU.
             batch_size (`int`): texts in a batch at most.
             num_workers: not used; accepted since transformers' pipelines have it.
             progress: called after each batch with the number of texts that are done since it was last called.

@@ -42,6 +42,10 @@ class SearchOptions:
         eos = self.get("eos_token_id", [])
         return [eos] if isinstance(eos, int) else list(eos)
 
+    def rows(self) -> int:
+        """Hypotheses of a text that are followed at once."""
+        return max(self.get("num_beams", 1), self.get("num_return_sequences", 1))
+
     def scoring(self) -> Scoring:
         """How beam search would compare hypotheses of different lengths."""
         return Scoring(self.get("length_penalty", 1.0), self.get("length_penalty_type", "length"))

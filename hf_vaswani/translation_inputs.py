@@ -18,6 +18,10 @@ NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far bey
 LONGEST_SOURCE = 4096
 LONGEST_PIECE = 512
 SHOWN_FAULTS = 5
+# What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
+CPU_CACHE, CPU_TOKENS = 24 * 2**20, 4096
+DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
+FEW_ROWS = 4
 
 
 def clean(text: str) -> str:
@@ -122,6 +126,18 @@ def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
         f"{_listed(faults)}, but a text may have {limit} at most. Pass split_sentences=True to have long texts "
         "translated in pieces, or truncation=True to have them cut."
     )
+
+
+def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
+    """Source tokens that a batch may have, such that the decoder's caches take a like amount of memory in all models.
+
+    Args:
+        rows: hypotheses of a text that are followed at once.
+    """
+    layers = getattr(model.config, "decoder_layers", None) or getattr(model.config, "num_hidden_layers", 6)
+    values = layers * model.config.hidden_size * max(rows, FEW_ROWS)
+    is_cpu = model.device.type == "cpu"
+    return max(1, min((CPU_CACHE if is_cpu else DEVICE_CACHE) // values, CPU_TOKENS if is_cpu else DEVICE_TOKENS))
 
 
 def check_number(name: str, value: Any) -> None:

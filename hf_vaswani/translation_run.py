@@ -21,6 +21,7 @@ from .text_splitting import join_results, split_text
 from .translation_inputs import (
     check_number,
     clean,
+    default_batch_tokens,
     is_blank,
     not_texts,
     not_texts_error,
@@ -41,7 +42,7 @@ class TranslationRun:
         pipeline: a `TranslationPipeline`.
         preprocess, forward, postprocess: arguments of its methods of these names.
         search: the arguments of `generate()`, looked up.
-        batch_tokens: source tokens in a batch at most, padding included.
+        batch_tokens: source tokens in a batch at most, padding included; `None` for what the model's size allows.
         batch_size: texts in a batch at most, `None` for any number.
         split_sentences: translate long texts in pieces, and each line for itself.
         progress: called with the number of texts that were finished since the last time.
@@ -55,7 +56,7 @@ class TranslationRun:
     forward: dict[str, Any]
     postprocess: dict[str, Any]
     search: SearchOptions
-    batch_tokens: int
+    batch_tokens: int | None = None
     batch_size: int | None = None
     split_sentences: bool = False
     progress: Callable[[int], None] | None = None
@@ -68,6 +69,8 @@ class TranslationRun:
             ("max_source_length", own_limit),
         ):
             check_number(name, value)
+        if self.batch_tokens is None:
+            self.batch_tokens = default_batch_tokens(self.pipeline.model, self.search.rows())
         self.limits = source_limits(self.pipeline.model, self.pipeline.tokenizer, own_limit)
         self.hypotheses = self.search.hypotheses(self.forward.get("n_best"))
 

@@ -198,7 +198,7 @@ def test_source_is_projected_once_for_each_sentence_not_for_each_beam():
 
 
 def test_finished_sentences_leave_the_batch(vaswani, sources):
-    shapes = rows_of_calls(vaswani.lm_head)
+    shapes = rows_of_calls(vaswani.model.decoder.layers[0].fc1)
     vaswani.generate(**sources, num_beams=2, max_length_offset=3, max_length=40, eos_token_id=None)
     sentences = [shape[0] for shape in shapes]
     # Of sentences of 2, 5, 8 and 20 tokens 50 each leave at 5, 8, 11 and 23.

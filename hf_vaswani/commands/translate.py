@@ -35,6 +35,7 @@ JSONL = """\
 jsonl: one record a line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with what --scores
 and --alignments ask for; "error" where there is no translation. Default: text"""
 LONG = "longer lines are not translated, or in pieces; default: what the model can take"
+BATCH = "most source tokens translated together; default: by the model's size"
 SPLIT = "translate long lines in pieces, divided at the ends of sentences"
 
 
@@ -67,7 +68,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     lines.add_argument("--max_source_length", type=at_least_one, metavar="TOKENS", help=LONG)
     lines.add_argument("--split_sentences", action="store_true", help=SPLIT)
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--batch_tokens", type=at_least_one, help="source tokens translated together; default: 1024")
+    speed.add_argument(
+        "--batch_tokens", type=at_least_one, help="source tokens translated together; default: by the model's size"
+    )
     speed.add_argument("--batch_size", type=at_least_one, help="most sentences translated together")
     speed.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="default: that of the weights")
     parser.set_defaults(run=run)

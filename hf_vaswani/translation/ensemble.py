@@ -117,6 +117,13 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         logits = torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
         return Seq2SeqLMOutput(logits=logits, past_key_values=past_key_values)
 
+    def decode(self, **inputs) -> torch.Tensor:
+        """As of [`VaswaniForConditionalGeneration`], but it is the logits that the members have in common."""
+        return self(**inputs).logits
+
+    def project(self, states: torch.Tensor) -> torch.Tensor:
+        return states
+
     def _caches(self, cache: EncoderDecoderCache | None) -> Iterator[EncoderDecoderCache | None]:
         """The part of the cache that each member's layers fill."""
         start = 0

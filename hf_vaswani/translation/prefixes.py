@@ -7,16 +7,14 @@ import torch
 from transformers import Pipeline, PreTrainedTokenizerBase
 
 from ..errors import InputError
-from ..translation_inputs import clean, is_blank
-
-BATCH_TOKENS = 1024
+from ..translation_inputs import clean, default_batch_tokens, is_blank
 
 
 def translate_with_prefixes(
     translator: Pipeline,
     texts: Sequence[str],
     prefixes: Sequence[str],
-    batch_tokens: int = BATCH_TOKENS,
+    batch_tokens: int | None = None,
     batch_size: int | None = None,
     **options,
 ) -> list[list[dict[str, Any]]]:
@@ -32,6 +30,7 @@ def translate_with_prefixes(
         The translations of each text, best first, prefix included. A blank text has the empty one.
     """
     progress = options.pop("progress", None)
+    batch_tokens = batch_tokens or default_batch_tokens(translator.model, options.get("num_beams") or 1)
     blank = translator("", **options)
     results = [[dict(entry) for entry in blank] for _ in texts]
     languages = {name: options.pop(name) for name in ("src_lang", "tgt_lang") if name in options}
