@@ -30,6 +30,7 @@ from transformers.utils import ModelOutput
 
 from .beam_search_vaswani import BeamSearch, Found, Scoring
 from .beam_steps_vaswani import MASKED_ATTENTION, Rows, SharedSource
+from .packed_vaswani import with_packed_weights
 
 MAX_TOKENS_OVER_SOURCE = 50
 LENGTH_PENALTY_TYPES = ("length", "gnmt")
@@ -257,7 +258,7 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSource:
         mask = model_kwargs.get("attention_mask")
         return SharedSource(
-            self,
+            with_packed_weights(self, left_alone=set(self.get_encoder().modules())),
             input_ids[::beams],
             model_kwargs["encoder_outputs"].last_hidden_state[::beams],
             None if mask is None else mask[::beams],

@@ -133,6 +133,7 @@ def remote_code_files() -> list[Path]:
     from .hypotheses import log_probabilities
     from .layers_vaswani import VaswaniEncoderLayer
     from .modeling_vaswani import VaswaniModel
+    from .packed_vaswani import PackedLinear
     from .pipeline_translation import TranslationPipeline
     from .search_options import SearchOptions
     from .text_splitting import split_text
@@ -143,6 +144,7 @@ def remote_code_files() -> list[Path]:
     siblings = (
         BeamSearch,
         ForcedAttentions,
+        PackedLinear,
         SharedSource,
         VaswaniConfig,
         VaswaniEncoderLayer,
