@@ -108,7 +108,7 @@ class TranslationPipeline(Pipeline):
         Returns:
             For one text a list of dicts with `translation_text`, one for each hypothesis. For a list or column a list
             of such dicts, or of such lists where several hypotheses are asked for. For what is read piece by piece an
-            iterator over such lists, as in transformers 4; it reads 64 texts, then 128 and so on up to 4096, before it
+            iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096, before it
             gives their results.
 
         Raises:

@@ -31,7 +31,7 @@ from .translation_inputs import (
 
 logger = logging.get_logger(__name__)
 
-FIRST_WINDOW, LAST_WINDOW = 64, 4096
+FIRST_WINDOW, GROWTH, LAST_WINDOW = 128, 4, 4096
 
 
 @dataclass
@@ -76,13 +76,13 @@ class TranslationRun:
 
     def stream(self, texts: Iterable[str]) -> Iterator[list[dict]]:
         """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
-        texts, done, size = iter(texts), 0, FIRST_WINDOW
-        while window := list(islice(texts, size)):
+        texts, done, number = iter(texts), 0, 0
+        while window := list(islice(texts, window_size(number))):
             wrong = not_texts(window, done)
             yield from self.translate(window[: wrong[0] - done] if wrong else window, done)
             if wrong:
                 raise not_texts_error(window, wrong, done)
-            done, size = done + len(window), min(2 * size, LAST_WINDOW)
+            done, number = done + len(window), number + 1
 
     def translate(self, texts: list[str], first: int = 0) -> list[list[dict]]:
         """Texts, of which the first has the number `first` → the hypotheses of each."""
@@ -200,8 +200,13 @@ class TranslationRun:
             )
 
 
+def window_size(number: int) -> int:
+    """Texts of a window by its number from 0 on: few at first, for early results, then more, for full batches."""
+    return min(FIRST_WINDOW * GROWTH ** min(number, 10), LAST_WINDOW)
+
+
 def _length(row: dict) -> int:
     return len(row["input_ids"])
 
 
-__all__ = ["TranslationRun"]
+__all__ = ["TranslationRun", "window_size"]

@@ -27,7 +27,7 @@ NO_SETTINGS = {"command", "run", "model", "ensemble", "input", "output", "prefix
 DESCRIPTION = """\
 Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
 A line that cannot be translated gets an empty translation and a warning; one that is not UTF-8 gets a warning and is
-read with U+FFFD. The exit status is 0 all the same. Lines are translated in windows, of 64 at first and 4096 in the
+read with U+FFFD. The exit status is 0 all the same. Lines are translated in windows, of 128 at first and 4096 in the
 end, and written as each window is done; those that are typed, or come from another program bit by bit, as they
 come."""
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from ..data.text_files import CHUNK, Report, lines_of
+from ..translation_run import window_size
 
-FIRST_WINDOW, LAST_WINDOW = 64, 4096
 MOST_CHARACTERS = 1 << 20
 PAUSE = 0.05
 
@@ -31,23 +31,22 @@ def windows(
 
     Args:
         lines: read as they are needed.
-        number: of windows that came before these, of which each had twice as many lines as the one before.
+        number: of windows that came before these, which were smaller.
         is_waiting: whether the next line is yet to come, so that those that are there are a window.
 
     Yields:
-        64 lines, then 128 and so on up to 4096, or fewer where they hold 2^20 characters. Where reading ends in an
-        error, the lines before it are given first.
+        128 lines, then 512, 2048 and 4096, or fewer where they hold 2^20 characters. Where reading ends in an error,
+        the lines before it are given first.
     """
     window: list[Line] = []
-    size = min(FIRST_WINDOW << min(number, 10), LAST_WINDOW)
     characters = 0
     try:
         for line in lines:
             window.append(line)
             characters += len(line.text)
-            if len(window) == size or characters >= MOST_CHARACTERS or is_waiting():
+            if len(window) == window_size(number) or characters >= MOST_CHARACTERS or is_waiting():
                 yield window
-                window, characters, size = [], 0, min(2 * size, LAST_WINDOW)
+                window, characters, number = [], 0, number + 1
     except Exception:
         if window:
             yield window

@@ -4,17 +4,16 @@
 
 The trained model is grown to the sizes 4+4/128 and 6+6/512 with 8 000 tokens, but its function stays the same: all
 sizes give its translations, with their true lengths. All engines search with the same beam under transformers' own
-settings, so that MarianMT's translations and this package's are the same, which the table shows. MarianMT takes batches
-of 32 in file order, as `generate()` is commonly used. Each repetition times all engines in turn; the table gives the
-median of the ratios to MarianMT of the same repetition. Memory is the peak of a process that translates with one
-engine and does nothing else.
+settings, so that MarianMT's translations and this package's are the same, which the table shows. MarianMT takes
+batches of 32 in file order, as `generate()` is commonly used. Each repetition times all engines in turn; the table
+gives the median of the ratios to MarianMT of the same repetition. Memory is the peak of a process that translates with
+one engine and does nothing else (Linux alone).
 """
 
 import argparse
 import copy
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -235,7 +234,9 @@ def peak_memory(name: str, folder: Path, options: argparse.Namespace) -> float:
 def translate_once(name: str, folder: Path, options: argparse.Namespace) -> None:
     texts = (folder / "texts.txt").read_text(encoding="utf-8").split("\n")[:-1]
     make_engine(name, folder, options.beams, options.threads)(texts)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    # Not ru_maxrss, which a process inherits from the one that started it.
+    [peak] = [line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line]
+    print(int(peak) / 1024)
 
 
 def compare(title: str, folder: Path, texts: list[str], options: argparse.Namespace) -> None:

@@ -52,7 +52,7 @@ def refused(translate):
 
 @pytest.fixture
 def source(tmp_path):
-    """300 lines: windows of 64, 128 and 108."""
+    """300 lines: windows of 128 and 172."""
     path = tmp_path / "source"
     generator = random.Random(0)
     lines = [" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(0, 9))) for _ in range(300)]
@@ -224,10 +224,10 @@ def test_interrupted_run_goes_on_where_it_stopped(translate, refused, source, tm
     options = ["--input", source, "--format", "jsonl", *options]
     assert translate(*options, "--output", whole)[0] == 0
     with monkeypatch.context() as patch:
-        calls = interrupt(patch, 4)
+        calls = interrupt(patch, 3)
         status, _, err = translate(*options, "--output", output)
-    assert status == 130 and "after 192 lines. The same command with --resume goes on." in err
-    assert calls == [1, 64, 128, 108]
+    assert status == 130 and "after 128 lines. The same command with --resume goes on." in err
+    assert calls == [1, 128, 172]
     with output.open("ab") as file:
         file.write(b"half a li")
     assert "seed was 0 and is 7" in refused(*options, "--output", output, "--resume", "--seed", 7)
@@ -246,7 +246,7 @@ def test_output_of_another_model_is_not_gone_on_with(refused, translate, source,
         model.model.decoder.layers[1].fc1.bias += 0.01
     model.save_pretrained(saved_model)
     assert "model was" in refused("--input", source, "--output", output, "--resume", *SHORT)
-    assert len(output.read_text().splitlines()) == 64
+    assert len(output.read_text().splitlines()) == 128
 
 
 def command(*arguments, **kwargs) -> subprocess.Popen:
