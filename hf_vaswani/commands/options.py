@@ -7,7 +7,7 @@ ENSEMBLE = "further models of the same vocabulary: the mean of all distributions
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")
-    parser.add_argument("--batch_size", type=at_least_one, default=32, help="sentences translated together")
+    parser.add_argument("--batch_size", type=at_least_one, help="most sentences translated together")
 
 
 def search(options: argparse.Namespace) -> dict[str, int]:

@@ -12,7 +12,7 @@ def translate(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     texts: list[str],
-    batch_size: int = 32,
+    batch_size: int | None = None,
     show_progress: bool = False,
     **options,
 ) -> list[str]:
@@ -23,7 +23,7 @@ def translate(
 
     Args:
         texts: sentences; the order is kept.
-        batch_size: sentences computed together; those of like length meet, which saves padding.
+        batch_size: sentences computed together at most; default: as many as the size of the model allows.
         show_progress: draw a progress bar, where there is a terminal.
         options: arguments of the pipeline's call and of `model.generate()`, such as `num_beams=4`.
 
