@@ -18,39 +18,48 @@ from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 MASKED_ATTENTION = ("eager", "sdpa")
-FIRST_CAPACITY = 64
+FIRST_ROOM = 32
 
 
 class PoolLayer(DynamicLayer):
-    """Keys and values `(sentences, heads, entries, d_k)` of one layer, written in place into room that doubles."""
+    """Keys and values `(sentences, heads, entries, d_k)` of one layer, written in place where there is room."""
+
+    def __init__(self):
+        super().__init__()
+        self.entries = 0
+        self._pools: list[torch.Tensor] = []
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
+        states = (key_states, value_states)
         if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-            self._pools = [states.new_empty(0) for states in (key_states, value_states)]
-            self._entries = 0
-        end = self._entries + key_states.shape[2]
-        for i, states in enumerate((key_states, value_states)):
-            if self._pools[i].dim() == 1 or self._pools[i].shape[2] < end:
-                self._pools[i] = self._with_room(states, self._pools[i], end)
-            self._pools[i][:, :, self._entries : end] = states
-        self._entries = end
+            self.lazy_initialization(*states)
+            room = max(FIRST_ROOM, key_states.shape[2])
+            self._pools = [tensor.new_empty(*tensor.shape[:2], room, tensor.shape[3]) for tensor in states]
+        end = self.entries + key_states.shape[2]
+        for pool, tensor in zip(self._pools, states):
+            pool[:, :, self.entries : end] = tensor
+        self.entries = end
         self._show()
         return self.keys, self.values
 
-    def _with_room(self, states: torch.Tensor, pool: torch.Tensor, end: int) -> torch.Tensor:
-        room = max(FIRST_CAPACITY, 2 * self._entries, end)
-        new = states.new_empty(*states.shape[:2], room, states.shape[3])
-        if self._entries:
-            new[:, :, : self._entries] = pool[:, :, : self._entries]
-        return new
+    def rearrange(self, order: torch.Tensor, room: int) -> None:
+        """Go on with the entries `order` `(sentences, n)` of each sentence, in a pool for `room` of them."""
+        count = order.shape[1]
+        rows = torch.arange(len(order), device=order.device).unsqueeze(1)
+        for i, pool in enumerate(self._pools):
+            kept = pool.transpose(1, 2)[rows, order].transpose(1, 2)
+            if pool.shape[2] != room:
+                self._pools[i] = pool = pool.new_empty(*pool.shape[:2], room, pool.shape[3])
+            pool[:, :, :count] = kept
+        self.entries = count
+        self._show()
 
     def _show(self) -> None:
-        self.keys, self.values = (pool[:, :, : self._entries] for pool in self._pools)
+        self.keys, self.values = (pool[:, :, : self.entries] for pool in self._pools)
 
     def keep(self, places: torch.Tensor, sources: torch.Tensor, sentences: int) -> None:
         """Move sentences `sources` to `places` and forget those beyond the first `sentences`."""
-        self._pools = [move(pool, places, sources, sentences, self._entries) for pool in self._pools]
+        self._pools = [move(pool, places, sources, sentences, self.entries) for pool in self._pools]
         self._show()
 
 
@@ -107,7 +116,7 @@ class SharedSource:
         if attention_mask is not None and not attention_mask.all():
             padding = attention_mask[:, None, None, :].eq(0)
             self.source_mask = padding.to(encoder_output.dtype) * self.masked
-        self.length = prompt.shape[1]
+        self.length = self.room = prompt.shape[1]
         self.past = encoder_output.new_zeros(len(prompt), 1, beams, self.length)
         itself = torch.full((beams, beams), self.masked, dtype=self.past.dtype, device=self.past.device)
         self.itself = itself.fill_diagonal_(0)
@@ -125,8 +134,9 @@ class SharedSource:
         """
         tokens = sequences[:, :, -1]
         n, beams = tokens.shape
-        past = self.past.take_along_dim(parents[:, None, :, None], dim=2)
-        self.past = torch.cat([past, self.itself.expand(n, 1, beams, beams)], dim=-1)
+        self.past = self.past.take_along_dim(parents[:, None, :, None], dim=2)
+        self._make_room(beams)
+        self.past = torch.cat([self.past, self.itself.expand(n, 1, beams, beams)], dim=-1)
         states = self._states(tokens, self.past, parents.new_full((1, 1), self.length))
         self.length += 1
         return states
@@ -134,6 +144,19 @@ class SharedSource:
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """States of [`first`] or [`next`], of any sentences, → logits of the next tokens `(…, vocab_size)`."""
         return self.model.project(states)
+
+    def _make_room(self, beams: int) -> None:
+        """Where the pool is full, throw out what no hypothesis looks back on any more: they soon share most of it."""
+        room = max(FIRST_ROOM, self.room)
+        if self.past.shape[-1] + beams <= room:
+            return
+        is_seen = (self.past == 0).any(dim=2).squeeze(1)
+        count = int(is_seen.sum(-1).max())
+        order = is_seen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :count]
+        self.room = room if count + beams <= 3 * room // 4 else max(2 * room, count + beams)
+        for layer in self.cache.self_attention_cache.layers:
+            layer.rearrange(order, self.room)
+        self.past = self.past.take_along_dim(order[:, None, None, :], dim=3)
 
     def keep(self, order: torch.Tensor) -> None:
         """Go on with the sentences `order` alone; each of them stands at its place or at one that nobody keeps."""
