@@ -294,6 +294,19 @@ class BeamSearch:
         return torch.cat([paths, padding], dim=2)
 
 
+class GreedySearch(BeamSearch):
+    """A beam of one that ends with its first hypothesis. Its scores mean nothing."""
+
+    def __init__(self, decoder: SharedSource, prompt: torch.Tensor, limits: torch.Tensor, **kwargs):
+        super().__init__(decoder, Scoring(early_stopping=True), prompt, limits, beams=1, **kwargs)
+
+    def _step(self, sentences: Sentences, states: torch.Tensor) -> torch.Tensor:
+        parents = super()._step(sentences, states)
+        # In the sum of a long output rounding would hide which token is the best.
+        sentences.scores = torch.zeros_like(sentences.scores)
+        return parents
+
+
 def pick(tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     """Of `(n, m, …)` the entries `indices` `(n, k)` of dimension 1: `(n, k, …)`."""
     return tensor[torch.arange(len(indices), device=indices.device).unsqueeze(1), indices]
@@ -336,4 +349,4 @@ def top(log_probs: torch.Tensor, scores: torch.Tensor, count: int) -> tuple[torc
     return best, indices.flatten(1).gather(1, chosen)
 
 
-__all__ = ["BeamSearch", "Found", "Scoring"]
+__all__ = ["BeamSearch", "Found", "GreedySearch", "Scoring"]

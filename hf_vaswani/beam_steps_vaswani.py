@@ -17,6 +17,8 @@ from torch import nn
 from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
+from .layers_vaswani import check_length
+
 MASKED_ATTENTION = ("eager", "sdpa")
 FIRST_ROOM = 32
 
@@ -124,6 +126,7 @@ class SharedSource:
     def first(self) -> torch.Tensor:
         """States `(sentences, 1, …)` behind the prompt, the same for all hypotheses of a sentence."""
         positions = torch.arange(self.length, device=self.prompt.device).unsqueeze(0)
+        self._check_length(0, self.length)
         return self._states(self.prompt, None, positions)[:, -1:]
 
     def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
@@ -132,6 +135,7 @@ class SharedSource:
         Args:
             parents: `(sentences, beams)`, the hypothesis of the step before that each goes on from.
         """
+        self._check_length(self.length, 1)
         tokens = sequences[:, :, -1]
         n, beams = tokens.shape
         self.past = self.past.take_along_dim(parents[:, None, :, None], dim=2)
@@ -165,10 +169,16 @@ class SharedSource:
         sources = order[places]
         for layer in [*self.cache.self_attention_cache.layers, *self.cache.cross_attention_cache.layers]:
             layer.keep(places, sources, n)
-        self.encoder_output = move(self.encoder_output, places, sources, n)
+        # May be the caller's own. Its keys and values have been made: what it holds is not looked at any more.
+        self.encoder_output = self.encoder_output[:n]
         self.past = move(self.past, places, sources, n)
         if self.source_mask is not None:
             self.source_mask = move(self.source_mask, places, sources, n)
+
+    def _check_length(self, past_length: int, length: int) -> None:
+        # Here, as the model cannot tell from the pool how long the hypotheses are.
+        if self.model.config.position_type == "learned":
+            check_length(past_length, length, self.model.config.max_position_embeddings)
 
     def _states(self, tokens: torch.Tensor, mask: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
         return self.model.decode(

@@ -28,7 +28,7 @@ from transformers import generation as processors
 from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
 from transformers.utils import ModelOutput
 
-from .beam_search_vaswani import BeamSearch, Found, Scoring
+from .beam_search_vaswani import BeamSearch, Found, GreedySearch, Scoring
 from .beam_steps_vaswani import MASKED_ATTENTION, Rows, SharedSource
 from .packed_vaswani import with_packed_weights
 
@@ -185,7 +185,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             length_limits(stopping_criteria, config, input_ids)[::beams],
             beams,
             n_best=config.num_return_sequences,
-            eos_token_ids=config._eos_token_tensor,
+            eos_token_ids=end_token_ids(stopping_criteria, input_ids),
             fill_token_id=fill_token_id(config),
             processors=logits_processor or None,
             criteria=(lambda sequences: others(sequences, recorder.scores)) if others else None,
@@ -232,13 +232,11 @@ class VaswaniGenerationMixin(GenerationMixin):
                 streamer=streamer,
                 **model_kwargs,
             )
-        search = BeamSearch(
+        search = GreedySearch(
             self._shared_source(input_ids, model_kwargs, beams=1),
-            Scoring(early_stopping=True),
             input_ids,
             length_limits(stopping_criteria, config, input_ids),
-            beams=1,
-            eos_token_ids=config._eos_token_tensor,
+            eos_token_ids=end_token_ids(stopping_criteria, input_ids),
             fill_token_id=0 if config._pad_token_tensor is None else int(config._pad_token_tensor),
             processors=logits_processor or None,
         )
@@ -352,7 +350,7 @@ def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:
 
 def length_limits(criteria: StoppingCriteriaList, generation_config: GenerationConfig, input_ids) -> torch.Tensor:
     """Tokens that the output of each row may have, prompt included: `(rows,)`."""
-    lengths = [criterion.max_length for criterion in criteria if isinstance(criterion, MaxLengthCriteria)]
+    lengths = [criterion.max_length for criterion in criteria if type(criterion) is MaxLengthCriteria]
     longest = min([generation_config.max_length, *lengths])
     for criterion in criteria:
         if isinstance(criterion, SourceLengthCriteria):
@@ -360,16 +358,24 @@ def length_limits(criteria: StoppingCriteriaList, generation_config: GenerationC
     return torch.full((len(input_ids),), longest, device=input_ids.device)
 
 
+def end_token_ids(criteria: StoppingCriteriaList, input_ids: torch.Tensor) -> torch.Tensor | None:
+    """The tokens that end an output, `(k,)`: those of the config, unless the caller's own criterion replaces it."""
+    ids = [criterion.eos_token_id.reshape(-1) for criterion in criteria if type(criterion) is EosTokenCriteria]
+    return torch.cat(ids).to(input_ids.device) if ids else None
+
+
 def fill_token_id(generation_config: GenerationConfig) -> int:
-    """What stands behind the shorter outputs of a beam search; as in transformers, where 0 is no padding."""
+    """What stands behind the shorter outputs of a beam search; as in transformers, where 0 is no padding. Without an
+    end token transformers fills with -1, which no tokenizer decodes."""
     pad, eos = generation_config._pad_token_tensor, generation_config._eos_token_tensor
-    return int(pad or eos[0]) if pad is not None and eos is not None else int(pad or 0) if eos is None else int(eos[0])
+    pad = 0 if pad is None else int(pad)
+    return pad or (0 if eos is None else int(eos[0]))
 
 
 def other_criteria(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
     """The criteria that a search must ask: all but the end token and the lengths, which it knows."""
     known = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria)
-    return StoppingCriteriaList(criterion for criterion in criteria if not isinstance(criterion, known))
+    return StoppingCriteriaList(criterion for criterion in criteria if type(criterion) not in known)
 
 
 def only(kinds: tuple[type, ...], logits_processor: LogitsProcessorList) -> bool:

@@ -32,13 +32,25 @@ def output_lengths(
     return torch.minimum(first_end, torch.where(first_end > length, last_token, length))
 
 
+def prompt_length(prompt: torch.LongTensor | None, output_ids: torch.LongTensor) -> int:
+    """With how many tokens, the decoder's start included, outputs `(rows, length)` begin that were given as a prompt.
+
+    Args:
+        prompt: `(1 or rows, prompt_length)`, with or without the start, which `generate()` adds; None for that alone.
+    """
+    if prompt is None:
+        return 1
+    length = prompt.shape[1]
+    return length if torch.equal(output_ids[0, :length], prompt[0].to(output_ids.device)) else length + 1
+
+
 @torch.no_grad()
 def log_probabilities(
     model: PreTrainedModel,
     inputs: Mapping[str, torch.Tensor],
     output_ids: torch.LongTensor,
     lengths: torch.LongTensor,
-    first_is_forced: bool = False,
+    given: int = 1,
 ) -> torch.Tensor:
     """Natural log-probabilities of given translations, the end included, from one forward pass in eval mode.
 
@@ -46,14 +58,14 @@ def log_probabilities(
         inputs: `input_ids` and `attention_mask`, `(batch, source_length)`.
         output_ids: `(batch * n, target_length)`, n hypotheses a source, beginning with the decoder's start.
         lengths: `(batch * n)`, of [`output_lengths`].
-        first_is_forced: the first token after the start is given (a target language) and costs nothing.
+        given: tokens at the beginning, the start included, that the model did not choose and that cost nothing.
 
     Returns:
         float32 `(batch * n)`.
     """
     decoder_input, labels = output_ids[:, :-1], output_ids[:, 1:]
     number = torch.arange(1, labels.shape[1] + 1, device=labels.device)
-    counts = (number < lengths.unsqueeze(1)) & (number > int(first_is_forced))
+    counts = (number < lengths.unsqueeze(1)) & (number >= given)
     encoder_output = model.get_encoder()(**inputs, return_dict=True).last_hidden_state
     source = torch.arange(len(encoder_output), device=labels.device).repeat_interleave(
         len(output_ids) // len(encoder_output)
@@ -111,4 +123,4 @@ def align(
     return [rows[i * hypotheses : (i + 1) * hypotheses] for i in range(batch_size)]
 
 
-__all__ = ["align", "log_probabilities", "output_lengths"]
+__all__ = ["align", "log_probabilities", "output_lengths", "prompt_length"]

@@ -67,6 +67,16 @@ class LearnedPositions(nn.Embedding):
         super().__init__(config.max_position_embeddings, config.d_model)
 
 
+def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> None:
+    """Refuse sequences that learned positions do not reach. A length in a tensor is not looked at: it would stall."""
+    if isinstance(past_length, int) and past_length + length > limit:
+        raise ValueError(
+            f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
+            f"max_position_embeddings={limit}. Shorten or truncate the text, or train with "
+            'position_type="sinusoidal", which has no limit.'
+        )
+
+
 class NoPositions(nn.Module):
     """Embeddings are used as they are."""
 

@@ -25,7 +25,14 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
-from .layers_vaswani import POSITIONS, VaswaniAttention, VaswaniDecoderLayer, VaswaniEncoderLayer, layer_norm
+from .layers_vaswani import (
+    POSITIONS,
+    VaswaniAttention,
+    VaswaniDecoderLayer,
+    VaswaniEncoderLayer,
+    check_length,
+    layer_norm,
+)
 from .pretrained_vaswani import VaswaniPreTrainedModel
 
 IGNORED_LABEL = -100
@@ -119,16 +126,6 @@ def count_tokens(
     if attention_mask is not None and attention_mask.dim() == 2 and attention_mask.shape[1] > length:
         past_length = attention_mask[:, :-length].sum(dim=1, keepdim=True)
     return (is_token.cumsum(dim=1) - 1 + past_length).clamp(min=0)
-
-
-def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> None:
-    """Refuse sequences that learned positions do not reach. A length in a tensor is not looked at: it would stall."""
-    if isinstance(past_length, int) and past_length + length > limit:
-        raise ValueError(
-            f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
-            f"max_position_embeddings={limit}. Shorten or truncate the text, or train with "
-            'position_type="sinusoidal", which has no limit.'
-        )
 
 
 def check_token_ids(token_ids: torch.Tensor, vocab_size: int) -> None:

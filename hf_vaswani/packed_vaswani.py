@@ -24,6 +24,7 @@ class PackedLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
+        self.weight = linear.weight  # for those who ask a layer about it
         self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
         self.bias = linear.bias
 
@@ -70,9 +71,13 @@ def can_pack(dtype: torch.dtype) -> bool:
     """Whether this torch, on this machine, multiplies by packed weights; neither operation is documented."""
     if dtype not in PACKED_DTYPES:
         return False
-    linear, states = nn.Linear(32, 16, dtype=dtype), torch.randn(4, 32, dtype=dtype)
+    # Numbers that are not drawn: the search may be a sampling one, whose seed has been set.
+    linear = nn.utils.skip_init(nn.Linear, 32, 16, dtype=dtype, device="cpu")
+    states = torch.linspace(-1, 1, 4 * 32).view(4, 32).to(dtype)
     try:
         with torch.no_grad():
+            linear.weight.copy_(torch.linspace(-1, 1, 16 * 32).view(16, 32))
+            linear.bias.zero_()
             return torch.allclose(PackedLinear(linear)(states).float(), linear(states).float(), atol=0.1)
     except (AttributeError, NotImplementedError, RuntimeError):
         return False

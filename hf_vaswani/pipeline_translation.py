@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
-from .hypotheses import align, log_probabilities, output_lengths
+from .hypotheses import align, log_probabilities, output_lengths, prompt_length
 from .search_options import SearchOptions
 from .translation_inputs import as_texts, check_languages, not_texts, not_texts_error
 from .translation_run import TranslationRun
@@ -292,9 +292,10 @@ class TranslationPipeline(Pipeline):
         self, inputs: dict, search: SearchOptions, output_ids: torch.LongTensor, lengths: torch.LongTensor
     ) -> torch.Tensor:
         """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
-        first_is_forced = search.get("forced_bos_token_id") is not None
-        sums = log_probabilities(self.model, inputs, output_ids, lengths, first_is_forced)
-        return sums / search.scoring().penalty((lengths - 1).clamp(min=1))
+        prompt = prompt_length(search.get("decoder_input_ids"), output_ids)
+        first_is_forced = prompt == 1 and search.get("forced_bos_token_id") is not None
+        sums = log_probabilities(self.model, inputs, output_ids, lengths, given=prompt + int(first_is_forced))
+        return sums / search.scoring().penalty((lengths - prompt).clamp(min=1))
 
     # Hypotheses → results
 

@@ -134,8 +134,8 @@ def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
     Args:
         rows: hypotheses of a text that are followed at once.
     """
-    layers = getattr(model.config, "decoder_layers", None) or getattr(model.config, "num_hidden_layers", 6)
-    values = layers * model.config.hidden_size * max(rows, FEW_ROWS)
+    decoder = model.config.get_text_config(decoder=True)
+    values = decoder.num_hidden_layers * decoder.hidden_size * max(rows, FEW_ROWS)
     is_cpu = model.device.type == "cpu"
     return max(1, min((CPU_CACHE if is_cpu else DEVICE_CACHE) // values, CPU_TOKENS if is_cpu else DEVICE_TOKENS))
 

@@ -5,7 +5,7 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 from transformers.generation import GenerationMixin
 
-from hf_vaswani.beam_search_vaswani import close_ranks, top
+from hf_vaswani.beam_search_vaswani import GreedySearch, close_ranks, top
 from hf_vaswani.interop import import_model
 
 from .conftest import tiny_model
@@ -220,6 +220,34 @@ def test_greedy_search_is_that_of_transformers(vaswani, sources, monkeypatch):
     ours = vaswani.generate(**sources, max_length_offset=6, min_new_tokens=3)
     monkeypatch.setattr(type(vaswani), "_sample", GenerationMixin._sample)
     assert torch.equal(ours, vaswani.generate(**sources, max_length_offset=6, min_new_tokens=3))
+
+
+class GivenLogits:
+    """A decoder that gives the same sentence logits `(steps, vocab_size)`, step by step."""
+
+    sentences_may_leave = False
+
+    def __init__(self, logits):
+        self.steps = iter(logits)
+
+    def first(self):
+        return next(self.steps).view(1, 1, -1)
+
+    def next(self, sequences, parents):
+        return self.first()
+
+    def logits(self, states):
+        return states
+
+
+def test_greedy_search_takes_the_best_token_however_little_better_and_late_it_is():
+    torch.manual_seed(0)
+    logits = torch.randn(300, 1000) / 1000
+    best = logits.argmax(-1)
+    # Better by 4e-6. The sum of 300 log-probabilities of -6.9 each is rounded to multiples of 1e-4.
+    logits[torch.arange(300), best] = logits.topk(2).values[:, 1] + 4e-6
+    search = GreedySearch(GivenLogits(logits), torch.tensor([[1]]), torch.tensor([301]))
+    assert search.run().sequences.tolist() == [[1, *best.tolist()]]
 
 
 def test_best_sums_are_found_whatever_the_size_of_the_vocabulary():

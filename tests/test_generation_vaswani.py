@@ -2,6 +2,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from transformers.generation import EosTokenCriteria
+from transformers.modeling_outputs import BaseModelOutput
 
 from .conftest import tiny_model
 
@@ -75,6 +77,36 @@ def test_given_length_goes_before_that_of_the_source():
 def test_output_stays_within_learned_positions():
     model = tiny_model(position_type="learned", max_position_embeddings=12)
     assert generate(model, eos_token_id=None).shape[1] <= 12
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_length_beyond_learned_positions_is_refused_when_it_is_reached(num_beams):
+    model = tiny_model(position_type="learned", max_position_embeddings=12)
+    with pytest.raises(ValueError, match="max_position_embeddings=12"):
+        generate(model, eos_token_id=None, max_length=20, num_beams=num_beams)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_encoder_output_that_was_given_stays_as_it_is(num_beams):
+    model = tiny_model()
+    source, mask = SOURCE.flip(0), MASK.flip(0)  # the short sentence leaves first, and the other takes its place
+    with torch.inference_mode():
+        states = model.get_encoder()(source, attention_mask=mask).last_hidden_state
+    before = states.clone()
+    settings = {"num_beams": num_beams, "max_length_offset": 2, "attention_mask": mask}
+    output = model.generate(encoder_outputs=BaseModelOutput(states), **settings)
+    assert torch.equal(states, before)
+    assert torch.equal(output, model.generate(source, **settings))
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_end_tokens_of_a_criterion_replace_those_of_the_config(num_beams):
+    model = tiny_model()
+    settings = {"num_beams": num_beams, "max_new_tokens": 12}
+    end = generate(model, eos_token_id=None, **settings)[0, 2].item()
+    output = generate(model, stopping_criteria=[EosTokenCriteria(end)], **settings)
+    assert torch.equal(output, generate(model, eos_token_id=end, **settings))
+    assert not torch.equal(output, generate(model, **settings))
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])

@@ -58,6 +58,20 @@ def test_named_parts_small_layers_and_autocast_are_left_alone():
         assert with_packed_weights(module) is module
 
 
+def test_random_numbers_are_left_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    can_pack.cache_clear()
+    assert can_pack(torch.float32)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_packed_layers_still_tell_their_weight():
+    module = network()
+    assert with_packed_weights(module)[0].weight is module[0].weight
+
+
 def test_without_onednn_nothing_is_packed(monkeypatch):
     monkeypatch.setattr(packed_vaswani, "can_pack", lambda dtype: False)
     module = network()

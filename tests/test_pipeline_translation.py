@@ -3,7 +3,7 @@
 import pytest
 import torch
 from datasets import Dataset
-from transformers import GenerationConfig, pipeline
+from transformers import BertConfig, EncoderDecoderConfig, EncoderDecoderModel, GenerationConfig, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_vaswani import TranslationPipeline
@@ -167,6 +167,17 @@ def test_score_of_beam_search_is_that_of_generate(translator, tokenizer):
     ).sequences_scores
     scores = [result["score"] for result in translator("w1 w2", return_scores=True, **options)]
     assert scores == pytest.approx(expected.tolist(), rel=1e-4)
+
+
+@pytest.mark.parametrize("prompt", [[1, 5, 6], [5, 6]], ids=["with its start", "without"])
+def test_prompt_of_the_decoder_costs_nothing_in_any_search(translator, prompt):
+    options = {"decoder_input_ids": torch.tensor([prompt]), "max_new_tokens": 1, "return_scores": True}
+    [greedy], [beam] = translator("w1 w2", **options), translator("w1 w2", num_beams=2, **options)
+    model, tokenizer = translator.model, translator.tokenizer
+    logits = model(**tokenizer("w1 w2", return_tensors="pt"), decoder_input_ids=torch.tensor([[1, 5, 6]])).logits
+    best = logits[0, -1].log_softmax(-1).max().item()
+    assert greedy["score"] == pytest.approx(best, abs=1e-5)
+    assert beam["score"] == pytest.approx(best, abs=1e-5)
 
 
 def test_n_best_gives_so_many_dicts_a_text_best_first_with_scores(translator):
@@ -366,3 +377,14 @@ def test_t5_prefix_and_parameters_come_from_the_name_of_the_task(tmp_path):
 def test_model_that_cannot_generate_is_a_clear_error(tokenizer):
     with pytest.raises(ValueError, match="VaswaniModel cannot generate text"):
         pipeline("translation", model=tiny_model().model, tokenizer=tokenizer)
+
+
+def test_model_of_two_pretrained_halves_translates(tokenizer):
+    sizes = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    encoder, decoder = BertConfig(**sizes), BertConfig(**sizes, is_decoder=True, add_cross_attention=True)
+    torch.manual_seed(0)
+    model = EncoderDecoderModel(EncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)).eval()
+    model.generation_config.update(decoder_start_token_id=1, pad_token_id=0, eos_token_id=2, max_new_tokens=4)
+    translator = TranslationPipeline(model, tokenizer=tokenizer)
+    texts = ["w1 w2", "w3 w4 w5"]
+    assert translator(texts, num_beams=2) == [translator(text, num_beams=2)[0] for text in texts]
