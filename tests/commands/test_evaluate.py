@@ -194,7 +194,7 @@ def test_output_that_would_replace_an_input_is_refused(refused, saved_model, wri
     source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
     options = ["--source", source, "--reference", reference, "--overwrite"]
     assert f"{reference} is named twice" in refused(saved_model, *options, "--output", reference)[0]
-    twice = ["--output", "out", "out"]
+    twice = ["--output", "./out", "out"]
     assert "out is named twice" in refused(saved_model, saved_model, *options, *twice)[0]
     assert "names 1 files for 2 models" in refused(saved_model, saved_model, *options, "--output", "out")[0]
     assert read(reference) == SOURCES
