@@ -1,6 +1,7 @@
 """`hf-vaswani evaluate`: what translations are worth, of a model or in files, and whether one system beats another."""
 
 import argparse
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -194,6 +195,8 @@ def _write(path: str, lines: list[str]) -> None:
     try:
         Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
+        with contextlib.suppress(OSError):
+            Path(path).unlink()  # a part of it would look like the whole
         raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
 
 
