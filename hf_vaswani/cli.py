@@ -1,6 +1,7 @@
 """The command `hf-vaswani`: finds the sub-command and turns what went wrong into lines and an exit status."""
 
 import argparse
+import errno
 import logging
 import os
 import sys
@@ -26,6 +27,7 @@ from .errors import InputError, TrainingError, TrainingInterrupted
 COMMANDS = (train, tokenizer, translate, score, evaluate, importing, export, curves, attention, average, corpus)
 
 USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
+        if sys.stdout is not None:  # closed
+            sys.stdout.flush()
     except (InputError, TrainingError) as error:
         if not error.is_repeated:
             print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
@@ -48,9 +52,21 @@ def main(arguments: list[str] | None = None) -> int:
         print(str(stop) or "Interrupted.", file=sys.stderr)
         return CTRL_C
     except BrokenPipeError:
-        # Who reads the output has read enough. What is still in the buffer has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # who reads it has read enough
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _drop_output()
+        where = error.filename or "standard output"
+        print(f"error: {where} cannot be written: {error.strerror}. Make room, or write elsewhere.", file=sys.stderr)
+        return USER_ERROR
     return 0
+
+
+def _drop_output() -> None:
+    """What is still in the buffer of standard output has nowhere to go."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

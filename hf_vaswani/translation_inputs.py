@@ -172,8 +172,8 @@ def check_languages(
         known = sorted(codes)
         examples = ", ".join(known[:: max(1, len(known) // 8)][:8])
         raise ValueError(
-            f"{' and '.join(faults)}. A multilingual model needs both, as in translator(text, src_lang=…, tgt_lang=…)"
-            f"; it knows {len(known)} languages, such as {examples}."
+            f"{' and '.join(faults)}. A multilingual model needs both src_lang and tgt_lang; this one knows "
+            f"{len(known)} languages, such as {examples}."
         )
 
 

@@ -151,3 +151,25 @@ def test_curves_of_several_trainings_are_drawn_here_or_where_asked(tmp_path, mon
 
 def test_curves_of_a_folder_without_a_log_leave_with_status_2(refused, tmp_path):
     assert "log.jsonl does not exist" in refused("curves", tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_full_standard_output_is_one_error(write_lines):
+    text = write_lines("text", ["a b c d", "e"])
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "hf_vaswani.cli", "evaluate", "--hypotheses", text, "--reference", text],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": str(PROJECT), "PATH": ""},
+        )
+    assert result.returncode == 2
+    assert result.stderr == (
+        "error: standard output cannot be written: No space left on device. Make room, or write elsewhere.\n"
+    )
+
+
+def test_file_in_place_of_a_model_leaves_with_status_2(refused, write_lines):
+    text = write_lines("text", ["w1"])
+    assert refused("score", text, "--source", text, "--target", text).startswith(f"error: {text} is a file.")

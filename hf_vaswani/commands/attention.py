@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from .options import at_least_one, search
+from .options import add_language_options, at_least_one, check_language_options, languages, search
 
 ALL, MEAN = "all", "mean"
 
@@ -37,6 +37,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     attention.add_argument("--overwrite", action="store_true", help="replace pictures that are there")
     attention.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")
+    add_language_options(attention)
     attention.set_defaults(run=run)
 
 
@@ -52,7 +53,9 @@ def run(options: argparse.Namespace) -> None:
     if faults:
         raise InputError.of(faults)
     model, tokenizer = load(options.model)
-    attention = sentence_attention(model, tokenizer, options.text, options.target, **search(options))
+    check_language_options(options, model, tokenizer, takes_own_target=options.target is None)
+    settings = {**search(options), **_set_languages(tokenizer, languages(options))}
+    attention = sentence_attention(model, tokenizer, options.text, options.target, **settings)
     layer, head = (None if which == MEAN else which for which in (options.layer, options.head))
     faults = [fault for kind in kinds for fault in selection_faults(attention, kind, layer, head)]
     if faults:
@@ -66,6 +69,20 @@ def run(options: argparse.Namespace) -> None:
         picture.parent.mkdir(parents=True, exist_ok=True)
         save_picture(attention_figure(attention, kind, layer, head), picture)
         print(picture)
+
+
+def _set_languages(tokenizer, given: dict[str, str]) -> dict[str, int]:
+    """Set a multilingual tokenizer to the languages; what `generate()` needs to know of the target's."""
+    if not hasattr(tokenizer, "_build_translation_inputs"):
+        return {}
+    for name, code in given.items():
+        setattr(tokenizer, name, code)
+    if "tgt_lang" not in given:
+        return {}
+    inputs = tokenizer._build_translation_inputs(
+        ["a"], return_tensors=None, src_lang=tokenizer.src_lang, tgt_lang=given["tgt_lang"]
+    )
+    return {"forced_bos_token_id": int(inputs["forced_bos_token_id"])}
 
 
 def _which(text: str) -> int | str:

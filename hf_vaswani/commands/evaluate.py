@@ -1,12 +1,20 @@
 """`hf-vaswani evaluate`: what translations are worth, of a model or in files, and whether one system beats another."""
 
 import argparse
+import contextlib
 import json
 import os
 from pathlib import Path
 
 from ..errors import InputError
-from .options import add_search_options, at_least_one, search
+from .options import (
+    add_language_options,
+    add_search_options,
+    at_least_one,
+    check_language_options,
+    languages,
+    search,
+)
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
@@ -48,6 +56,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     _add_metric_options(evaluate.add_argument_group("metrics, as of the command sacrebleu"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
     add_search_options(evaluate)
+    add_language_options(evaluate)
     evaluate.set_defaults(run=run)
 
 
@@ -82,6 +91,8 @@ def run(options: argparse.Namespace) -> None:
     texts = {path: _try(faults, read_lines, path) for path in paths}
     faults += _line_faults(options.reference[0], texts)
     models = [_try(faults, load, name) for name in options.models if not Path(name).is_file()]
+    for model in filter(None, models):
+        _try(faults, check_language_options, options, *model)
     if faults:
         raise InputError.of(faults)
 
@@ -117,7 +128,7 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
     if not options.models:
         faults += [
             f"--{name} is for models, and none is named. Name one, before all options, or leave --{name} out."
-            for name in ("source", "output", "num_beams")
+            for name in ("source", "output", "num_beams", "source_language", "target_language")
             if getattr(options, name)
         ]
     if options.sentences and options.format != "json":
@@ -132,7 +143,7 @@ def _output_faults(options: argparse.Namespace) -> list[str]:
     read = {Path(path).resolve() for path in [options.source, *options.reference, *options.hypotheses] if path}
     for number, path in enumerate(paths):
         file = Path(path).resolve()
-        if file in read or path in paths[:number]:
+        if file in read or file in [Path(other).resolve() for other in paths[:number]]:
             faults.append(f"{path} is named twice, as an output and otherwise. Name another output.")
         elif file.is_dir() or not file.parent.is_dir():
             reason = "is a folder" if file.is_dir() else "cannot be written: its folder does not exist"
@@ -173,7 +184,8 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
 
     systems = []
     for number, (model, tokenizer) in enumerate(models):
-        systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **search(options)))
+        settings = {**search(options), **languages(options)}
+        systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
         if options.output:
             _write(options.output[number], systems[-1])
     return systems
@@ -183,6 +195,8 @@ def _write(path: str, lines: list[str]) -> None:
     try:
         Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
+        with contextlib.suppress(OSError):
+            Path(path).unlink()  # a part of it would look like the whole
         raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
 
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .options import ENSEMBLE, at_least_one
+from .options import ENSEMBLE, add_language_options, at_least_one, check_language_options, languages
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     score.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     score.add_argument("--batch_tokens", type=at_least_one, help="longest side times pairs computed together")
     score.add_argument("--max_length", type=at_least_one, default=1024, help="tokens on a side; default: 1024")
-    score.add_argument("--source_language", help="code of the language, for multilingual models")
-    score.add_argument("--target_language", help="code of the language, for multilingual models")
+    add_language_options(score)
     score.set_defaults(run=run)
 
 
@@ -42,6 +41,7 @@ def run(options: argparse.Namespace) -> None:
 
     _check(options)
     model, tokenizer = load_ensemble([options.model, *options.ensemble])
+    check_language_options(options, model, tokenizer, takes_own_target=False)
     reports, pairs, total, tokens = LineReports(), 0, 0.0, 0
     files = (options.source, options.target)
     with progress_bar() as bar:
@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> None:
             batch_tokens=options.batch_tokens,
             max_length=options.max_length,
             with_tokens=options.tokens,
-            src_lang=options.source_language,
-            tgt_lang=options.target_language,
+            **languages(options),
             report=reports.of(options.source),
         ):
             sys.stdout.write(_as_json(score) if options.format == "json" else _as_text(score))

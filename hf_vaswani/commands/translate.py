@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import ENSEMBLE, at_least_one
+from .options import ENSEMBLE, add_language_options, at_least_one, finite, languages, with_option_names
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ JSONL = """\
 jsonl: one record a line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with what --scores
 and --alignments ask for; "error" where there is no translation. Default: text"""
 LONG = "longer lines are not translated, or in pieces; default: what the model can take"
-BATCH = "most source tokens translated together; default: by the model's size"
+BATCH = "source tokens translated together; default: by the model's size"
 SPLIT = "translate long lines in pieces, divided at the ends of sentences"
 
 
@@ -56,21 +56,18 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     search = parser.add_argument_group("search", "Defaults are the model's own generation_config.")
     search.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     search.add_argument("--num_beams", type=at_least_one)
-    search.add_argument("--length_penalty", type=float, help="larger prefers longer translations")
+    search.add_argument("--length_penalty", type=finite, help="larger prefers longer translations")
     search.add_argument("--max_new_tokens", type=at_least_one, help="longest translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding by this utility")
     search.add_argument("--samples", type=at_least_one, help="candidates of --mbr; default: 32")
     search.add_argument("--seed", type=int, default=0, help="of the samples of --mbr; default: 0")
     lines = parser.add_argument_group("lines")
     lines.add_argument("--prefix", metavar="FILE", help="what each translation begins with, line by line: whole words")
-    lines.add_argument("--source_language", help="code of the language, for multilingual models")
-    lines.add_argument("--target_language", help="code of the language, for multilingual models")
+    add_language_options(lines)
     lines.add_argument("--max_source_length", type=at_least_one, metavar="TOKENS", help=LONG)
     lines.add_argument("--split_sentences", action="store_true", help=SPLIT)
     speed = parser.add_argument_group("speed")
-    speed.add_argument(
-        "--batch_tokens", type=at_least_one, help="source tokens translated together; default: by the model's size"
-    )
+    speed.add_argument("--batch_tokens", type=at_least_one, help=BATCH)
     speed.add_argument("--batch_size", type=at_least_one, help="most sentences translated together")
     speed.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="default: that of the weights")
     parser.set_defaults(run=run)
@@ -140,8 +137,14 @@ def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
         except InputError as error:
             faults.append(str(error))
     path = Path(options.output) if options.output else None
-    if path and options.input and path.resolve() == Path(options.input).resolve():
-        faults.append(f"{path} is the input. Name another file for the output.")
+    for name, read in (("input", options.input), ("file of prefixes", options.prefix)):
+        if path and read and path.resolve() == Path(read).resolve():
+            faults.append(f"{path} is the {name}. Name another file for the output.")
+    if options.input is None and sys.stdin is None:
+        faults.append("Standard input is closed. Name a file with --input.")
+    if path is None and sys.stdout is None:
+        faults.append("Standard output is closed. Name a file with --output.")
+        raise InputError.of(faults)
     if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
         if options.resume:
             faults.append("--resume needs --output, a file that can be gone on with.")
@@ -195,8 +198,7 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         "max_new_tokens": options.max_new_tokens,
         "batch_tokens": options.batch_tokens,
         "batch_size": options.batch_size,
-        "src_lang": options.source_language,
-        "tgt_lang": options.target_language,
+        **languages(options),
         "return_scores": options.scores or None,
         "return_alignments": options.alignments or None,
     }
@@ -215,8 +217,9 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         )
         translate([Line("a", "a" if options.prefix else "")])
     except ValueError as error:
-        message = str(error).replace("src_lang", "--source_language").replace("tgt_lang", "--target_language")
-        raise InputError(" ".join(message.split())) from None
+        raise InputError(with_option_names(str(error))) from None
+    except RuntimeError as error:  # a beam that fits into no memory
+        raise InputError(f"Nothing can be translated with these options: {with_option_names(str(error))}") from None
     return translate
 
 

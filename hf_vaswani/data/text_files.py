@@ -26,7 +26,8 @@ def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[st
 
     Args:
         report: makes the best of any file: gets the number of each line that is not UTF-8 and what is wrong, and the
-            line is read with U+FFFD instead; a file without text is a file without lines of text, and no error.
+            line is read with U+FFFD instead; one of more than 16 MiB is read as an empty line; a file without text is
+            a file without lines of text, and no error.
 
     Raises:
         InputError: the file is missing, empty, damaged, not UTF-8 (with the first line that is not), or has a line of
@@ -45,18 +46,24 @@ def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[st
 
 def lines_of(chunks: Iterable[bytes], name: str, report: Report | None = None) -> Iterator[str]:
     """The lines of what comes in chunks; `name` is what an error calls it, `report` as in [`iterate_lines`]."""
-    number, begun = 0, b""
+    number, begun, is_left_out = 0, b"", False
     for chunk in chunks:
         *lines, begun = (begun + chunk).split(b"\n")
         for line in lines:
             number += 1
-            yield decode_line(line, name, number, report)
+            yield decode_line(b"" if is_left_out else line, name, number, report)
+            is_left_out = False
         if len(begun) > LONGEST_LINE:
-            raise InputError(
-                f"{name}, line {number + 1}: longer than {LONGEST_LINE >> 20} MiB. It needs one sentence or record a "
-                "line."
-            )
-    if begun:
+            fault = f"longer than {LONGEST_LINE >> 20} MiB"
+            if report is None:
+                raise InputError(f"{name}, line {number + 1}: {fault}. It needs one sentence or record a line.")
+            report(number + 1, f"{fault} and left out")
+            is_left_out = True
+        if is_left_out:
+            begun = b""
+    if is_left_out:
+        yield ""
+    elif begun:
         yield decode_line(begun, name, number + 1, report)
 
 

@@ -110,7 +110,14 @@ def sentence_scores(
 
 def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
     """sacreBLEU's metrics with their settings; arguments and errors are those of [`scores`]."""
-    metrics, faults = [], []
+    metrics = []
+    faults = [
+        f"{name}={value!r} is no setting. Give a metric's as a dict: bleu={{'tokenize': 'zh'}}, say."
+        for name, value in settings.items()
+        if name not in METRICS or not isinstance(value, dict)
+    ]
+    if faults:
+        raise InputError.of(faults)
     for name in dict.fromkeys(names):
         chosen = settings.get(name, {})
         if name not in METRICS:

@@ -25,7 +25,7 @@ INPUTS = """
 Args:
     predictions: list of translations, raw text.
     references: list with the reference of each, or with the list of its references.
-    metrics: names out of "bleu", "chrf", "ter"; default: all.
+    metrics: name or names out of "bleu", "chrf", "ter"; default: all.
     bleu, chrf, ter: dicts with the arguments of sacreBLEU's class for the metric, such as bleu={"tokenize": "zh"}.
 
 Returns:
@@ -55,6 +55,7 @@ class TranslationScores(evaluate.Metric):
         )
 
     def _compute(self, predictions, references, metrics=tuple(METRICS), **settings) -> dict[str, float | str]:
+        metrics = [metrics] if isinstance(metrics, str) else metrics
         if not isinstance(references[0], str):
             references = [list(texts) for texts in zip_longest(*references)]
         result = {}

@@ -78,7 +78,7 @@ class LineTranslator:
         texts = [f"{self.translator.prefix}{line.text}" for line in lines]
         lengths = [len(ids) for ids in self.translator.tokenizer(texts).input_ids]
         return [
-            Untranslated(f"{length:,} tokens, and at most {self.limit:,} are translated: use split_sentences")
+            Untranslated(f"{length:,} tokens, and at most {self.limit:,} are translated: use --split_sentences")
             if length > self.limit
             else None
             for length in lengths

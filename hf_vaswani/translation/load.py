@@ -44,6 +44,8 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
     Raises:
         InputError: where there is no config, no weights or no tokenizer.
     """
+    if Path(path).is_file():
+        raise InputError(f"{path} is a file. Name the folder of a model.")
     if Path(path).is_dir():
         _check_folder(Path(path))
     try:

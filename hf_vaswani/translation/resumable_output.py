@@ -14,6 +14,11 @@ from typing import Any, BinaryIO
 
 from ..errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 
 @dataclass
 class Progress:
@@ -60,6 +65,7 @@ class ResumableOutput:
         self._check_writable()
         self.side_file = self.path.with_name(f".{self.path.name}.progress.json")
         self.progress = Progress()
+        self._seen = self._state()
         self._settings: dict[str, Any] = {}
         self._digest = hashlib.sha256()
         if resume:
@@ -77,15 +83,21 @@ class ResumableOutput:
             lines: each a row of strings.
 
         Raises:
-            InputError: the unfinished output was made with other settings, which it names, or of other lines.
+            InputError: the unfinished output was made with other settings, which it names, or of other lines; or
+                another run writes the file.
         """
         settings = json.loads(json.dumps(settings))
+        try:
+            # Nothing is cut off before it is certain that the file may be written.
+            self._file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be written: {error.strerror}. Name another file.") from None
+        self._hold()
         if self._settings:
             self._check_same(settings)
             self._skip(lines)
         self._settings = settings
         try:
-            self._file = open(self.path, "r+b" if self.progress.windows else "wb")  # noqa: SIM115
             self._file.truncate(self.progress.bytes)
             self._file.seek(self.progress.bytes)
             self._save_progress()
@@ -108,12 +120,34 @@ class ResumableOutput:
             )
             self._save_progress()
         except OSError as error:
+            self._file.close()
             raise self._cannot_write(error) from None
 
     def finish(self) -> None:
         """Close the file, which is whole."""
         self._file.close()
         self.side_file.unlink(missing_ok=True)
+
+    def _hold(self) -> None:
+        """Keep the file from other runs until it is closed, and make sure that none has written it since it was
+        looked at.
+        """
+        try:
+            if fcntl is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise InputError(f"Another run is writing {self.path}. Wait for its end, or name another file.") from None
+        except OSError:  # a file system without locks
+            pass
+        if self._seen != self._state():
+            self._file.close()
+            raise InputError(f"Another run has written {self.path} meanwhile. Look at it, or name another file.")
+
+    def _state(self) -> tuple[bytes, int]:
+        """What tells whether another run has been here: the record of its progress, and the size of the output."""
+        record = self.side_file.read_bytes() if self.side_file.is_file() else b""
+        return record, self.path.stat().st_size if self.path.exists() else 0
 
     def _cannot_write(self, error: OSError) -> InputError:
         return InputError(f"{self.path} cannot be written: {error.strerror or error}. Go on later with --resume.")

@@ -1,8 +1,10 @@
 """`hf-vaswani evaluate`: models, files and comparisons; and what it says where its input cannot be used."""
 
+import errno
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -194,7 +196,7 @@ def test_output_that_would_replace_an_input_is_refused(refused, saved_model, wri
     source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
     options = ["--source", source, "--reference", reference, "--overwrite"]
     assert f"{reference} is named twice" in refused(saved_model, *options, "--output", reference)[0]
-    twice = ["--output", "out", "out"]
+    twice = ["--output", "./out", "out"]
     assert "out is named twice" in refused(saved_model, saved_model, *options, *twice)[0]
     assert "names 1 files for 2 models" in refused(saved_model, saved_model, *options, "--output", "out")[0]
     assert read(reference) == SOURCES
@@ -214,3 +216,16 @@ def test_what_is_missing_or_contradicts_is_named(refused, saved_model, files):
     lines = refused("--hypotheses", hypothesis, "--reference", reference, "--source", reference, "--num_beams", 2)
     assert ["--source is for models" in lines[0], "--num_beams is for models" in lines[1]] == [True, True]
     assert "is a file, not a model" in refused(hypothesis, "--reference", reference, "--source", reference)[0]
+
+
+def test_output_that_the_disk_has_no_room_for_leaves_no_part_behind(refused, saved_model, write_lines, monkeypatch):
+    source, output = write_lines("s", SOURCES), Path(write_lines("taken", ["old"])).with_name("out")
+
+    def full(path, *_, **__):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    lines = refused(saved_model, "--source", source, "--reference", source, "--output", output)
+    assert lines == [f"error: {output} cannot be written: No space left on device. Make room, or name another file."]
+    assert not output.exists()

@@ -105,7 +105,7 @@ def test_bad_lines_are_named_and_cost_no_other(translate, monkeypatch):
     assert translations[2] == translations[3] == translations[6] == ""
     assert err.splitlines() == [
         "warning: standard input, line 2: byte 0xff at column 1 is not UTF-8 and read as U+FFFD.",
-        "warning: standard input, line 7: 21 tokens, and at most 8 are translated: use split_sentences.",
+        "warning: standard input, line 7: 21 tokens, and at most 8 are translated: use --split_sentences.",
     ]
 
 
@@ -174,11 +174,21 @@ def test_what_the_translator_cannot_take_is_one_error_and_not_one_of_each_line(r
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("option", [["--batch_size", "0"], ["--num_beams", "-2"], ["--batch_tokens", "many"]])
-def test_numbers_that_make_no_sense_leave_with_status_2(saved_model, option):
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--batch_size", "0"], "must be a whole number from 1 on, got '0'"),
+        (["--num_beams", "-2"], "must be a whole number from 1 on, got '-2'"),
+        (["--batch_tokens", "many"], "must be a whole number from 1 on, got 'many'"),
+        (["--length_penalty", "nan"], "must be a number, got 'nan'"),
+        (["--length_penalty", "long"], "must be a number, got 'long'"),
+    ],
+)
+def test_numbers_that_make_no_sense_leave_with_status_2(saved_model, option, message, capsys):
     with pytest.raises(SystemExit) as leave:
         main(["translate", str(saved_model), *option])
     assert leave.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_output_that_exists_is_left_alone_unless_told(refused, translate, source, tmp_path):
@@ -299,3 +309,26 @@ def test_ensemble_of_models_with_other_tokenizers_is_refused(refused, saved_mode
     model.resize_token_embeddings(len(tokenizer))
     model.save_pretrained(other)
     assert "another tokenizer" in refused("--input", str(source), "--ensemble", str(other))
+
+
+def test_file_of_prefixes_is_not_overwritten(refused, source, write_lines):
+    prefixes = write_lines("prefixes", ["w1"] * 300)
+    message = refused("--input", source, "--prefix", prefixes, "--output", prefixes, "--overwrite")
+    assert f"{prefixes} is the file of prefixes" in message
+    assert Path(prefixes).read_text() == "w1\n" * 300
+
+
+def test_beam_that_no_memory_holds_is_one_error(refused, source, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("can't allocate memory:\nyou tried to allocate 40000000000 bytes")
+
+    monkeypatch.setattr(LineTranslator, "_translate", fail)
+    message = refused("--input", source, "--num_beams", 9)
+    assert message.startswith("error: Nothing can be translated with these options: can't allocate memory: you tried")
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+def test_closed_stream_is_one_error(saved_model, monkeypatch, capsys, stream):
+    monkeypatch.setattr(sys, stream, None)
+    assert main(["translate", str(saved_model)]) == 2
+    assert "is closed. Name a file with --" in capsys.readouterr().err

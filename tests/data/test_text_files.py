@@ -93,3 +93,13 @@ def test_any_file_is_read_where_faults_are_reported(tmp_path):
     assert reports == [(2, "byte 0xff at column 2 is not UTF-8 and read as U+FFFD")]
     path.write_bytes(b"")
     assert list(iterate_lines(path, lambda *report: reports.append(report))) == []
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nlast", b"\nlast\n"])
+def test_line_that_is_no_line_costs_no_other_where_faults_are_reported(tmp_path, monkeypatch, end):
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 1 << 17)
+    path, reports = tmp_path / "text", []
+    path.write_bytes(b"first\n" + b"x" * (1 << 19) + end)
+    lines = list(iterate_lines(path, lambda *report: reports.append(report)))
+    assert lines == ["first", "", *(["last"] if b"last" in end else [])]
+    assert [number for number, _ in reports] == [2]

@@ -8,6 +8,7 @@ from datasets import Dataset
 from sacrebleu.metrics import BLEU, CHRF, TER
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
+from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import METRIC
 
 HYPOTHESES = ["the cat sat on the mat", "a dog runs"]
@@ -72,3 +73,13 @@ def test_evaluator_scores_what_the_model_translates(kind, saved_model, metric):
     assert result["chrf2"] == CHRF().corpus_score(translations, [labels]).score > 0
     assert result["ter"] == TER().corpus_score(translations, [labels]).score
     assert result["total_time_in_seconds"] > 0
+
+
+def test_one_metric_may_be_named_without_a_list(metric):
+    result = metric.compute(predictions=HYPOTHESES, references=REFERENCES, metrics="chrf")
+    assert list(result) == ["chrf2", "chrf2_signature"]
+
+
+def test_setting_that_is_none_is_refused_and_not_passed_over(metric):
+    with pytest.raises(InputError, match=r"tokenize='zh' is no setting\. .*bleu=\{'tokenize': 'zh'\}"):
+        metric.compute(predictions=HYPOTHESES, references=REFERENCES, tokenize="zh")

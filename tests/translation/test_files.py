@@ -43,7 +43,7 @@ def test_line_that_is_too_long_is_reported_and_empty(translator):
     translate = LineTranslator(translator, max_source_length=5, max_new_tokens=3)
     written, reports = run(["w1", "w2 " * 7, "w3"], translate)
     assert [line == "" for line in written.splitlines()] == [False, True, False]
-    assert reports == [(2, "8 tokens, and at most 5 are translated: use split_sentences")]
+    assert reports == [(2, "8 tokens, and at most 5 are translated: use --split_sentences")]
 
 
 def test_limit_of_the_model_counts_where_it_is_lower(tokenizer):

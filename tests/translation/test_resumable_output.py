@@ -127,3 +127,41 @@ def test_full_disk_is_a_clear_error_after_which_it_can_go_on(path, monkeypatch):
     again.write(b"two\n", [LINES[1]])
     again.finish()
     assert path.read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("options", [{"overwrite": True}, {"resume": True}])
+def test_output_that_another_run_is_writing_is_refused(path, options):
+    first = begun(path)
+    second = ResumableOutput(path, **options)
+    with pytest.raises(InputError, match="Another run is writing"):
+        second.begin({"beams": 4}, iter(LINES))
+    first.write(b"three\n", LINES[2:])
+    first.finish()
+    assert path.read_text() == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_output_that_another_run_has_written_since_it_was_looked_at_is_left_alone(path, done):
+    if done:
+        begun(path, done)
+    late = ResumableOutput(path, resume=True)
+    other = ResumableOutput(path, resume=True)
+    lines = iter(LINES)
+    other.begin({"beams": 4}, lines)
+    other.write(b"rest\n", list(lines))
+    other.finish()
+    whole = path.read_text()
+    with pytest.raises(InputError, match="Another run has written"):
+        late.begin({"beams": 4}, iter(LINES))
+    assert path.read_text() == whole != ""
+
+
+def test_output_that_cannot_be_made_does_not_ask_to_be_gone_on_with(path, monkeypatch):
+    output = ResumableOutput(path)
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="Permission denied. Name another file"):
+        patch.setattr(os, "open", refuse)
+        output.begin({}, iter(LINES))
