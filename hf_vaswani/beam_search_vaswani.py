@@ -19,7 +19,7 @@ from .beam_steps_vaswani import Rows, SharedSource
 # The score of what is no hypothesis. Finite, as in transformers: sums with it stay comparable.
 NEVER = -1.0e9
 BLOCK = 128
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class TranslationPipeline(Pipeline):
                 tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond 4096.
             truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
             batch_tokens (`int`): source tokens in a batch at most, padding included; by default as many as the size of
-                the model and the beam leave room for, 4096 for a small one on a CPU.
+                the model and the beam leave room for, 1536 for a small one on a CPU.
             batch_size (`int`): texts in a batch at most.
             num_workers: not used; accepted since transformers' pipelines have it.
             progress: called after each batch with the number of texts that are done since it was last called.

@@ -19,7 +19,7 @@ LONGEST_SOURCE = 4096
 LONGEST_PIECE = 512
 SHOWN_FAULTS = 5
 # What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
-CPU_CACHE, CPU_TOKENS = 24 * 2**20, 4096
+CPU_CACHE, CPU_TOKENS, CPU_ROWS = 12 * 2**20, 1536, 384
 DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
 FEW_ROWS = 4
 
@@ -138,6 +138,11 @@ def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
     values = decoder.num_hidden_layers * decoder.hidden_size * max(rows, FEW_ROWS)
     is_cpu = model.device.type == "cpu"
     return max(1, min((CPU_CACHE if is_cpu else DEVICE_CACHE) // values, CPU_TOKENS if is_cpu else DEVICE_TOKENS))
+
+
+def default_batch_size(model: PreTrainedModel, rows: int) -> int | None:
+    """Texts that a batch may have; `None` for any number. On a CPU more rows would only take more memory."""
+    return max(1, CPU_ROWS // rows) if model.device.type == "cpu" else None
 
 
 def check_number(name: str, value: Any) -> None:

@@ -21,6 +21,7 @@ from .text_splitting import join_results, split_text
 from .translation_inputs import (
     check_number,
     clean,
+    default_batch_size,
     default_batch_tokens,
     is_blank,
     not_texts,
@@ -71,6 +72,7 @@ class TranslationRun:
             check_number(name, value)
         if self.batch_tokens is None:
             self.batch_tokens = default_batch_tokens(self.pipeline.model, self.search.rows())
+            self.batch_size = self.batch_size or default_batch_size(self.pipeline.model, self.search.rows())
         self.limits = source_limits(self.pipeline.model, self.pipeline.tokenizer, own_limit)
         self.hypotheses = self.search.hypotheses(self.forward.get("n_best"))
 
