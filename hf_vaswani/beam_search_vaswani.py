@@ -138,7 +138,6 @@ class BeamSearch:
         self.sentences_may_leave = sentences_may_leave and decoder.sentences_may_leave
         self.record = record
         self.goes_on = goes_on
-        self.rows_at_once = ROWS_AT_ONCE
         # Enough candidates that as many as there are beams go on, even if all others end.
         ends = 0 if eos_token_ids is None else len(eos_token_ids)
         self.candidates = max(2, 1 + ends) * beams
@@ -212,7 +211,7 @@ class BeamSearch:
 
     def _parts(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Of `(n, …)` the sentences that are scored together."""
-        return tensor.split(max(1, self.rows_at_once // self.beams)) if tensor.device.type == "cpu" else (tensor,)
+        return tensor.split(max(1, ROWS_AT_ONCE // self.beams)) if tensor.device.type == "cpu" else (tensor,)
 
     def _processed_continuations(
         self, sentences: Sentences, logits: torch.Tensor

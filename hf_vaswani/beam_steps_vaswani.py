@@ -118,7 +118,8 @@ class SharedSource:
         if attention_mask is not None and not attention_mask.all():
             padding = attention_mask[:, None, None, :].eq(0)
             self.source_mask = padding.to(encoder_output.dtype) * self.masked
-        self.length = self.room = prompt.shape[1]
+        self.length = prompt.shape[1]
+        self.room = max(FIRST_ROOM, self.length)
         self.past = encoder_output.new_zeros(len(prompt), 1, beams, self.length)
         itself = torch.full((beams, beams), self.masked, dtype=self.past.dtype, device=self.past.device)
         self.itself = itself.fill_diagonal_(0)
@@ -151,13 +152,13 @@ class SharedSource:
 
     def _make_room(self, beams: int) -> None:
         """Where the pool is full, throw out what no hypothesis looks back on any more: they soon share most of it."""
-        room = max(FIRST_ROOM, self.room)
-        if self.past.shape[-1] + beams <= room:
+        if self.past.shape[-1] + beams <= self.room:
             return
         is_seen = (self.past == 0).any(dim=2).squeeze(1)
         count = int(is_seen.sum(-1).max())
         order = is_seen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :count]
-        self.room = room if count + beams <= 3 * room // 4 else max(2 * room, count + beams)
+        if count + beams > 3 * self.room // 4:
+            self.room = max(2 * self.room, count + beams)
         for layer in self.cache.self_attention_cache.layers:
             layer.rearrange(order, self.room)
         self.past = self.past.take_along_dim(order[:, None, None, :], dim=3)

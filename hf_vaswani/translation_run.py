@@ -7,7 +7,7 @@ siblings.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any
@@ -116,7 +116,8 @@ class TranslationRun:
         longest_first = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: -_length(encoded[i]))
         if longest_first:
             self._warn_of_short_output(_length(encoded[longest_first[0]]))
-        for numbers in self._batches(longest_first, encoded):
+        sizes = {i: _length(encoded[i]) for i in longest_first}
+        for numbers in token_batches(longest_first, sizes, self.batch_tokens, self.batch_size):
             batch = self.pipeline.collate([encoded[i] for i in numbers])
             outputs = self.pipeline.forward(batch, **self.forward)
             for row, i in enumerate(numbers):
@@ -127,18 +128,6 @@ class TranslationRun:
             unfinished.subtract(owners[i] for i in numbers)
             self._report(sum(not unfinished[owner] for owner in {owners[i] for i in numbers}))
         return results, lengths
-
-    def _batches(self, longest_first: list[int], encoded: list[dict]) -> Iterator[list[int]]:
-        """Numbers of texts, sorted by length → numbers of those that are translated together."""
-        batch: list[int] = []
-        for i in longest_first:
-            is_full = batch and (len(batch) + 1) * _length(encoded[batch[0]]) > self.batch_tokens
-            if is_full or len(batch) == self.batch_size:
-                yield batch
-                batch = []
-            batch.append(i)
-        if batch:
-            yield batch
 
     def _encode(self, texts: list[str], owners: list[int], first: int) -> list[dict | None]:
         """Texts → token ids and what else the tokenizer gives, `None` where there is nothing to translate.
@@ -202,6 +191,27 @@ class TranslationRun:
             )
 
 
+def token_batches(
+    rows: Iterable[int], lengths: Mapping[int, int] | Sequence[int], batch_tokens: int, batch_size: int | None = None
+) -> Iterator[list[int]]:
+    """Rows in order, which is that of their lengths, in batches of at most so many tokens, padding included.
+
+    Args:
+        lengths: tokens of each row; one that alone has more than `batch_tokens` is a batch of its own.
+        batch_size: rows in a batch at most, `None` for any number.
+    """
+    batch: list[int] = []
+    longest = 0
+    for row in rows:
+        longest = max(longest, lengths[row])
+        if batch and ((len(batch) + 1) * longest > batch_tokens or len(batch) == batch_size):
+            yield batch
+            batch, longest = [], lengths[row]
+        batch.append(row)
+    if batch:
+        yield batch
+
+
 def window_size(number: int) -> int:
     """Texts of a window by its number from 0 on: few at first, for early results, then more, for full batches."""
     return min(FIRST_WINDOW * GROWTH ** min(number, 10), LAST_WINDOW)
@@ -211,4 +221,4 @@ def _length(row: dict) -> int:
     return len(row["input_ids"])
 
 
-__all__ = ["TranslationRun", "window_size"]
+__all__ = ["TranslationRun", "token_batches", "window_size"]

@@ -13,8 +13,10 @@ from itertools import islice
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..attention_vaswani import to_tokens
 from ..beam_search_vaswani import Scoring
 from ..translation_inputs import position_limit
+from ..translation_run import token_batches
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +85,7 @@ def score_pairs(
             else:
                 rows.append(row)
         scores: list[PairScore | None] = [None] * len(window)
-        for batch in _batches(sorted(rows, key=lambda row: longest[row]), longest, batch_tokens):
+        for batch in token_batches(sorted(rows, key=lambda row: longest[row]), longest, batch_tokens):
             results = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens)
             for row, score in zip(batch, results):
                 scores[row] = score
@@ -117,18 +119,6 @@ def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> 
     sources, targets = map(list, zip(*pairs))
     encoded = tokenizer(sources, text_target=targets)
     return list(zip(encoded["input_ids"], encoded["labels"]))
-
-
-def _batches(rows: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Rows in order, which is that of their lengths, in batches of so many tokens; one that alone has more, alone."""
-    batch: list[int] = []
-    for row in rows:
-        if batch and (len(batch) + 1) * lengths[row] > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 @torch.inference_mode()
@@ -167,7 +157,7 @@ def _score_batch(
         ends = [place + 1 for place, token_id in enumerate(target) if token_id == tokenizer.eos_token_id]
         values = values[: ends[-1] if ends else len(target)]
         total = math.fsum(values)
-        tokens = tuple(zip(_target_tokens(tokenizer, target), values)) if with_tokens else None
+        tokens = tuple(zip(to_tokens(tokenizer, target, is_target=True), values)) if with_tokens else None
         scores.append(PairScore(total, len(values), normalised(total, len(values), config), tokens))
     return scores
 
@@ -184,13 +174,3 @@ def _shifted(model: PreTrainedModel, labels: torch.Tensor) -> torch.Tensor:
     start = model.generation_config.decoder_start_token_id
     start = model.config.decoder_start_token_id if start is None else start
     return torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1]], dim=1)
-
-
-def _target_tokens(tokenizer, token_ids: list[int]) -> list[str]:
-    if hasattr(tokenizer, "_switch_to_target_mode"):
-        tokenizer._switch_to_target_mode()
-    try:
-        return tokenizer.convert_ids_to_tokens(token_ids)
-    finally:
-        if hasattr(tokenizer, "_switch_to_input_mode"):
-            tokenizer._switch_to_input_mode()

@@ -1,6 +1,7 @@
 """Translations that begin as they are told to: the search goes on from a given prefix of each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain, groupby
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from transformers import Pipeline, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from ..translation_inputs import clean, default_batch_tokens, is_blank
+from ..translation_run import token_batches
 
 
 def translate_with_prefixes(
@@ -40,8 +42,10 @@ def translate_with_prefixes(
         return results
     encoded = dict(zip(filled, translator.encode([clean(texts[row]) for row in filled], **languages)))
     starts = dict(zip(filled, _starts(translator, [prefixes[row] for row in filled], languages.get("tgt_lang"))))
-    longest_first = sorted(filled, key=lambda row: (len(starts[row]), -len(encoded[row]["input_ids"])))
-    for batch in _batches(longest_first, encoded, starts, batch_tokens, batch_size):
+    lengths = {row: len(encoded[row]["input_ids"]) for row in filled}
+    longest_first = sorted(filled, key=lambda row: (len(starts[row]), -lengths[row]))
+    alike = (list(rows) for _, rows in groupby(longest_first, key=lambda row: len(starts[row])))
+    for batch in chain.from_iterable(token_batches(rows, lengths, batch_tokens, batch_size) for rows in alike):
         outputs = translator.forward(
             translator.collate([encoded[row] for row in batch]),
             decoder_input_ids=torch.tensor([starts[row] for row in batch], device=translator.model.device),
@@ -71,17 +75,3 @@ def _starts(translator: Pipeline, prefixes: list[str], tgt_lang: str | None) -> 
 def _without_end(token_ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     end = tokenizer.eos_token_id
     return token_ids[: token_ids.index(end)] if end in token_ids else token_ids
-
-
-def _batches(
-    rows: list[int], encoded: dict[int, dict], starts: dict[int, list[int]], batch_tokens: int, batch_size: int | None
-) -> Iterator[list[int]]:
-    batch: list[int] = []
-    for row in rows:
-        is_full = batch and (len(batch) + 1) * len(encoded[batch[0]]["input_ids"]) > batch_tokens
-        if is_full or len(batch) == batch_size or (batch and len(starts[row]) != len(starts[batch[0]])):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
