@@ -6,12 +6,14 @@ The trained model is grown to the sizes 4+4/128 and 6+6/512 with 8 000 tokens, b
 sizes give its translations, with their true lengths. All engines search with the same beam under transformers' own
 settings, so that MarianMT's translations and this package's are the same, which the table shows. MarianMT takes
 batches of 32 in file order, as `generate()` is commonly used. Each repetition times all engines in turn; the table
-gives the median of the ratios to MarianMT of the same repetition. Memory is the peak of a process that translates with
-one engine and does nothing else (Linux alone).
+gives the median of the ratios to MarianMT of the same repetition. Only the engine whose turn it is exists: the threads
+of an idle CTranslate2 keep a core busy and would slow down the others. Memory is the peak of a process that translates
+with one engine and does nothing else (Linux alone).
 """
 
 import argparse
 import copy
+import gc
 import json
 import os
 import statistics
@@ -243,15 +245,16 @@ def compare(title: str, folder: Path, texts: list[str], options: argparse.Namesp
     """Time all engines in turn and print the table of one model."""
     (folder / "texts.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     names = [name for name in options.engines if name != "ctranslate2" or (folder / "ctranslate2").exists()]
-    engines = {name: make_engine(name, folder, options.beams, options.threads) for name in names}
     outputs, times = {}, {name: [] for name in names}
-    for name in names:
-        engines[name](texts[:64])
     for _ in range(options.repetitions):
         for name in names:
+            engine = make_engine(name, folder, options.beams, options.threads)
+            engine(texts[:64])
             start = time.perf_counter()
-            outputs[name] = engines[name](texts)
+            outputs[name] = engine(texts)
             times[name].append(time.perf_counter() - start)
+            del engine
+            gc.collect()
     words = {name: sum(len(text.split()) for text in output) / len(texts) for name, output in outputs.items()}
     print(f"\n{title}: {len(texts)} sentences, beam {options.beams}, {options.threads} threads")
     print("| engine | sentences/s | ratio to MarianMT | peak MiB | same as MarianMT | words a sentence |")
