@@ -20,9 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from .layers_vaswani import check_length
 
 MASKED_ATTENTION = ("eager", "sdpa")
-# Entries of a pool at first, and steps for which there is room when it has been cleared: all sentences have as much.
 FIRST_ROOM = 32
-STEPS_OF_ROOM = 6
 
 
 class PoolLayer(DynamicLayer):
@@ -159,7 +157,9 @@ class SharedSource:
         is_seen = (self.past == 0).any(dim=2).squeeze(1)
         count = int(is_seen.sum(-1).max())
         order = is_seen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :count]
-        self.room = max(self.room, count + beams * STEPS_OF_ROOM)
+        if count + beams > 3 * self.room // 4:
+            # Twice as much, since the memory of pools that grow by little is of use to nobody afterwards.
+            self.room = max(2 * self.room, count + beams)
         for layer in self.cache.self_attention_cache.layers:
             layer.rearrange(order, self.room)
         self.past = self.past.take_along_dim(order[:, None, None, :], dim=3)
