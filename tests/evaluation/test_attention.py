@@ -329,6 +329,7 @@ def only_default_fonts(monkeypatch):
     own = [f for f in font_manager.fontManager.ttflist if "mpl-data" in f.fname]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
+    monkeypatch.setattr(picture_text, "_warned", set())
 
 
 def test_characters_without_a_font_become_code_points_with_one_warning(only_default_fonts, caplog, tmp_path):
