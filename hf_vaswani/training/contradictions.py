@@ -97,7 +97,9 @@ def _of_test_names(data: DataArguments) -> list[str]:
         if not re.fullmatch(r"\w([\w.-]*\w)?", str(name))
     ]
     if MAIN_TEST in data.tests:
-        faults.append(f"data.tests: {MAIN_TEST!r} is the test set that data.test or its like name; choose another name")
+        faults.append(
+            f"data.tests: {MAIN_TEST!r} is the test set that data.test or its like name; choose another name"
+        )
     return faults
 
 

@@ -94,9 +94,7 @@ def draw_pictures(start: Start, loop: TrainingLoop, model: VaswaniForConditional
     )
 
 
-def save_results(
-    start: Start, model: VaswaniForConditionalGeneration, results: Results, with_card: bool
-) -> None:
+def save_results(start: Start, model: VaswaniForConditionalGeneration, results: Results, with_card: bool) -> None:
     """Write model, tokenizer, results, translations and card; each file of an earlier run stays until its successor
     is written.
 

@@ -29,7 +29,7 @@ def draw_attention(
     A picture that cannot be drawn costs no training its results: it is reported, and those after it are left out.
 
     Args:
-        folder: of the training; the pictures go into `pictures/`, each named after text, line (from 1), kind and layer.
+        folder: of the training. Pictures go into its `pictures/`, named after text, line (from 1), kind and layer.
         name: of the text that the sentences are of.
 
     Returns:

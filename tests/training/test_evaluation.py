@@ -39,7 +39,7 @@ def more_tests(tmp_path):
             "valid.2": {"source": str(tmp_path / "validation.x"), "target": str(tmp_path / "validation.y")},
             "short": {"source": str(tmp_path / "short.x"), "target": str(tmp_path / "short.y")},
         }
-        return f"--tests={yaml.safe_dump(sets, default_flow_style=True).strip()}"
+        return f"--tests={yaml.safe_dump(sets, default_flow_style=True, sort_keys=False).strip()}"
 
     return option
 
@@ -92,12 +92,12 @@ def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
 
 
 def test_bleu_of_tokenised_text_is_that_of_its_own_tokens(recipe, tmp_path, monkeypatch, caplog):
-    references = ["a b-c d e f g .", "b b-c d e f h ."] * 60
+    references = ["a b,c d e f g .", "b b,c d e f h ."] * 60
     for split in ("validation", "test"):
         (tmp_path / f"{split}.x").write_text("a b c\n" * 120)
         (tmp_path / f"{split}.y").write_text("".join(f"{line}\n" for line in references))
     # All translations end with a full stop of its own, of which sacreBLEU warns where it shall tokenise.
-    hypotheses = ["a b-c d e f h ."] * 120
+    hypotheses = ["a b,c d e f h ."] * 120
     monkeypatch.setattr(validation, "translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)])
     with caplog.at_level(logging.WARNING):
         results = train(recipe("--max_updates=1", "--validate_every=1", "--tokenize=none"))
@@ -114,9 +114,9 @@ def test_bleu_of_tokenised_text_is_that_of_its_own_tokens(recipe, tmp_path, monk
 def test_further_test_sets_alone_make_no_score_of_the_recipes_own(recipe, more_tests):
     results = train(recipe(*FEW, "--test_source=null", "--test_target=null", more_tests()))
     values = stored(results.folder)
-    assert list(values["tests"]) == ["short", "valid.2"] or list(values["tests"]) == ["valid.2", "short"]
+    assert list(values["tests"]) == ["valid.2", "short"]
     assert not any(name.startswith("test_") for name in values)
-    assert results.examples[0][0] in ("a b c", lines(results.folder.parent / "validation.x")[0])
+    assert results.examples[0][0] == lines(results.folder.parent / "validation.x")[0]
 
 
 def test_perplexity_is_reported_with_the_loss(recipe):
@@ -161,7 +161,9 @@ def test_faults_of_the_keys_are_named_together(recipe):
 
 def test_unknown_tokenizer_and_bad_test_sets_are_refused_before_any_work(recipe, tmp_path):
     with pytest.raises(InputError) as error:
-        train(recipe("--tokenize=moses", "--tests={a: absent.tsv, b: null, c: {fil: x.tsv}, d: [], 2017: {source: x}}"))
+        train(
+            recipe("--tokenize=moses", "--tests={a: absent.tsv, b: null, c: {fil: x.tsv}, d: [], 2017: {source: x}}")
+        )
     faults = str(error.value).splitlines()
     assert [fault.partition(":")[0] for fault in faults] == [
         "data.tests.b must be the path of a file, or keys and values, got None", "data.tests.c",
