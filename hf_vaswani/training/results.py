@@ -94,7 +94,9 @@ class Results:
         )
         for name, test in self.tests.items():
             lines += [f"{name} {score}" for score in test.found.scores]
-            lines += [f"{name}, greedy search: {score}" for score in test.greedy.scores] if test.greedy else []
+            if test.greedy:
+                values = ", ".join(f"{score.name} {score.value:.2f}" for score in test.greedy.scores)
+                lines.append(f"{name} with greedy search: {values}")
         if self.pictures:
             places = dict.fromkeys(picture.partition("/")[0] for picture in self.pictures)
             lines.append(f"pictures: {', '.join(str(self.folder / place) for place in places)}")

@@ -76,7 +76,8 @@ def test_greedy_search_is_scored_beside_the_recipes_own(recipe, tmp_path):
     assert lines(folder / "test_translations_greedy.txt") == greedy
     assert scores["greedy_chrf2"] == pytest.approx(sacrebleu.corpus_chrf(greedy, references).score)
     assert scores["greedy_bleu_signature"] == scores["bleu_signature"]
-    assert f"test, greedy search: chrF2 {scores['greedy_chrf2']:.2f} (" in results.report()
+    bleu, chrf = scores["greedy_bleu"], scores["greedy_chrf2"]
+    assert f"test with greedy search: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in results.report()
 
 
 def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
