@@ -41,7 +41,7 @@ class DataArguments:
     test_target: str | None = key(None, "file of their translations")
     tests: dict = key(
         {},
-        "further test sets by name, each named as test: {test_2017: {source: a.de, target: a.en}}; scored at the end",
+        "more test sets by name, each as test is given: {test_2017: {source: a.de, target: a.en}}; scored at the end",
     )
     streaming: bool = key(False, "read training text as it is needed, for what fits neither memory nor disk")
     stream_part: int = key(100_000, "pairs of a stream held in memory, in which order is random and batches form")
