@@ -202,7 +202,7 @@ def _draw_panel(axes: "Axes", panel: Panel, runs: dict[str, list[Record]], is_co
             values += finite
     if not drawn:
         axes.set_yticks([])
-        axes.text(0.5, 0.5, "not in the log yet", transform=axes.transAxes, ha="center", va="center", color=NEUTRAL)
+        axes.text(0.5, 0.5, "not in the log", transform=axes.transAxes, ha="center", va="center", color=NEUTRAL)
     elif panel.from_zero:
         axes.set_ylim(0, 1.19 * max(values) or 1)  # room for the text above the best point
     elif min(values) > 0 and max(values) >= LOG_SCALE_FROM * min(values):

@@ -147,7 +147,9 @@ def _lay_out(
         0.1 + size["columns"][1] + 0.12 + labels_below + 0.08,
     )
     right, top = 0.2 + COLOUR_BAR + 0.9, 0.1 + size["title"][1] + 0.1
-    between = 0.12, 0.12 + above
+    # Titles of neighbours shall not touch where panels are small.
+    widest = max(_inches(axes.title)[0] for axes in all_axes)
+    between = max(0.12, widest + 0.1 - panel[0]), 0.12 + above
     inner = [count * length + (count - 1) * gap for count, length, gap in zip(grid[::-1], panel, between)]
     inner[1] += above
     outer = left + inner[0] + right, below + inner[1] + top

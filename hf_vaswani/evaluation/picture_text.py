@@ -15,6 +15,7 @@ WORD_START = "▁"
 LONGEST_TOKEN = 16  # characters; what is longer is cut
 JOINERS = "\u200c\u200d"  # invisible, but Persian and Indic letters take their forms from them
 NO_FONTS = re.compile("emoji|last ?resort", re.IGNORECASE)  # of bitmaps; of boxes
+_warned: set[str] = set()  # characters without a font, each of which is told once
 
 
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -> list[str]:
@@ -53,21 +54,28 @@ def is_right_to_left(tokens: Iterable[str]) -> bool:
 def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
     """Tokens as matplotlib can draw them, and the font families that they need, the usual one first.
 
-    Characters for which no font is installed become their code points, `[4F60 597D]`, with one warning. Tokens of more
-    than 16 characters are cut, and end with an ellipsis.
+    Characters for which no font is installed become their code points, `[4F60 597D]`, with a warning the first time.
+    Tokens of more than 16 characters are cut, and end with an ellipsis.
     """
     families, missing = font_families("".join(tokens))
     if missing:
-        some = " ".join(sorted(missing)[:5])
-        logger.warning(
-            "No installed font has %d of the characters (%s%s): the picture shows their code points. Install a font "
-            "that has them, such as one of https://fonts.google.com/noto.",
-            len(missing), some, " …" if len(missing) > 5 else "",
-        )  # fmt: skip
+        _warn_of_missing(missing - _warned)
         run = re.compile(f"[{re.escape(''.join(missing))}]+")
         tokens = [run.sub(lambda m: f"[{' '.join(f'{ord(c):04X}' for c in m[0])}]", token) for token in tokens]
     cut = [t if len(t) <= LONGEST_TOKEN else f"{t[: LONGEST_TOKEN - 1]}…" for t in tokens]
     return [_in_visual_order(token) for token in cut], families
+
+
+def _warn_of_missing(characters: set[str]) -> None:
+    if not characters:
+        return
+    _warned.update(characters)
+    some = " ".join(sorted(characters)[:5])
+    logger.warning(
+        "No installed font has %d of the characters (%s%s): the picture shows their code points. Install a font "
+        "that has them, such as one of https://fonts.google.com/noto.",
+        len(characters), some, " …" if len(characters) > 5 else "",
+    )  # fmt: skip
 
 
 def font_families(text: str) -> tuple[list[str], set[str]]:

@@ -6,6 +6,8 @@ from typing import Literal
 from ..data.arguments import key
 
 SPLITS = ("train", "validation", "test")
+# What results call the test set of `data.test`, `data.test_source` or `data.test_split`.
+MAIN_TEST = "test"
 # A path, the fields of a `TextSource`, or a list of either, to be mixed.
 Sources = str | dict | list | None
 
@@ -37,6 +39,10 @@ class DataArguments:
     validation_target: str | None = key(None, "file of their translations")
     test_source: str | None = key(None, "file of test sentences, optional")
     test_target: str | None = key(None, "file of their translations")
+    tests: dict = key(
+        {},
+        "more test sets by name, each as test is given: {test_2017: {source: a.de, target: a.en}}; scored at the end",
+    )
     streaming: bool = key(False, "read training text as it is needed, for what fits neither memory nor disk")
     stream_part: int = key(100_000, "pairs of a stream held in memory, in which order is random and batches form")
     max_length: int = key(256, "training pairs with more tokens on a side are left out")
@@ -105,3 +111,15 @@ class GenerationArguments:
         "gnmt", "the penalty: ((5 + length) / 6)^α as in the paper, or length^α as in transformers"
     )
     max_length_offset: int = key(50, "translations may have so many tokens more than their source")
+
+
+@dataclass
+class EvaluationArguments:
+    """How the model is measured, in validation and at the end, and what is drawn then."""
+
+    tokenize: str = key("13a", "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none: of tokenised text")
+    greedy: bool = key(False, "score the test sets with greedy search as well")
+    attention: int = key(0, "test sentences (without a test set: validation sentences) whose attention is drawn")
+    attention_layers: Literal["mean", "all"] = key(
+        "mean", "of these pictures: the mean of all layers and heads, or one for each layer with all its heads"
+    )

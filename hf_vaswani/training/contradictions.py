@@ -1,11 +1,12 @@
 """What is wrong between the keys of a recipe, or with a value that has the right type."""
 
 import math
+import re
 from typing import Any
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.arguments import TokenizerArguments, tokenizer_faults
-from .arguments import SPLITS, DataArguments, GenerationArguments, TrainingArguments
+from .arguments import MAIN_TEST, SPLITS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 
 AT_LEAST_ONE = {
     "data": ("max_length", "stream_part", "processes"),
@@ -29,6 +30,7 @@ def contradictions(
     model: dict[str, Any],
     training: TrainingArguments,
     generation: GenerationArguments,
+    evaluation: EvaluationArguments,
 ) -> list[str]:
     """All faults of a recipe whose values have the right types, a line each. `model` is completed in place."""
     sections = {"data": data, "training": training, "generation": generation}
@@ -38,6 +40,8 @@ def contradictions(
         for key in keys
         if (value := getattr(sections[name], key)) is not None and value < 1
     ]
+    if evaluation.attention < 0:
+        faults.append(f"evaluation.attention must be at least 0, got {evaluation.attention}")
     faults += _of_data(data, training) + tokenizer_faults(tokenizer) + _of_training(training)
     return faults + _of_model(data, tokenizer, model, training)
 
@@ -61,6 +65,7 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
                 "with both sides)"
                 for name in sides
             ]
+    faults += _of_test_names(data)
     if not data.dataset:
         faults += [
             f"data.{name} says which part of a data set to take, but there is no data.dataset"
@@ -82,6 +87,20 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
 
 def _given(data: DataArguments, split: str) -> list[str]:
     return [name for name in (split, f"{split}_source", f"{split}_target") if getattr(data, name)]
+
+
+def _of_test_names(data: DataArguments) -> list[str]:
+    """Names of test sets stand in file names and as keys of the results."""
+    faults = [
+        f"data.tests: {name!r} cannot be the name of a test set: use letters, digits, and . _ - within"
+        for name in data.tests
+        if not re.fullmatch(r"\w([\w.-]*\w)?", str(name))
+    ]
+    if MAIN_TEST in data.tests:
+        faults.append(
+            f"data.tests: {MAIN_TEST!r} is the test set that data.test or its like name; choose another name"
+        )
+    return faults
 
 
 def _of_training(training: TrainingArguments) -> list[str]:

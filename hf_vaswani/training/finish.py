@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -9,7 +10,6 @@ from safetensors.torch import load_file
 
 from ..data.filters import filter_report
 from ..errors import InputError, TrainingError
-from ..evaluation.score import bleu, chrf
 from ..hub.card import write_card
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import (
@@ -23,17 +23,19 @@ from .checkpoint import (
     weights_file,
 )
 from .loop import TrainingLoop
-from .output import BEST, CHECKPOINTS
+from .output import BEST, CHECKPOINTS, CURVES_FILE
+from .pictures import draw_attention
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
+from .scoring import ScoredTest, score_test
 from .selection import ranked
 from .start import Start
 from .texts import filter_settings
 
 RESULTS_FILE = "results.json"
-TRANSLATIONS_FILE = "test_translations.txt"
-EXAMPLES = 8
+# With the name of the test set before it.
+TRANSLATIONS, GREEDY_TRANSLATIONS = "_translations.txt", "_translations_greedy.txt"
 
 
 def finish(start: Start, loop: TrainingLoop) -> Results | None:
@@ -50,12 +52,7 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
     set_weights(model, average_weights(load_file(file) for file in files))
     model.to(loop.accelerator.device)
     validation_loss, validation_accuracy = loop.validation.likelihood(model)
-    scores, examples, hypotheses = [], [], []
-    if start.texts.test:
-        sources, references = map(list, zip(*start.texts.test))
-        hypotheses = loop.validation.translate(model, sources, show_progress=loop.accelerator.is_main_process)
-        scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
-        examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
+    tests = score_tests(start, loop, model)
     counts = start.counts or loop.progress.filters
     if not start.counts:
         for line in filter_report(counts, filter_settings(recipe.data)) if counts else []:
@@ -69,21 +66,39 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         validation_accuracy,
         [update_of(file.parent) for file in files],
         counts,
-        scores,
-        examples,
+        tests,
+        on_main_process(loop.accelerator, lambda: draw_pictures(start, loop, model)),
     )
-    on_main_process(loop.accelerator, lambda: save_results(start, model, results, hypotheses, loop.has_trained))
+    on_main_process(loop.accelerator, lambda: save_results(start, model, results, loop.has_trained))
     return results if loop.accelerator.is_main_process else None
 
 
-def save_results(
-    start: Start, model: VaswaniForConditionalGeneration, results: Results, translations: list[str], with_card: bool
-) -> None:
+def score_tests(start: Start, loop: TrainingLoop, model: VaswaniForConditionalGeneration) -> dict[str, ScoredTest]:
+    """Each test set, the recipe's own first, translated and scored, by its name."""
+    translate = partial(loop.validation.translate, model, show_progress=loop.accelerator.is_main_process)
+    num_beams = start.recipe.generation.num_beams
+    return {
+        name: score_test(translate, pairs, start.recipe.evaluation, num_beams)
+        for name, pairs in start.texts.test_sets.items()
+    }
+
+
+def draw_pictures(start: Start, loop: TrainingLoop, model: VaswaniForConditionalGeneration) -> list[str]:
+    """Draw curves and attention; the pictures' paths, relative to the output folder."""
+    loop.log.draw()
+    curves = [CURVES_FILE] if (start.folder / CURVES_FILE).exists() else []
+    name, pairs = next(iter(start.texts.test_sets.items()), ("validation", start.texts.validation))
+    sources = [source for source, _ in pairs]
+    return curves + draw_attention(
+        start.folder, model, start.tokenizer, name, sources, start.recipe.evaluation, loop.log.say
+    )
+
+
+def save_results(start: Start, model: VaswaniForConditionalGeneration, results: Results, with_card: bool) -> None:
     """Write model, tokenizer, results, translations and card; each file of an earlier run stays until its successor
     is written.
 
     Args:
-        translations: of the test set; empty where there is none.
         with_card: write the card even where there is one, which may have been edited.
 
     Raises:
@@ -96,8 +111,10 @@ def save_results(
         model.save_pretrained(part)
         start.tokenizer.save_pretrained(part)
         (part / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
-        if translations:
-            (part / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
+        for name, test in results.tests.items():
+            write_lines(part / f"{name}{TRANSLATIONS}", test.found.texts)
+            if test.greedy:
+                write_lines(part / f"{name}{GREEDY_TRANSLATIONS}", test.greedy.texts)
         if with_card or not (folder / "README.md").exists():
             write_card(part, folder.resolve().name, start.recipe.to_dict(), results.to_dict())
         make_readable(part)
@@ -110,6 +127,10 @@ def save_results(
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def files_to_average(recipe: Recipe, folder: Path, report) -> list[Path]:

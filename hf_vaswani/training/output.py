@@ -40,7 +40,8 @@ CHANGEABLE = {
     "data": {
         "dataset", "dataset_config", "dataset_revision", "train_split", "validation_split", "test_split",
         "source_column", "target_column", "train", "validation", "test", "train_source", "train_target",
-        "validation_source", "validation_target", "test_source", "test_target", "processes", "cache_dir",
+        "validation_source", "validation_target", "test_source", "test_target", "tests",
+        "processes", "cache_dir",
     },
 }  # fmt: skip
 # Schedules whose rate depends on the last update: going on to another one would make another training.
@@ -166,7 +167,10 @@ def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: 
     new, defaults = recipe.to_dict(), Recipe().to_dict()
     old = {section: {**defaults[section], **stored.get(section, {})} for section in new}
     changeable = {(section, name) for section, names in CHANGEABLE.items() for name in names}
-    changeable |= {("generation", name) for name in new["generation"]}
+    changeable |= {(section, name) for section in ("generation", "evaluation") for name in new[section]}
+    if recipe.training.best_metric == "bleu":
+        # Which weights are the best is decided by this very BLEU.
+        changeable -= {("evaluation", "tokenize")}
     if recipe.training.schedule in SCHEDULES_TO_THE_END:
         changeable -= {("training", "max_updates")}
     differences = [

@@ -8,6 +8,7 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import DistributedType
 
 from ..errors import InputError
+from ..evaluation.score import make_metrics
 from .output import RECIPE_FILE
 from .recipe import Recipe
 from .texts import check_sources
@@ -18,6 +19,7 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     InputError: the faults of a recipe's texts, output folder and trackers, and of the launcher's settings.
     """
     faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
+    faults += check_bleu(recipe.evaluation.tokenize)
     kind = accelerator.distributed_type
     if kind == DistributedType.FSDP and not accelerator.is_fsdp2:
         faults.append("FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …")
@@ -40,6 +42,15 @@ def check_output(recipe: Recipe) -> list[str]:
         return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
     if folder.exists() and not (folder / RECIPE_FILE).exists() and any(folder.iterdir()):
         return [f"{name} is not empty and holds no training. Choose another --output_dir."]
+    return []
+
+
+def check_bleu(tokenize: str) -> list[str]:
+    """Why BLEU cannot be computed with a tokenizer: it is unknown, or what it needs cannot be had."""
+    try:
+        make_metrics(["bleu"], bleu={"tokenize": tokenize})
+    except InputError as error:
+        return [f"evaluation.tokenize: {error}"]
     return []
 
 

@@ -17,7 +17,7 @@ from ..configuration_vaswani import VaswaniConfig
 from ..data.arguments import TokenizerArguments
 from ..errors import InputError
 from ..presets import preset_fields
-from .arguments import DataArguments, GenerationArguments, TrainingArguments
+from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .contradictions import contradictions
 
 
@@ -30,6 +30,7 @@ class Recipe:
     model: dict[str, Any] = field(default_factory=dict)
     training: TrainingArguments = field(default_factory=TrainingArguments)
     generation: GenerationArguments = field(default_factory=GenerationArguments)
+    evaluation: EvaluationArguments = field(default_factory=EvaluationArguments)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Sections of plain values, as in the YAML file."""
@@ -41,6 +42,7 @@ SECTIONS = {
     "tokenizer": TokenizerArguments,
     "training": TrainingArguments,
     "generation": GenerationArguments,
+    "evaluation": EvaluationArguments,
 }
 # Set from the tokenizer, or by the package, not by hand.
 SET_ELSEWHERE = {
@@ -75,7 +77,9 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     typed = _typed(values, faults)
     typed["model"] = _expand_preset(typed["model"], faults)
     recipe = Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})
-    faults += contradictions(recipe.data, recipe.tokenizer, recipe.model, recipe.training, recipe.generation)
+    faults += contradictions(
+        recipe.data, recipe.tokenizer, recipe.model, recipe.training, recipe.generation, recipe.evaluation
+    )
     if faults:
         raise InputError.of(faults)
     return recipe
@@ -130,7 +134,7 @@ def describe_keys() -> str:
         lines.append(f"\n{section}: {cls.__doc__}")
         for item in dataclasses.fields(cls):
             default = item.default if item.default is not dataclasses.MISSING else item.default_factory()
-            notes = [f"default: {_as_option(default)}"] if default not in (None, []) else []
+            notes = [f"default: {_as_option(default)}"] if default not in (None, [], {}) else []
             if choices := _choices(typing.get_type_hints(cls)[item.name]):
                 notes.insert(0, "one of " + ", ".join(choices))
             lines.append(f"  {item.name:23} {item.metadata['help']}" + (f" ({'; '.join(notes)})" if notes else ""))

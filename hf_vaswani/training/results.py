@@ -1,11 +1,16 @@
 """What a training came to: figures, example translations, and how to go on."""
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..evaluation.score import Score
+from .arguments import MAIN_TEST
+from .scoring import ScoredTest
+
+EXAMPLES = 8
 
 USE = """\
     import hf_vaswani
@@ -27,8 +32,8 @@ class Results:
         validation_accuracy: share of target tokens that it ranks first, given those before.
         averaged: updates whose weights the final model is the mean of.
         filters: counts of the filters of the training text.
-        test: BLEU and chrF on the test set, where the recipe has one.
-        examples: some test sentences: source, translation, reference.
+        tests: each test set, translated and scored, by its name; the recipe's own is `test`.
+        pictures: paths relative to the folder.
     """
 
     folder: Path
@@ -39,19 +44,38 @@ class Results:
     validation_accuracy: float
     averaged: list[int]
     filters: dict[str, int]
-    test: list[Score]
-    examples: list[tuple[str, str, str]]
+    tests: dict[str, ScoredTest] = field(default_factory=dict)
+    pictures: list[str] = field(default_factory=list)
+
+    @property
+    def test(self) -> list[Score]:
+        """BLEU and chrF2 on the recipe's own test set; empty where it has none."""
+        return self.tests[MAIN_TEST].found.scores if MAIN_TEST in self.tests else []
+
+    @property
+    def validation_perplexity(self) -> float:
+        """Per target token."""
+        return math.exp(min(self.validation_loss, 100))
+
+    @property
+    def examples(self) -> list[tuple[str, str, str]]:
+        """Some sentences of the first test set: source, translation, reference."""
+        test = next(iter(self.tests.values()), None)
+        triples = zip(test.pairs, test.found.texts) if test else []
+        return [(source, translation, reference) for (source, reference), translation in triples][:EXAMPLES]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in `results.json`."""
         names = (
-            "update", "minutes", "parameters", "validation_loss", "validation_accuracy", "averaged", "filters",
+            "update", "minutes", "parameters", "validation_loss", "validation_perplexity", "validation_accuracy",
+            "averaged", "filters", "pictures",
         )  # fmt: skip
         scores = {}
         for score in self.test:
             name = f"test_{score.name.lower()}"
             scores |= {name: score.value, f"{name}_signature": score.signature}
-        return {**{name: getattr(self, name) for name in names}, **scores}
+        tests = {name: test.to_dict() for name, test in self.tests.items()}
+        return {**{name: getattr(self, name) for name in names}, **scores, "tests": tests}
 
     def report(self) -> str:
         """What a reader wants to see at the end: example translations, the score, and how to go on."""
@@ -65,9 +89,17 @@ class Results:
             ]
         lines.append(f"{self.update:,} updates in {duration(self.minutes)}; {self.parameters:,} parameters")
         lines.append(
-            f"validation loss {self.validation_loss:.4f} per target token; {self.validation_accuracy:.1%} right"
+            f"validation loss {self.validation_loss:.4f} per target token, perplexity "
+            f"{self.validation_perplexity:.2f}; {self.validation_accuracy:.1%} right"
         )
-        lines += [f"test {score}" for score in self.test]
+        for name, test in self.tests.items():
+            lines += [f"{name} {score}" for score in test.found.scores]
+            if test.greedy:
+                values = ", ".join(f"{score.name} {score.value:.2f}" for score in test.greedy.scores)
+                lines.append(f"{name} with greedy search: {values}")
+        if self.pictures:
+            places = dict.fromkeys(picture.partition("/")[0] for picture in self.pictures)
+            lines.append(f"pictures: {', '.join(str(self.folder / place) for place in places)}")
         lines += [
             "",
             "Go on in Python with:",

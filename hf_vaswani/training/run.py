@@ -103,7 +103,14 @@ def train_updates(recipe: Recipe, start: Start, accelerator: Accelerator, kind: 
         accelerator,
         start.model,
         start.corpus,
-        Validation(accelerator, start.tokenizer, start.validation_pairs, recipe.training, start.texts.validation),
+        Validation(
+            accelerator,
+            start.tokenizer,
+            start.validation_pairs,
+            recipe.training,
+            start.texts.validation,
+            recipe.evaluation.tokenize,
+        ),
         start.tokenizer.pad_token_id,
         checkpoint,
     )

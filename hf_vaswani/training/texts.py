@@ -11,7 +11,9 @@ from ..data.parallel_text import Pair
 from ..data.prepared import PreparedText, prepare_text
 from ..data.sources import EMBEDDED, TextSource, check_source, iterate_pairs
 from ..errors import InputError
-from .arguments import SPLITS, DataArguments
+from .arguments import MAIN_TEST, SPLITS, DataArguments
+
+TESTS = "tests."  # before the names of further test sets
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Texts:
         weights: of these, where they are mixed by weight.
         train: the training pairs, filtered; `None` where they are streamed.
         validation, test: pairs; the test set is optional.
+        tests: pairs of the further test sets, by their names.
         digests: of training and validation text, by which a training is recognised.
     """
 
@@ -31,19 +34,25 @@ class Texts:
     train: PreparedText | None
     validation: list[Pair]
     test: list[Pair] | None
+    tests: dict[str, list[Pair]]
     digests: dict[str, str]
+
+    @property
+    def test_sets(self) -> dict[str, list[Pair]]:
+        """All test sets by their names, the one that is called `test` first, where there is one."""
+        return {**({MAIN_TEST: self.test} if self.test else {}), **self.tests}
 
 
 def sources_of(data: DataArguments) -> dict[str, list[TextSource]]:
-    """The sources of `"train"`, `"validation"` and, where there is one, `"test"`.
+    """The sources of `"train"`, `"validation"`, `"test"` where there is one, and `"tests.NAME"` of further ones.
 
     Raises:
         InputError: all faults in their description at once.
     """
     sources: dict[str, list[TextSource]] = {}
     faults = []
-    for split in SPLITS:
-        entries = _entries(data, split)
+    further = {f"{TESTS}{name}": _listed(value, "test", _columns(data)) for name, value in data.tests.items()}
+    for split, entries in {**{split: _entries(data, split) for split in SPLITS}, **further}.items():
         parsed = []
         for number, entry in enumerate(entries, start=1):
             name = f"data.{split}" + (f", source {number}" if len(entries) > 1 else "")
@@ -107,12 +116,13 @@ def load_texts(data: DataArguments) -> Texts:
         raise InputError.of(faults)
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
     train = pairs["train"]
+    tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
     digests = {
         # A stream is known by its description alone.
         "train": _digest([train.digest, str(weights)] if train else map(repr, sources["train"])),
         "validation": _digest(f"{source}\t{target}" for source, target in pairs["validation"]),
     }
-    return Texts(sources["train"], weights, train, pairs["validation"], pairs["test"], digests)
+    return Texts(sources["train"], weights, train, pairs["validation"], pairs["test"], tests, digests)
 
 
 def languages_of(data: DataArguments) -> Languages:
@@ -134,7 +144,7 @@ def filter_settings(data: DataArguments) -> FilterSettings:
 
 def _entries(data: DataArguments, split: str) -> list[Any]:
     """A split's sources as a recipe may write them: a path, keys and values, or a list of these."""
-    columns = {"source_column": data.source_column, "target_column": data.target_column}
+    columns = _columns(data)
     if data.dataset:
         part = getattr(data, f"{split}_split")
         of_hub = {"config": data.dataset_config, "revision": data.dataset_revision, **columns}
@@ -142,8 +152,17 @@ def _entries(data: DataArguments, split: str) -> list[Any]:
     if source := getattr(data, f"{split}_source"):
         return [{"source": source, "target": getattr(data, f"{split}_target")}]
     value = getattr(data, split)
-    entries = value if isinstance(value, list) else [value] if value else []
+    return _listed(value, split, columns) if value else []
+
+
+def _listed(value: Any, split: str, columns: dict[str, str | None]) -> list[Any]:
+    """One source or a list of them as a list. What is none at all stays in it, to be refused."""
+    entries = value if isinstance(value, list) and value else [value]
     return [_with_columns(entry, split, columns) for entry in entries]
+
+
+def _columns(data: DataArguments) -> dict[str, str | None]:
+    return {"source_column": data.source_column, "target_column": data.target_column}
 
 
 def _with_columns(entry: Any, split: str, columns: dict[str, str | None]) -> Any:
@@ -156,7 +175,7 @@ def _with_columns(entry: Any, split: str, columns: dict[str, str | None]) -> Any
 
 
 def _split_hint(data: DataArguments, split: str, fault: str) -> str:
-    if not data.dataset or "split" not in fault or "stream" in fault:
+    if not data.dataset or split not in SPLITS or "split" not in fault or "stream" in fault:
         return ""
     ways = {"validation": "for example train[:1%]", "test": "or null for none", "train": "for example train[1%:]"}
     return f" Choose it with data.{split}_split, {ways[split]}."

@@ -11,10 +11,10 @@ from transformers import PreTrainedTokenizerFast
 from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
 from ..data.parallel_text import Pair
-from ..evaluation.score import bleu, chrf
 from ..modeling_vaswani import IGNORED_LABEL
 from ..translation.translate import translate
 from .arguments import TrainingArguments
+from .scoring import translation_scores
 
 
 class Validation:
@@ -24,6 +24,7 @@ class Validation:
         pairs: encoded.
         arguments: `max_tokens` of a forward pass, and `validate_sentences`.
         texts: the pairs' text; so many sentences of it are translated.
+        tokenize: sacreBLEU's tokenizer for BLEU.
     """
 
     def __init__(
@@ -33,11 +34,13 @@ class Validation:
         pairs: EncodedPairs,
         arguments: TrainingArguments,
         texts: list[Pair],
+        tokenize: str,
     ):
         self.accelerator = accelerator
         self.tokenizer = tokenizer
         self.pairs = pairs
         self.texts = texts[: arguments.validate_sentences]
+        self.tokenize = tokenize
         self.collate = Collator(tokenizer.pad_token_id)
         lengths = pairs.source_lengths, pairs.target_lengths
         budget = max(arguments.max_tokens, *(int(side.max()) for side in lengths))
@@ -54,8 +57,8 @@ class Validation:
         if self.texts:
             references = [target for _, target in self.texts]
             hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
-            values["validation_bleu"] = bleu(hypotheses, references).value
-            values["validation_chrf"] = chrf(hypotheses, references).value
+            bleu, chrf = translation_scores(hypotheses, references, self.tokenize)
+            values |= {"validation_bleu": bleu.value, "validation_chrf": chrf.value}
         return values
 
     @torch.no_grad()

@@ -1,5 +1,6 @@
 """Heat maps of attention: what stands where, and that tokens of any length and script stay legible."""
 
+import itertools
 import logging
 import sys
 import warnings
@@ -189,7 +190,8 @@ def drawn(figure):
 
 
 @pytest.mark.parametrize(
-    ("panels", "rows", "columns"), [(1, 1, 1), (1, 3, 30), (1, 120, 110), (5, 6, 9), (6, 40, 50), (24, 8, 9)]
+    ("panels", "rows", "columns"),
+    [(1, 1, 1), (8, 1, 1), (1, 3, 30), (1, 120, 110), (5, 6, 9), (6, 40, 50), (24, 8, 9)],
 )
 def test_all_text_is_inside_the_picture_and_no_smaller_than_six_points(panels, rows, columns):
     figure = draw_attention(
@@ -204,6 +206,8 @@ def test_all_text_is_inside_the_picture_and_no_smaller_than_six_points(panels, r
         assert text.get_fontsize() >= 6
     title, rows, columns = (text.get_window_extent() for text in figure.texts)
     assert not (title.overlaps(rows) or rows.overlaps(columns))
+    names = [axes.title.get_window_extent() for axes in figure.axes if axes.get_title()]
+    assert not any(name.overlaps(other) for name, other in itertools.combinations(names, 2))
 
 
 @pytest.mark.parametrize("length", [5, 40, 120])
@@ -329,6 +333,7 @@ def only_default_fonts(monkeypatch):
     own = [f for f in font_manager.fontManager.ttflist if "mpl-data" in f.fname]
     monkeypatch.setattr(font_manager.fontManager, "ttflist", own)
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [])
+    monkeypatch.setattr(picture_text, "_warned", set())
 
 
 def test_characters_without_a_font_become_code_points_with_one_warning(only_default_fonts, caplog, tmp_path):

@@ -115,7 +115,7 @@ def test_value_that_is_no_finite_number_is_a_gap(write_log, gap):
 def test_log_of_a_young_training_gives_a_picture(write_log, tmp_path, records):
     draw_curves(write_log("run", records), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 0
-    assert texts(curves_figure({"run": records}).axes[1]) == ["not in the log yet"]
+    assert texts(curves_figure({"run": records}).axes[1]) == ["not in the log"]
 
 
 def test_last_line_that_is_cut_off_is_left_out(write_log):
