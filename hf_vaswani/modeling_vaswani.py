@@ -1,8 +1,9 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a transformers model.
 
-To be read from top to bottom: the two stacks, the model and its softmax head with the smoothed loss (5.4). The layers
-stand in `layers_vaswani.py`, initialisation and saving in `pretrained_vaswani.py`. The file travels with each
-checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
+To be read from top to bottom: the two stacks, the model and its softmax head. The layers stand in
+`layers_vaswani.py`, the smoothed loss (5.4) in `loss_vaswani.py`, initialisation and saving in
+`pretrained_vaswani.py`. The file travels with each checkpoint as remote code and therefore imports nothing but torch,
+transformers and its siblings.
 """
 
 import math
@@ -33,9 +34,8 @@ from .layers_vaswani import (
     check_length,
     layer_norm,
 )
+from .loss_vaswani import IGNORED_LABEL, sequence_loss
 from .pretrained_vaswani import VaswaniPreTrainedModel
-
-IGNORED_LABEL = -100
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
@@ -474,36 +474,6 @@ def ignore_padding(labels: torch.Tensor, config: VaswaniConfig) -> torch.Tensor:
     if config.pad_token_id is None or config.pad_token_id == config.eos_token_id:
         return labels
     return labels.masked_fill(labels == config.pad_token_id, IGNORED_LABEL)
-
-
-def sequence_loss(
-    logits: torch.Tensor,
-    labels: torch.Tensor,
-    label_smoothing: float = 0.0,
-    num_items_in_batch: torch.Tensor | int | None = None,
-) -> torch.Tensor:
-    """Cross-entropy per target token, in float32, against smoothed labels (section 5.4).
-
-    Args:
-        logits: `(batch, target_length, vocab_size)`.
-        labels: `(batch, target_length)`; positions of -100 do not count.
-        label_smoothing: epsilon; the right token gets 1 - epsilon + epsilon / V, the others epsilon / V.
-        num_items_in_batch: divisor of the summed loss; the number of counted labels where not given.
-    """
-    labels = labels.to(logits.device)
-    total = F.cross_entropy(
-        logits.float().flatten(0, -2),
-        labels.flatten(),
-        ignore_index=IGNORED_LABEL,
-        label_smoothing=label_smoothing,
-        reduction="sum",
-    )
-    if num_items_in_batch is None:
-        # A batch of padding alone has loss 0, not 0 / 0.
-        num_items_in_batch = labels.ne(IGNORED_LABEL).sum().clamp(min=1)
-    elif torch.is_tensor(num_items_in_batch):
-        num_items_in_batch = num_items_in_batch.to(total.device)
-    return total / num_items_in_batch
 
 
 __all__ = ["VaswaniForConditionalGeneration", "VaswaniModel", "VaswaniPreTrainedModel"]

@@ -132,6 +132,7 @@ def remote_code_files() -> list[Path]:
     from .generation_vaswani import VaswaniGenerationMixin
     from .hypotheses import log_probabilities
     from .layers_vaswani import VaswaniEncoderLayer
+    from .loss_vaswani import sequence_loss
     from .modeling_vaswani import VaswaniModel
     from .packed_vaswani import PackedLinear
     from .pipeline_translation import TranslationPipeline
@@ -155,6 +156,7 @@ def remote_code_files() -> list[Path]:
         SearchOptions,
         TranslationRun,
         log_probabilities,
+        sequence_loss,
         split_text,
         clean,
     )

@@ -9,7 +9,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.layers_vaswani import layer_norm, scaled_dot_product_attention, sinusoidal_positions
-from hf_vaswani.modeling_vaswani import sequence_loss
+from hf_vaswani.loss_vaswani import CACHED_LOGITS, sequence_loss
 
 from . import reference
 from .conftest import tiny_config, tiny_model
@@ -528,3 +528,16 @@ def test_config_with_many_layers_has_that_many():
     model = tiny_model(encoder_layers=3, decoder_layers=1)
     assert (len(model.model.encoder.layers), len(model.model.decoder.layers)) == (3, 1)
     assert tiny_config(encoder_layers=3).num_hidden_layers == 3
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_gradient_of_the_loss_is_softmax_minus_smoothed_labels_over_all_parts_of_a_batch(label_smoothing):
+    vocab_size = CACHED_LOGITS // 3  # three rows at once
+    logits = torch.randn(2, 4, vocab_size, requires_grad=True)
+    labels = torch.randint(vocab_size, (2, 4))
+    labels[0, 2] = labels[1, 3] = -100
+    (3 * sequence_loss(logits, labels, label_smoothing, num_items_in_batch=5)).backward()
+    smoothed = torch.full_like(logits, label_smoothing / vocab_size)
+    smoothed.scatter_add_(2, labels.clamp(min=0).unsqueeze(2), torch.full((2, 4, 1), 1 - label_smoothing))
+    expected = 3 / 5 * (logits.detach().softmax(-1) - smoothed) * (labels != -100).unsqueeze(2)
+    torch.testing.assert_close(logits.grad, expected, atol=1e-7, rtol=1e-4)

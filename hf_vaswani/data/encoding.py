@@ -14,7 +14,7 @@ from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import InputError
-from ..modeling_vaswani import IGNORED_LABEL
+from ..loss_vaswani import IGNORED_LABEL
 from .bpe_dropout import BpeDropout
 from .parallel_text import Pair
 from .tokenizer import side_backends

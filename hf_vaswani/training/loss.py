@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..modeling_vaswani import IGNORED_LABEL
+from ..loss_vaswani import IGNORED_LABEL
 
 
 def training_loss(

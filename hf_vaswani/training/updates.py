@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from ..data.encoding import Collator
 from ..data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..errors import TrainingError
-from ..modeling_vaswani import IGNORED_LABEL
+from ..loss_vaswani import IGNORED_LABEL
 from .stop import SIGNALS
 
 Corpus = TokenisedCorpus | ResampledCorpus | StreamedCorpus

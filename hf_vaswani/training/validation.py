@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
 from ..data.parallel_text import Pair
-from ..modeling_vaswani import IGNORED_LABEL
+from ..loss_vaswani import IGNORED_LABEL
 from ..translation.translate import translate
 from .arguments import TrainingArguments
 from .scoring import translation_scores
