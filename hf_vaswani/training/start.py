@@ -140,9 +140,12 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
         )
         unknown = unknown_share(corpus.pairs.dataset, start.tokenizer)
         if unknown > WORTH_A_WORD:
+            remedy = "A larger vocab_size, or byte_fallback, can"
+            if start.recipe.tokenizer.type == "word":
+                remedy = "A larger vocab_size, or a lower min_frequency, has more words"
             lines.append(
                 f"{unknown:.1%} of training tokens are {start.tokenizer.unk_token}: text that the vocabulary cannot "
-                "spell. A larger vocab_size, or byte_fallback, can"
+                f"spell. {remedy}"
             )
     elif isinstance(corpus, ResampledCorpus):
         lines.append(f"{len(corpus.text):,} training pairs, tokenised anew in each epoch")
