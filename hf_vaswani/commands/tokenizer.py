@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     text.add_argument("--source_language", help="code of the source language, which may name its column")
     text.add_argument("--target_language", help="code of the target language")
     for item in _tokenizer_keys():
-        default = "" if item.default is None else f"; default: {item.default}"
+        default = "" if item.default in (None, dataclasses.MISSING) else f"; default: {item.default}"
         help = f"{item.metadata['help']}{default}".replace("%", "%%")
         tokenizer.add_argument(f"--{item.name}", metavar="VALUE", help=help)
     tokenizer.set_defaults(run=run)

@@ -3,10 +3,18 @@
 Every key is a field with its meaning in its metadata; help is made from these.
 """
 
+import difflib
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SPECIAL_TOKEN_COUNT, BYTE_COUNT = 4, 256
+# In the order of their ids, which are the defaults of VaswaniConfig.
+SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+ROLES = [name.removesuffix("_token") for name in SPECIAL_TOKENS]
+BYTE_COUNT = 256
+BYTES = [f"<0x{byte:02X}>" for byte in range(BYTE_COUNT)]
+# No tokenizer leaves a bracket in one piece with what it encloses, so that no text can be taken for such a token.
+BRACKETED = re.compile(r"<[^\s:]+>|\[[^\s:]+\]|\{[^\s:]+\}|\([^\s:]+\)")
 # A vocabulary needs the space and one letter besides special tokens and bytes.
 FEWEST_PIECES = 2
 
@@ -25,6 +33,10 @@ class TokenizerArguments:
     type: Literal["bpe", "unigram", "wordpiece", "word"] = key(
         "bpe", "bpe (byte-pair encoding), unigram (language model), wordpiece (longest match first) or word"
     )
+    words: Literal["punctuation", "rules"] = key(
+        "punctuation",
+        "where words end (word): at white space and punctuation, or by rules: don't is do n't, l'homme is l' homme",
+    )
     vocab_size: int = key(8000, "most tokens of a vocabulary, special tokens included")
     target_vocab_size: int | None = key(None, "the same for the target, with joint=false; default: vocab_size")
     joint: bool = key(True, "one vocabulary for both languages, or one for each")
@@ -37,9 +49,17 @@ class TokenizerArguments:
     )
     byte_fallback: bool = key(False, "characters outside the vocabulary become bytes, not <unk> (bpe, unigram)")
     bpe_dropout: float = key(0.0, "share of merges left out at random, in training only (bpe)")
+    special_tokens: dict = key(
+        {}, "other names of special tokens: {pad: '[PAD]', bos: '[SOS]', eos: '[EOS]', unk: '[UNK]'}, or some of them"
+    )
     path: str | None = key(
         None, "folder or Hub id of a tokenizer made before; it is used as it is, so the keys that shape a new one go"
     )
+
+
+def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
+    """The special tokens by role, `pad_token`, `bos_token`, `eos_token` and `unk_token`, in the order of their ids."""
+    return SPECIAL_TOKENS | {f"{role}_token": token for role, token in arguments.special_tokens.items()}
 
 
 def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
@@ -58,6 +78,8 @@ def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
         faults.append(f"tokenizer.bpe_dropout={arguments.bpe_dropout} leaves out merges, which {kind} does not have")
     if arguments.byte_fallback and arguments.type not in ("bpe", "unigram"):
         faults.append(f"tokenizer.byte_fallback=True is for the types bpe and unigram, not for {kind}")
+    if arguments.words != "punctuation" and arguments.type != "word":
+        faults.append(f"tokenizer.words={arguments.words} is for the type word, not for {kind}")
     if arguments.min_frequency is not None and arguments.type == "unigram":
         faults.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")
     if arguments.target_vocab_size is not None and arguments.joint:
@@ -65,13 +87,37 @@ def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
             f"tokenizer.target_vocab_size={arguments.target_vocab_size} needs a vocabulary of the target's own: "
             "set tokenizer.joint to false"
         )
-    fixed = SPECIAL_TOKEN_COUNT + BYTE_COUNT * arguments.byte_fallback
+    faults += _special_token_faults(arguments)
+    fixed = len(SPECIAL_TOKENS) + BYTE_COUNT * arguments.byte_fallback
     for name in ("vocab_size", "target_vocab_size"):
         value = getattr(arguments, name)
         if value is not None and 1 <= value < fixed + FEWEST_PIECES:
-            taken = f"{SPECIAL_TOKEN_COUNT} special tokens" + f" and {BYTE_COUNT} bytes" * arguments.byte_fallback
+            taken = f"{len(SPECIAL_TOKENS)} special tokens" + f" and {BYTE_COUNT} bytes" * arguments.byte_fallback
             faults.append(
                 f"tokenizer.{name}={value} is too small: {taken} come first; it must be at least "
                 f"{fixed + FEWEST_PIECES}"
             )
+    return faults
+
+
+def _special_token_faults(arguments: TokenizerArguments) -> list[str]:
+    faults = []
+    for role, token in arguments.special_tokens.items():
+        name = f"tokenizer.special_tokens.{role}"
+        if role not in ROLES:
+            close = difflib.get_close_matches(str(role).removesuffix("_token"), ROLES, n=1, cutoff=0.5)
+            hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(ROLES)}"
+            faults.append(f"{name}: unknown role; {hint}")
+        elif not isinstance(token, str):
+            hint = "; put it in quotes" if isinstance(token, list) else ""
+            faults.append(f"{name} must be text, got {token!r}{hint}")
+        elif not BRACKETED.fullmatch(token) or token in BYTES:
+            faults.append(f"{name} must stand in brackets, as [PAD] or <pad>, without spaces in it, got {token!r}")
+    if faults:
+        return faults
+    tokens = special_tokens(arguments)
+    for token in dict.fromkeys(tokens.values()):
+        roles = [name.removesuffix("_token") for name in tokens if tokens[name] == token]
+        if len(roles) > 1:
+            faults.append(f"tokenizer.special_tokens: {token} is the token of {' and '.join(roles)}; each has its own")
     return faults

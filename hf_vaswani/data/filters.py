@@ -127,6 +127,16 @@ def filter_lengths(
     return fits & ~uneven if settings.drops("length_ratio") else fits, counts
 
 
+def covering_length(source_lengths: np.ndarray, target_lengths: np.ndarray, share: float) -> int:
+    """The least length, in tokens, that at least a share of the pairs does not exceed on either side.
+
+    Args:
+        source_lengths, target_lengths: integer arrays `(pairs,)`, in tokens.
+        share: above 0 and at most 1.
+    """
+    return int(np.quantile(np.maximum(source_lengths, target_lengths), share, method="inverted_cdf"))
+
+
 def filter_report(counts: dict[str, int], settings: FilterSettings) -> list[str]:
     """What was found and what became of it, a line for each fault.
 
@@ -158,11 +168,12 @@ def _value_of(setting: str) -> str:
     return f"{COUNTED_RATIO:g}" if setting == "max_length_ratio" else "true"
 
 
-def hash_of_pair(source: str, target: str) -> int:
+def hash_of_pair(source: str, target: str, seed: int = 0) -> int:
     """64 bits of BLAKE2b, the same in every process. Two different pairs out of 36 million share them with a
     probability of 0.00004."""
     text = f"{len(source)} {source}{target}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+    salt = seed.to_bytes(8, "little")
+    return int.from_bytes(blake2b(text, digest_size=8, salt=salt).digest(), "little")
 
 
 class HashSet:

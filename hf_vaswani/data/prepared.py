@@ -23,6 +23,7 @@ from .cache import cached
 from .columns import Languages
 from .encoding import EncodedPairs, encode_to_file, read_encoded, token_lengths
 from .filters import FilterSettings, PairFilter, filter_lengths, filter_summary
+from .held_out import HeldOut
 from .parallel_text import Pair
 from .sources import TextSource, digest, iterate_pairs
 
@@ -64,37 +65,71 @@ class PreparedText:
 
 
 def prepare_text(
-    sources: list[TextSource], languages: Languages, settings: FilterSettings, cache: Path
+    sources: list[TextSource],
+    languages: Languages,
+    settings: FilterSettings,
+    cache: Path,
+    held_out: HeldOut | None = None,
+    part: str = "train",
+    streaming: bool = False,
 ) -> PreparedText:
     """The filtered pairs of some sources, read anew only where neither they nor the filters are known from before.
 
+    Args:
+        held_out: pairs that are not trained on, where there are any.
+        part: which of the pairs are meant then: `"train"`, `"validation"` or `"test"`.
+        streaming: read data sets from the Hub, rather than download them first.
+
     Raises:
-        InputError: of a source that cannot be read, or of one without a usable pair.
+        InputError: of a source that cannot be read, or of one without a usable pair; where no usable pair is held
+            out for the part.
     """
+    held_out = held_out or HeldOut()
     # Lengths are filtered later, by token.
     settings = dataclasses.replace(settings, max_length=None, max_length_ratio=None)
     key = ["text", FORMAT, [digest(source) for source in sources], list(languages), dataclasses.asdict(settings)]
+    if held_out:
+        key += [dataclasses.asdict(held_out), part]
 
     def make(folder: Path) -> None:
         pair_filter = PairFilter(settings)
-        write_text(folder, filtered_pairs(sources, languages, pair_filter), pair_filter)
+        texts = (held_out.select(iterate_pairs(source, languages, streaming), part) for source in sources)
+        if part == "train":
+            pairs = filtered_pairs(sources, texts, pair_filter)
+        else:
+            pairs = ((pair, number) for number, text in enumerate(texts) for pair in pair_filter(text))
+        write_text(folder, pairs, pair_filter)
 
-    return read_prepared(cached(cache, key, make))
+    text = read_prepared(cached(cache, key, make))
+    if not len(text):
+        raise InputError(
+            f"a share of {getattr(held_out, part)} holds out no usable pair of {', '.join(s.name for s in sources)}. "
+            f"Raise data.{part}_share, or give a {part} set of its own."
+        )
+    return text
 
 
 def filtered_pairs(
-    sources: list[TextSource], languages: Languages, pair_filter: PairFilter
+    sources: list[TextSource], texts: Iterable[Iterable[Pair]], pair_filter: PairFilter
 ) -> Iterator[tuple[Pair, int]]:
     """The pairs that a filter keeps of sources, one after another, with the numbers of their sources.
+
+    Args:
+        texts: the pairs of each source that are trained on.
 
     Raises:
         InputError: where nothing is left of a source.
     """
-    for number, source in enumerate(sources):
+    for number, (source, text) in enumerate(zip(sources, texts)):
         before, is_used = dict(pair_filter.counts), False
-        for pair in pair_filter(iterate_pairs(source, languages)):
+        for pair in pair_filter(text):
             is_used = True
             yield pair, number
+        if not is_used and pair_filter.counts["pairs"] == before["pairs"]:
+            # A source without any pair has raised an error of its own.
+            raise InputError(
+                f"{source.name}: all its pairs are held out, and none is left to train on. Lower the shares."
+            )
         if not is_used:
             counts = {fault: count - before[fault] for fault, count in pair_filter.counts.items()}
             summary = filter_summary(counts, pair_filter.settings)

@@ -8,9 +8,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from ..errors import InputError
 from ..tokenization_vaswani import VaswaniTokenizer
-from .arguments import TokenizerArguments, tokenizer_faults
+from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
 from .parallel_text import Pair
-from .vocabulary import SPECIAL_TOKENS, learn_vocabulary
+from .vocabulary import learn_vocabulary
 
 TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 
@@ -29,8 +29,9 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
         arguments: kind and size of the vocabularies.
 
     Returns:
-        A tokenizer that ends each text with `</s>` and takes special tokens in a text for ordinary characters; with
-        a vocabulary for each side, a [`VaswaniTokenizer`]. The same text gives the same tokenizer, byte for byte.
+        A tokenizer that ends each text with the token `eos` and takes special tokens in a text for ordinary
+        characters; with a vocabulary for each side, a [`VaswaniTokenizer`]. The same text gives the same tokenizer,
+        byte for byte.
 
     Raises:
         InputError: arguments that contradict each other, all at once; a text that is empty.
@@ -39,7 +40,7 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
     if faults:
         raise InputError.of(faults)
     settings = {
-        **SPECIAL_TOKENS,
+        **special_tokens(arguments),
         "model_input_names": ["input_ids", "attention_mask"],
         "split_special_tokens": True,
     }

@@ -3,8 +3,7 @@
 Sub-words: the space before a word is the mark `▁` in front of its first piece, white space, punctuation and digits
 are set apart, and every further space is a piece of its own, so that decoding gives back the text.
 
-Words: text is split at white space and punctuation. A mark `￭` shows where a punctuation mark or symbol stood without
-a space ("Hund ￭."), so that a model learns to place it and decoding needs no rules of any language.
+Words: `word_splitting.py` says where they end, and marks where no space stood there.
 
 The same text gives the same vocabulary, byte for byte. This is why two of the trainers of the `tokenizers` library
 are not used: the order of its hash tables decides between pieces in its unigram and word-piece trainers.
@@ -20,19 +19,14 @@ from types import ModuleType
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from ..errors import InputError
-from .arguments import BYTE_COUNT, TokenizerArguments
+from .arguments import BYTES, TokenizerArguments, special_tokens
+from .word_splitting import JOINER, marks, splitter
 
 logger = logging.getLogger(__name__)
 
-# In the order of their ids, which are the defaults of VaswaniConfig.
-SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-UNKNOWN, END = SPECIAL_TOKENS["unk_token"], SPECIAL_TOKENS["eos_token"]
-BYTES = [f"<0x{byte:02X}>" for byte in range(BYTE_COUNT)]
 SPACE = "▁"
 # Stands for a `▁` that is in the text itself: a code point that Unicode reserves for such use inside a program.
 LITERAL_SPACE_MARK = "\ufdd1"
-JOINER = "￭"
-PUNCTUATION = r"[\p{P}\p{S}&&[^￭]]"
 DEFAULT_MIN_FREQUENCY = 2
 LONGEST_WORD = 1000
 # Characters that SentencePiece has its own use for; they become pieces without it.
@@ -43,7 +37,7 @@ Texts = Callable[[], Iterable[str]]
 
 
 def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """A tokenizer of at most `vocab_size` tokens, learnt from `texts`, that ends each text with `</s>`.
+    """A tokenizer of at most `vocab_size` tokens, learnt from `texts`, that ends each text with the token `eos`.
 
     Args:
         texts: called for each reading; read once, and once more where not all its characters fit.
@@ -54,9 +48,11 @@ def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: in
         InputError: where the text is empty.
     """
     tokenizer = _LEARNERS[arguments.type](texts, arguments, vocab_size, name)
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))
+    special = special_tokens(arguments)
+    tokenizer.add_special_tokens(list(special.values()))
+    end = special["eos_token"]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"$A {END}", pair=f"$A $B {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
+        single=["$A", end], pair=["$A", "$B", end], special_tokens=[(end, tokenizer.token_to_id(end))]
     )
     return tokenizer
 
@@ -66,7 +62,7 @@ def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, nam
     first = _first_pieces(arguments)
     pieces, merges = _learn_merges(texts, arguments, vocab_size - len(first), name)
     vocabulary = _numbered([*first, *pieces])
-    model = models.BPE(vocabulary, merges, unk_token=UNKNOWN, byte_fallback=arguments.byte_fallback)
+    model = models.BPE(vocabulary, merges, unk_token=_unknown(arguments), byte_fallback=arguments.byte_fallback)
     return _subword_tokenizer(model, arguments)
 
 
@@ -80,7 +76,7 @@ def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: i
     pieces, _ = _learn_merges(texts, arguments, vocab_size - len(first), name)
     vocabulary = _numbered([*first, *pieces])
     model = models.WordPiece(
-        vocabulary, unk_token=UNKNOWN, continuing_subword_prefix="", max_input_chars_per_word=LONGEST_WORD
+        vocabulary, unk_token=_unknown(arguments), continuing_subword_prefix="", max_input_chars_per_word=LONGEST_WORD
     )
     return _subword_tokenizer(model, arguments)
 
@@ -108,7 +104,7 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
     scores = _sentencepiece_scores(sentencepiece, runs, size - len(reserved))
     lowest = min(scores.values())
     scored = [(piece, 0.0) for piece in first] + list(scores.items()) + [(piece, lowest) for piece in reserved]
-    model = models.Unigram(scored, unk_id=first.index(UNKNOWN), byte_fallback=arguments.byte_fallback)
+    model = models.Unigram(scored, unk_id=first.index(_unknown(arguments)), byte_fallback=arguments.byte_fallback)
     return _subword_tokenizer(model, arguments)
 
 
@@ -139,32 +135,29 @@ def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) 
 
 
 def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """The most frequent words; all others are `<unk>`."""
-    # Between two characters of which one is punctuation and neither white space.
-    touching = Regex(rf"(?<!\s)(?<!^)(?={PUNCTUATION})|(?<={PUNCTUATION})(?!\s)(?!$)")
-    normalizer = _normalizer(arguments, normalizers.Replace(touching, JOINER))
-    # Between two punctuation marks the joiner belongs to the second.
-    mark = Regex(f"{JOINER}?{PUNCTUATION}(?:{JOINER}(?!{PUNCTUATION}))?")
-    splitter = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(mark, "isolated")])
-    trained = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
-    trained.pre_tokenizer = splitter
+    """The most frequent words; all others are unknown."""
+    by_rules, unknown = arguments.words == "rules", _unknown(arguments)
+    normalizer = _normalizer(arguments, marks(by_rules))
+    trained = Tokenizer(models.WordLevel(unk_token=unknown))
+    trained.pre_tokenizer = splitter(by_rules)
     min_frequency = arguments.min_frequency or DEFAULT_MIN_FREQUENCY
+    special = list(special_tokens(arguments).values())
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        special_tokens=list(SPECIAL_TOKENS.values()),
+        special_tokens=special,
         show_progress=False,
     )
     trained.train_from_iterator(_counted(texts, normalizer, Counter(), name), trainer)
     vocabulary = trained.get_vocab()
-    if len(vocabulary) == len(SPECIAL_TOKENS):
+    if len(vocabulary) == len(special):
         raise InputError(
             f"No word of the {name} text occurs {min_frequency} times. Give more text or lower "
             "tokenizer.min_frequency."
         )
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
     tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = splitter
+    tokenizer.pre_tokenizer = splitter(by_rules)
     tokenizer.decoder = decoders.Sequence(
         [
             decoders.Replace(Regex("$"), " "),
@@ -227,7 +220,11 @@ def _alphabet(counts: Counter, size: int, name: str) -> dict[str, None]:
 
 
 def _first_pieces(arguments: TokenizerArguments) -> list[str]:
-    return [*SPECIAL_TOKENS.values(), *(BYTES if arguments.byte_fallback else [])]
+    return [*special_tokens(arguments).values(), *(BYTES if arguments.byte_fallback else [])]
+
+
+def _unknown(arguments: TokenizerArguments) -> str:
+    return special_tokens(arguments)["unk_token"]
 
 
 def _numbered(pieces: list[str]) -> dict[str, int]:

@@ -58,7 +58,9 @@ def write_card(folder: Path, name: str, recipe: dict[str, dict[str, Any]], resul
 def _eval_results(data: dict[str, Any], results: dict[str, Any]) -> list[EvalResult] | None:
     if "test_bleu" not in results:
         return None
-    test_set = data["dataset"] or _name_of(data["test_source"] or data["test"])
+    # What was held out is of the training text.
+    texts = data["test_source"] or data["test"] or data["train_source"] or data["train"]
+    test_set = data["dataset"] or _name_of(texts)
     return [
         EvalResult(
             task_type="translation",

@@ -22,8 +22,8 @@ class DataArguments:
     dataset_config: str | None = key(None, "configuration of the data set: de-en")
     dataset_revision: str | None = key(None, "commit or branch of the data set on the Hub")
     train_split: str = key("train", "split to train on, slices allowed: train[1%:]")
-    validation_split: str = key("validation", "split to validate on: train[:1%]")
-    test_split: str | None = key("test", "split to test on; null for none")
+    validation_split: str | None = key("validation", "split to validate on: train[:1%]; null with validation_share")
+    test_split: str | None = key("test", "split to test on; null for none, and with test_share")
     source_language: str | None = key(None, "code of the source language: de; chooses columns, stands in the card")
     target_language: str | None = key(None, "code of the target language")
     source_column: str | None = key(None, "column of source text; default: 'translation', the language, or 'source'")
@@ -43,9 +43,15 @@ class DataArguments:
         {},
         "more test sets by name, each as test is given: {test_2017: {source: a.de, target: a.en}}; scored at the end",
     )
+    validation_share: float | None = key(None, "hold out this share of the training pairs, at random, to validate on")
+    test_share: float | None = key(None, "hold out this share of the training pairs, at random, to test on")
+    split_seed: int = key(1, "of what is held out; the same pairs whatever training.seed is")
     streaming: bool = key(False, "read training text as it is needed, for what fits neither memory nor disk")
     stream_part: int = key(100_000, "pairs of a stream held in memory, in which order is random and batches form")
-    max_length: int = key(256, "training pairs with more tokens on a side are left out")
+    max_length: int | None = key(256, "training pairs with more tokens on a side are left out")
+    max_length_coverage: float | None = key(
+        None, "in place of max_length: the length that this share of the training pairs has at most, on both sides"
+    )
     max_length_ratio: float | None = key(None, "leave out training pairs with a side so many times as long, in tokens")
     drop_duplicates: bool = key(False, "leave out training pairs that came before")
     drop_copies: bool = key(False, "leave out training pairs whose target is the source")
@@ -64,7 +70,8 @@ class TrainingArguments:
     )
     freeze: list[str] = key([], "parameters that stay as they are, by the beginning of their names: [model.encoder]")
     seed: int = key(1, "of initialisation, order and dropout")
-    max_updates: int = key(100_000, "optimiser steps")
+    max_updates: int | None = key(100_000, "optimiser steps; null where max_epochs or max_minutes end the training")
+    max_epochs: int | None = key(None, "stop after so many passes over the training text, and finish as usual")
     max_minutes: float | None = key(None, "stop after so many minutes of training, and finish as usual")
     max_tokens: int = key(4096, "tokens of padded source, and of padded target, in a forward pass on a device")
     max_sentences: int | None = key(None, "most pairs in a forward pass")

@@ -11,8 +11,9 @@ from .arguments import MAIN_TEST, SPLITS, DataArguments, EvaluationArguments, Ge
 AT_LEAST_ONE = {
     "data": ("max_length", "stream_part", "processes"),
     "training": (
-        "max_updates", "max_tokens", "max_sentences", "accumulation", "max_skipped_updates", "cpu_threads",
-        "log_every", "validate_every", "patience", "save_every", "keep_last", "average_last", "average_best",
+        "max_updates", "max_epochs", "max_tokens", "max_sentences", "accumulation", "max_skipped_updates",
+        "cpu_threads", "log_every", "validate_every", "patience", "save_every", "keep_last", "average_last",
+        "average_best",
     ),
     "generation": ("num_beams", "max_length_offset"),
 }  # fmt: skip
@@ -22,6 +23,8 @@ BELOW = {
     "weight_decay": math.inf, "r_drop": math.inf, "validate_sentences": math.inf, "keep_best": math.inf,
     "warmup_updates": math.inf, "seed": 2**32, "ema_decay": 1,
 }  # fmt: skip
+# They depend on the last update: going on to another one would make another training.
+SCHEDULES_TO_THE_END = ("linear", "cosine")
 
 
 def contradictions(
@@ -54,17 +57,20 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
         faults.append(f"data.dataset={data.dataset!r} and {names} are both given; choose one")
     for split, names in given.items():
         sides = [f"{split}_source", f"{split}_target"]
+        is_missing = not names and split != "test" and getattr(data, f"{split}_share", None) is None
         if split in names and len(names) > 1:
             faults.append(f"data.{split} and data.{names[1]} are both given; choose one")
         elif len(names) == 1 and split not in names:
             [missing] = set(sides) - set(names)
             faults.append(f"data.{missing} is missing: the path of a text file")
-        elif not names and not data.dataset and split != "test":
+        elif is_missing and not data.dataset:
             faults += [
                 f"data.{name} is missing: the path of a text file (or data.dataset: embedded, or data.{split}: a file "
                 "with both sides)"
                 for name in sides
             ]
+        elif is_missing and getattr(data, f"{split}_split") is None:
+            faults.append(f"data.{split}_split is missing: the split of the data set to validate on")
     faults += _of_test_names(data)
     if not data.dataset:
         faults += [
@@ -74,7 +80,7 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
         ]
     if data.max_length_ratio is not None and not 1 <= data.max_length_ratio < math.inf:
         faults.append(f"data.max_length_ratio must be at least 1, got {data.max_length_ratio}")
-    if data.streaming and data.max_length > training.max_tokens:
+    if data.streaming and (data.max_length or 0) > training.max_tokens:
         faults.append(
             f"data.max_length={data.max_length} lets in sentences that no batch of training.max_tokens="
             f"{training.max_tokens} holds, and a stream cannot be looked through beforehand: lower the one or raise "
@@ -82,6 +88,49 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
         )
     if data.streaming and data.drop_duplicates:
         faults.append("data.drop_duplicates needs to have seen all pairs, which data.streaming does not: choose one")
+    return faults + _of_shares(data) + _of_length(data)
+
+
+def _of_shares(data: DataArguments) -> list[str]:
+    """Of what is held out of the training text."""
+    faults, shares = [], {}
+    for split in SPLITS[1:]:
+        name = f"{split}_share"
+        share = getattr(data, name)
+        if share is None:
+            continue
+        shares[name] = share
+        others = _given(data, split) + [f"{split}_split"] * bool(data.dataset and getattr(data, f"{split}_split"))
+        if others:
+            names = " and ".join(f"data.{other}={getattr(data, other)!r}" for other in others)
+            faults.append(f"data.{name}={share} holds out pairs where {names} gives a {split} set: choose one")
+        if not 0 < share < 1:
+            faults.append(f"data.{name} must be above 0 and below 1, got {share}")
+    if not faults and sum(shares.values()) >= 1:
+        total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
+        faults.append(f"{total} leave nothing to train on: together they must be below 1")
+    if not 0 <= data.split_seed < 2**32:
+        faults.append(f"data.split_seed must be in [0, {2**32}), got {data.split_seed}")
+    return faults
+
+
+def _of_length(data: DataArguments) -> list[str]:
+    """Of the limit for the length of training pairs."""
+    coverage, faults = data.max_length_coverage, []
+    if coverage is None:
+        is_missing = data.max_length is None
+        return ["data.max_length is missing: a number of tokens, or data.max_length_coverage"] * is_missing
+    if data.max_length is not None:
+        faults.append(
+            f"data.max_length={data.max_length} and data.max_length_coverage={coverage} are both given; choose one"
+        )
+    if not 0 < coverage <= 1:
+        faults.append(f"data.max_length_coverage must be above 0 and at most 1, got {coverage}")
+    if data.streaming:
+        faults.append(
+            "data.max_length_coverage needs the lengths of all pairs, which data.streaming does not have: give "
+            "data.max_length"
+        )
     return faults
 
 
@@ -119,11 +168,7 @@ def _of_training(training: TrainingArguments) -> list[str]:
         faults.append(f"training.adam_betas must be two numbers in [0, 1), got {training.adam_betas}")
     if training.schedule in ("paper", "inverse_sqrt") and training.warmup_updates == 0:
         faults.append(f"training.warmup_updates must be at least 1 for schedule {training.schedule!r}, got 0")
-    if training.schedule in ("linear", "cosine") and training.warmup_updates >= training.max_updates:
-        faults.append(
-            f"training.warmup_updates={training.warmup_updates} leaves nothing of training.max_updates="
-            f"{training.max_updates} for schedule {training.schedule!r} to fall in: lower the one or raise the other"
-        )
+    faults += _of_the_end(training)
     if training.average_best is None and training.average_last > training.keep_last:
         faults.append(
             f"training.average_last={training.average_last} needs as many checkpoints, "
@@ -142,6 +187,31 @@ def _of_training(training: TrainingArguments) -> list[str]:
     return faults
 
 
+def _of_the_end(training: TrainingArguments) -> list[str]:
+    """Of when a training ends, and of the schedules that fall until then."""
+    schedule, last = f"schedule {training.schedule!r}", training.max_updates
+    if training.schedule not in SCHEDULES_TO_THE_END:
+        if last is training.max_epochs is training.max_minutes is None:
+            return [
+                "nothing ends the training: give training.max_updates, training.max_epochs or training.max_minutes"
+            ]
+        return []
+    faults = []
+    if last is None:
+        faults.append(f"training.max_updates is missing: {schedule} falls to 0 there")
+    elif training.warmup_updates >= last:
+        faults.append(
+            f"training.warmup_updates={training.warmup_updates} leaves nothing of training.max_updates={last} for "
+            f"{schedule} to fall in: lower the one or raise the other"
+        )
+    if training.max_epochs is not None:
+        faults.append(
+            f"training.max_epochs={training.max_epochs} contradicts {schedule}, which falls to 0 at "
+            "training.max_updates: leave it out, or choose paper, inverse_sqrt or constant"
+        )
+    return faults
+
+
 def _of_model(
     data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
 ) -> list[str]:
@@ -153,7 +223,7 @@ def _of_model(
         config = VaswaniConfig(**model)
     except Exception as error:  # whatever the strict dataclass raises is a fault of the recipe
         return [f"model: {' '.join(str(error).split())}"]
-    if config.position_type == "learned" and data.max_length > config.max_position_embeddings:
+    if config.position_type == "learned" and (data.max_length or 0) > config.max_position_embeddings:
         return [
             f"data.max_length={data.max_length} is beyond model.max_position_embeddings="
             f"{config.max_position_embeddings}, where learned positions end; lower the one or raise the other"

@@ -1,6 +1,7 @@
 """The training pairs of a recipe: from its texts to batches, and to what a new tokenizer learns from."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from transformers import PreTrainedTokenizerBase
@@ -8,12 +9,11 @@ from transformers import PreTrainedTokenizerBase
 from ..data.cache import cache_folder
 from ..data.encoding import dropout_encoder, plain_encoder
 from ..data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCorpus
-from ..data.filters import PairFilter
+from ..data.filters import FilterSettings, PairFilter, covering_length
 from ..data.parallel_text import Pair
 from ..data.prepared import tokenise, usable
-from ..data.sources import iterate_pairs
 from .recipe import Recipe
-from .texts import Texts, filter_settings, languages_of
+from .texts import Texts, filter_settings, stream_of
 from .updates import Corpus
 
 # Pairs from the beginning of a stream that a new tokenizer learns from.
@@ -36,31 +36,39 @@ class StreamSample:
         pair_filter = PairFilter(filter_settings(data))
         share = STREAM_SAMPLE // len(self.texts.sources)
         for source in self.texts.sources:
-            for number, pair in enumerate(pair_filter(iterate_pairs(source, languages_of(data), streaming=True))):
+            for number, pair in enumerate(pair_filter(stream_of(data, source))):
                 if number == share:
                     break
                 yield pair
 
 
-def make_corpus(recipe: Recipe, texts: Texts, tokenizer: PreTrainedTokenizerBase) -> tuple[Corpus, dict[str, int]]:
-    """The training pairs, batch by batch, and what the filters found in them.
+def make_corpus(
+    recipe: Recipe, texts: Texts, tokenizer: PreTrainedTokenizerBase
+) -> tuple[Corpus, FilterSettings, dict[str, int]]:
+    """The training pairs, batch by batch, what filters they went through, and what these found in them.
 
     Raises:
         InputError: where no pair is left, or one is longer than a batch holds.
     """
     data, training = recipe.data, recipe.training
     settings = filter_settings(data)
-    budget = Budget(training.max_tokens, training.max_sentences, data.max_length, training.seed)
     plain = plain_encoder(tokenizer)
     probability = recipe.tokenizer.bpe_dropout
     encode = dropout_encoder(tokenizer, probability) if probability else plain
+
+    def budget() -> Budget:
+        return Budget(training.max_tokens, training.max_sentences, settings.max_length, training.seed)
+
     if texts.train is None:
-        languages = languages_of(data)
-        streams = [partial(iterate_pairs, source, languages, streaming=True) for source in texts.sources]
-        return StreamedCorpus(streams, texts.weights, settings, encode, plain, budget, data.stream_part), {}
+        streams = [partial(stream_of, data, source) for source in texts.sources]
+        stream = StreamedCorpus(streams, texts.weights, settings, encode, plain, budget(), data.stream_part)
+        return stream, settings, {}
     tokenised = tokenise(texts.train, tokenizer, cache_folder(data.cache_dir), data.processes)
+    if data.max_length_coverage:
+        length = covering_length(tokenised.source_lengths, tokenised.target_lengths, data.max_length_coverage)
+        settings = replace(settings, max_length=length)
     pairs, text, counts = usable(texts.train, tokenised, settings)
-    corpus = TokenisedCorpus(pairs, budget, texts.weights)
+    corpus = TokenisedCorpus(pairs, budget(), texts.weights)
     if probability:
-        return ResampledCorpus(text, encode, plain, budget, pairs.origins, texts.weights), counts
-    return corpus, counts
+        corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, texts.weights)
+    return corpus, settings, counts

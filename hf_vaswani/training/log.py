@@ -22,7 +22,7 @@ class TrainingLog:
         folder: of the files; `None` where this process is not the one that reports.
         progress: of the training; it changes while the training runs. Records of later updates, left by a run that
             was stopped after its last checkpoint, are removed.
-        max_updates: where the training ends.
+        last_update: where the training ends, as far as that is known.
         max_minutes: when it ends at the latest.
         track: called with the values of a record and `step=`, in every process; passes them on to trackers.
     """
@@ -31,19 +31,19 @@ class TrainingLog:
         self,
         folder: Path | None,
         progress: Progress,
-        max_updates: int,
+        last_update: int | None,
         max_minutes: float | None = None,
         track: Callable[..., None] | None = None,
     ):
         self.folder = folder
         self.progress = progress
-        self.max_updates, self.max_minutes = max_updates, max_minutes
+        self.last_update, self.max_minutes = last_update, max_minutes
         self.track = track
         self.on_terminal = sys.stderr.isatty()
         if folder and (folder / LOG_FILE).exists():
             self._cut()
         self.bar = tqdm(
-            total=max_updates, initial=progress.update, unit=" updates", disable=not (folder and self.on_terminal)
+            total=last_update, initial=progress.update, unit=" updates", disable=not (folder and self.on_terminal)
         )
         # The loss is summed over all runs of a training, the speed is that of this one.
         self.loss_sum = progress.log_window.get("loss", 0.0)
@@ -121,7 +121,9 @@ class TrainingLog:
         elif self.on_terminal:
             self.bar.set_postfix_str(shown)
         else:
-            self.say(f"update {self.progress.update}: {shown}  minutes_left {_short(self._minutes_left())}")
+            minutes = self._minutes_left()
+            left = "" if minutes is None else f"  minutes_left {_short(minutes)}"
+            self.say(f"update {self.progress.update}: {shown}{left}")
 
     def draw(self) -> None:
         """Draw the curves anew. A picture that cannot be drawn ends no training."""
@@ -140,11 +142,16 @@ class TrainingLog:
     def close(self) -> None:
         self.bar.close()
 
-    def _minutes_left(self) -> float:
-        done = self.progress.update - self.first_update
-        pace = (time.monotonic() - self.started) / 60 / max(done, 1)
-        left = (self.max_updates - self.progress.update) * pace
-        return left if self.max_minutes is None else min(left, max(self.max_minutes - self.progress.seconds / 60, 0))
+    def _minutes_left(self) -> float | None:
+        """Until the training ends, as far as that is known."""
+        ends = []
+        if self.last_update is not None:
+            done = self.progress.update - self.first_update
+            pace = (time.monotonic() - self.started) / 60 / max(done, 1)
+            ends.append((self.last_update - self.progress.update) * pace)
+        if self.max_minutes is not None:
+            ends.append(self.max_minutes - self.progress.seconds / 60)
+        return max(min(ends), 0) if ends else None
 
 
 def _update_of(line: str) -> int:

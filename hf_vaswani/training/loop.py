@@ -19,6 +19,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from ..data.encoding import Collator
+from ..data.epochs import TokenisedCorpus
 from ..errors import TrainingError, TrainingInterrupted
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .arguments import TrainingArguments
@@ -40,7 +41,7 @@ from .validation import Validation, total
 
 
 class TrainingLoop:
-    """Trains a model up to `max_updates`, `max_minutes` or until validation gains no more.
+    """Trains a model up to `max_updates`, `max_epochs`, `max_minutes` or until validation gains no more.
 
     Args:
         arguments: of the training.
@@ -88,7 +89,7 @@ class TrainingLoop:
         self.log = TrainingLog(
             folder if accelerator.is_main_process else None,
             self.progress,
-            arguments.max_updates,
+            self.last_update(),
             arguments.max_minutes,
             accelerator.log if arguments.trackers else None,
         )
@@ -277,22 +278,33 @@ class TrainingLoop:
             lambda: save_checkpoint(self.folder / CHECKPOINTS, state, self.arguments.keep_last),
         )
 
+    def last_update(self) -> int | None:
+        """The update at which the training ends, as far as that is known beforehand: epochs differ by a few."""
+        arguments, ends = self.arguments, [self.arguments.max_updates]
+        if arguments.max_epochs and isinstance(self.corpus, TokenisedCorpus):
+            batches = len(self.corpus.token_budget.epoch(0))
+            size = self.accelerator.num_processes * arguments.accumulation
+            ends.append(arguments.max_epochs * math.ceil(batches / size))
+        return min((end for end in ends if end is not None), default=None)
+
     def early_end(self) -> str | None:
         """Why the training came to its end before `max_updates`, where it did."""
         arguments, progress = self.arguments, self.progress
-        if progress.update >= arguments.max_updates:
+        if self._is_at_the_last_update():
             return None
         if arguments.patience and progress.validations_without_gain >= arguments.patience:
             return (
                 f"Ended after {progress.update} updates: no gain in validation {arguments.best_metric} for "
                 f"{progress.validations_without_gain} validations (best: {progress.best_score:.4f})"
             )
+        if self._is_after_the_last_epoch():
+            return f"Ended after {progress.update} updates: max_epochs={arguments.max_epochs} are over"
         return f"Ended after {progress.update} updates: max_minutes={arguments.max_minutes:g} are over"
 
     def is_finished(self) -> bool:
         """Whether the training has come to its end, the same in all processes."""
         arguments, progress = self.arguments, self.progress
-        if progress.update >= arguments.max_updates:
+        if self._is_at_the_last_update() or self._is_after_the_last_epoch():
             return True
         if arguments.patience and progress.validations_without_gain >= arguments.patience:
             return True
@@ -300,6 +312,14 @@ class TrainingLoop:
         return arguments.max_minutes is not None and on_main_process(
             self.accelerator, lambda: progress.seconds >= 60 * arguments.max_minutes
         )
+
+    def _is_at_the_last_update(self) -> bool:
+        last = self.arguments.max_updates
+        return last is not None and self.progress.update >= last
+
+    def _is_after_the_last_epoch(self) -> bool:
+        epochs = self.arguments.max_epochs
+        return epochs is not None and self.progress.epoch >= epochs
 
 
 def generator_seed(*numbers: int) -> int:

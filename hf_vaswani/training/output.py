@@ -17,6 +17,7 @@ except ImportError:  # on Windows
 from ..errors import InputError
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
 from .checkpoint import checkpoint_folders, tidy
+from .contradictions import SCHEDULES_TO_THE_END
 from .processes import on_main_process
 from .recipe import Recipe
 
@@ -32,9 +33,9 @@ LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 # What may change between two runs of one training: where it stops, what it reports, and how its text is prepared.
 CHANGEABLE = {
     "training": {
-        "output_dir", "max_updates", "max_minutes", "log_every", "trackers", "validate_every", "validate_sentences",
-        "patience", "save_every", "keep_last", "keep_best", "average_last", "average_best", "max_skipped_updates",
-        "overwrite", "cpu_threads",
+        "output_dir", "max_updates", "max_epochs", "max_minutes", "log_every", "trackers", "validate_every",
+        "validate_sentences", "patience", "save_every", "keep_last", "keep_best", "average_last", "average_best",
+        "max_skipped_updates", "overwrite", "cpu_threads",
     },
     # The texts themselves are compared, not where they lie.
     "data": {
@@ -44,8 +45,6 @@ CHANGEABLE = {
         "processes", "cache_dir",
     },
 }  # fmt: skip
-# Schedules whose rate depends on the last update: going on to another one would make another training.
-SCHEDULES_TO_THE_END = {"linear", "cosine"}
 
 
 def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> bool:

@@ -19,6 +19,7 @@ from ..errors import InputError
 from ..presets import preset_fields
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .contradictions import contradictions
+from .overriding import leave_out_defaults, make_room
 
 
 @dataclass
@@ -56,17 +57,20 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
 
     Args:
         path: a YAML file.
-        options: `["--training.max_updates", "100", "--d_model=64"]`; the section may be left out.
+        options: `["--training.max_updates", "100", "--d_model=64"]`; the section may be left out. What they replace
+            besides the keys that they name stands in `overriding.py`.
 
     Raises:
         InputError: all faults at once: unknown keys, with the nearest right one, and values of the wrong kind.
     """
     values, faults = _read_yaml(Path(path))
-    given = _parse_options(options or [], faults)
-    if any(name.rpartition(".")[2] in ("preset", "start_from") and text != "null" for name, text in given):
-        values["model"] = {}  # these are a whole architecture: the file's own would undo it
-    for name, text in given:
-        section = _section_of(name, faults)
+    given = [(name, text, _section_of(name, faults)) for name, text in _parse_options(options or [], faults)]
+    named: dict[str, set[str]] = {}
+    for name, text, section in given:
+        if section and text != "null":
+            named.setdefault(section, set()).add(name.rpartition(".")[2])
+    make_room(values, named)
+    for name, text, section in given:
         if section:
             key_name = name.rpartition(".")[2]
             kind = recipe_keys()[section][key_name]
@@ -74,6 +78,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
                 faults.append(f"--{name} needs a value: {_describe(kind)}")
                 continue
             values.setdefault(section, {})[key_name] = _option_value(text or "true", kind)
+    leave_out_defaults(values)
     typed = _typed(values, faults)
     typed["model"] = _expand_preset(typed["model"], faults)
     recipe = Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})

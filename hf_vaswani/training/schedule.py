@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable
 
 
-def learning_rate(schedule: str, update: int, *, peak: float, warmup: int, max_updates: int, d_model: int) -> float:
+def learning_rate(
+    schedule: str, update: int, *, peak: float, warmup: int, max_updates: int | None, d_model: int
+) -> float:
     """The learning rate of an update.
 
     Args:
@@ -12,17 +14,21 @@ def learning_rate(schedule: str, update: int, *, peak: float, warmup: int, max_u
             1 in the paper. The others rise linearly to `peak` during warm-up and then: `"inverse_sqrt"` falls with
             the root of the update, `"linear"` to 0 at `max_updates`, `"cosine"` likewise, `"constant"` stays.
         update: counted from 1.
-        warmup, max_updates: in updates.
+        warmup, max_updates: in updates; the latter for the linear and cosine schedules alone.
     """
     if schedule == "paper":
         return peak * d_model**-0.5 * min(update**-0.5, update * warmup**-1.5)
     if update <= warmup:
         return peak * update / warmup
-    progress = min((update - warmup) / max(max_updates - warmup, 1), 1.0)
+
+    def progress() -> float:
+        """From warm-up to the last update, 0 to 1."""
+        return min((update - warmup) / max(max_updates - warmup, 1), 1.0)
+
     after_warmup: dict[str, Callable[[], float]] = {
         "inverse_sqrt": lambda: (warmup / update) ** 0.5,
-        "linear": lambda: 1 - progress,
-        "cosine": lambda: (1 + math.cos(math.pi * progress)) / 2,
+        "linear": lambda: 1 - progress(),
+        "cosine": lambda: (1 + math.cos(math.pi * progress())) / 2,
         "constant": lambda: 1.0,
     }
     return peak * after_warmup[schedule]()

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from ..configuration_vaswani import VaswaniConfig
 from ..data.encoding import EncodedPairs, encode_pairs
 from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
-from ..data.filters import filter_report
+from ..data.filters import FilterSettings, filter_report
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import newest_intact
@@ -21,7 +21,7 @@ from .output import CHECKPOINTS, begin_output, is_resumed
 from .prepare import build_model, drops_layers, open_tokenizer
 from .processes import first_on_each_machine, on_main_process
 from .recipe import Recipe
-from .texts import Texts, filter_settings, load_texts
+from .texts import Texts, load_texts
 from .updates import Corpus
 
 # Rows in which unknown tokens are counted, and the share of them that is told.
@@ -36,7 +36,8 @@ class Start:
         texts: as they were read.
         model: on the CPU, with the weights of the beginning.
         corpus: the training pairs, as batches.
-        counts: what the filters found in the training text.
+        filters: that the training text went through; their `max_length` may come from the text.
+        counts: what they found in it.
         validation_pairs: encoded.
         is_resumed: whether the output folder holds this very training.
     """
@@ -46,6 +47,7 @@ class Start:
     tokenizer: PreTrainedTokenizerBase
     model: VaswaniForConditionalGeneration
     corpus: Corpus
+    filters: FilterSettings
     counts: dict[str, int]
     validation_pairs: EncodedPairs
     is_resumed: bool
@@ -73,12 +75,17 @@ def prepare(recipe: Recipe, processes: Accelerator) -> Start:
         raise InputError(
             "LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."
         )
-    corpus, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, texts, tokenizer))
+    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, texts, tokenizer))
     limit = longest_sequence(model.config)
+    if limit and filters.max_length > limit:
+        raise InputError(
+            f"data.max_length_coverage={recipe.data.max_length_coverage} comes to {filters.max_length} tokens, beyond "
+            f"the {limit} learned positions of the model: raise model.max_position_embeddings or lower the coverage."
+        )
     validation_pairs = first_on_each_machine(
         processes, lambda: encode_pairs(texts.validation, tokenizer, limit, "validation")
     )
-    return Start(recipe, texts, tokenizer, model, corpus, counts, validation_pairs, resumed)
+    return Start(recipe, texts, tokenizer, model, corpus, filters, counts, validation_pairs, resumed)
 
 
 def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
@@ -112,10 +119,18 @@ def launched(accelerator: Accelerator) -> dict[str, Any]:
 
 def describe(start: Start, processes: Accelerator) -> list[str]:
     """What training begins with, a line each: filters, sizes, padding, devices."""
-    model, corpus, lines = start.model, start.corpus, []
+    model, corpus, data, lines = start.model, start.corpus, start.recipe.data, []
+    for split in ("validation", "test"):
+        if share := getattr(data, f"{split}_share"):
+            pairs = getattr(start.texts, split)
+            lines.append(f"{len(pairs):,} pairs ({share:g}) of the training text are held out as {split} set")
+    if data.max_length_coverage:
+        lines.append(
+            f"training text: {data.max_length_coverage:.1%} of its pairs have at most {start.filters.max_length} "
+            "tokens on a side, which is max_length"
+        )
     if not isinstance(corpus, StreamedCorpus):
-        settings = filter_settings(start.recipe.data)
-        lines += [f"training text: {line}" for line in filter_report(start.counts, settings)]
+        lines += [f"training text: {line}" for line in filter_report(start.counts, start.filters)]
     if isinstance(corpus, TokenisedCorpus):
         epoch = corpus.token_budget.epoch(0)
         lines.append(
@@ -125,9 +140,12 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
         )
         unknown = unknown_share(corpus.pairs.dataset, start.tokenizer)
         if unknown > WORTH_A_WORD:
+            remedy = "A larger vocab_size, or byte_fallback, can"
+            if start.recipe.tokenizer.type == "word":
+                remedy = "A larger vocab_size, or a lower min_frequency, has more words"
             lines.append(
                 f"{unknown:.1%} of training tokens are {start.tokenizer.unk_token}: text that the vocabulary cannot "
-                "spell. A larger vocab_size, or byte_fallback, can"
+                f"spell. {remedy}"
             )
     elif isinstance(corpus, ResampledCorpus):
         lines.append(f"{len(corpus.text):,} training pairs, tokenised anew in each epoch")

@@ -1,12 +1,14 @@
 """The texts of a recipe: from its keys to sources, from sources to pairs."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ..data.cache import cache_folder
 from ..data.columns import Languages
 from ..data.filters import FilterSettings
+from ..data.held_out import HeldOut
 from ..data.parallel_text import Pair
 from ..data.prepared import PreparedText, prepare_text
 from ..data.sources import EMBEDDED, TextSource, check_source, iterate_pairs
@@ -24,7 +26,7 @@ class Texts:
         sources: of the training text.
         weights: of these, where they are mixed by weight.
         train: the training pairs, filtered; `None` where they are streamed.
-        validation, test: pairs; the test set is optional.
+        validation, test: pairs, held out of the training text or of their own; the test set is optional.
         tests: pairs of the further test sets, by their names.
         digests: of training and validation text, by which a training is recognised.
     """
@@ -102,27 +104,49 @@ def load_texts(data: DataArguments) -> Texts:
         InputError: the faults of all texts at once.
     """
     sources, faults = sources_of(data), []
-    languages = languages_of(data)
-    pairs: dict[str, Any] = {"train": None, "test": None}
-    for split, entries in sources.items():
+    pairs: dict[str, Any] = {}
+    for split in dict.fromkeys([*SPLITS, *sources]):
         try:
-            if split != "train":
-                pairs[split] = [pair for source in entries for pair in iterate_pairs(source, languages)]
-            elif not data.streaming:
-                pairs[split] = prepare_text(entries, languages, filter_settings(data), cache_folder(data.cache_dir))
+            pairs[split] = _read(data, sources, split)
         except InputError as error:
             faults.append(f"data.{split}: {error}")
     if faults:
         raise InputError.of(faults)
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
-    train = pairs["train"]
     tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
+    train, held_out = pairs["train"], held_out_of(data)
+    # A stream is known by its description alone.
+    description = [*map(repr, sources["train"]), *([repr(held_out)] if held_out else [])]
     digests = {
-        # A stream is known by its description alone.
-        "train": _digest([train.digest, str(weights)] if train else map(repr, sources["train"])),
+        "train": _digest([train.digest, str(weights)] if train else description),
         "validation": _digest(f"{source}\t{target}" for source, target in pairs["validation"]),
     }
     return Texts(sources["train"], weights, train, pairs["validation"], pairs["test"], tests, digests)
+
+
+def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
+    """The pairs of a split; `None` where there is none, or where it is streamed."""
+    languages, held_out = languages_of(data), held_out_of(data)
+    is_held_out = getattr(held_out, split, 0) > 0
+    if split == "train" and data.streaming:
+        return None
+    if split == "train" or is_held_out:
+        settings, cache = filter_settings(data), cache_folder(data.cache_dir)
+        text = prepare_text(sources["train"], languages, settings, cache, held_out, split, data.streaming)
+        return list(text) if is_held_out else text
+    if split not in sources:
+        return None
+    return [pair for source in sources[split] for pair in iterate_pairs(source, languages)]
+
+
+def held_out_of(data: DataArguments) -> HeldOut:
+    """Which pairs of the training text are for validation or test."""
+    return HeldOut(data.validation_share or 0.0, data.test_share or 0.0, data.split_seed)
+
+
+def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
+    """The pairs of a source that are trained on, read as they are asked for."""
+    return held_out_of(data).select(iterate_pairs(source, languages_of(data), streaming=True), "train")
 
 
 def languages_of(data: DataArguments) -> Languages:

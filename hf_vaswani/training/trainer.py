@@ -25,6 +25,8 @@ from .validation import total
 
 # Stands for a batch where an update, the last of an epoch, has fewer than others.
 NO_BATCH = {"input_ids": torch.empty(0, 0, dtype=torch.long)}
+# More updates than any training makes.
+WITHOUT_END = 2**31 - 1
 
 
 def train_with_trainer(recipe: Recipe) -> Results | None:
@@ -154,7 +156,8 @@ def trainer_arguments(loop: TrainingLoop) -> Seq2SeqTrainingArguments:
     arguments = loop.arguments
     args = Seq2SeqTrainingArguments(
         output_dir=str(loop.folder),
-        max_steps=arguments.max_updates,
+        # Where epochs or minutes end the training, the loop says when; the Trainer must have a number.
+        max_steps=arguments.max_updates or WITHOUT_END,
         gradient_accumulation_steps=arguments.accumulation,
         # For the Trainer 0 means no clipping, and 1 is its default.
         max_grad_norm=arguments.max_grad_norm or 0.0,

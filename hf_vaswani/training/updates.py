@@ -4,7 +4,7 @@ import math
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -65,18 +65,28 @@ class Updates(IterableDataset):
     def __iter__(self) -> Iterator[UpdateData]:
         epoch, first, position = self.start
         while True:
-            is_empty, counts = first == position == 0, Counter()
-            for part in self.corpus.parts(epoch, first):
-                counts.update(part.counts or {})
-                if not part.batches:
-                    continue
-                # A part begins at its first batch, save the one in whose middle the training is taken up again.
-                begin = position if part.number == first else 0
-                yield from self._updates_of(part, epoch, begin, dict(counts))
-                is_empty, counts = False, Counter()
-            if is_empty:
+            last = None
+            for update in self._updates_of_epoch(epoch, first, position):
+                if last:
+                    yield last
+                last = update
+            if last:
+                # It was held back, since only now it shows that the epoch is over.
+                yield replace(last, following=(epoch + 1, 0, 0))
+            elif first == position == 0:
                 raise TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
             epoch, first, position = epoch + 1, 0, 0
+
+    def _updates_of_epoch(self, epoch: int, first: int, position: int) -> Iterator[UpdateData]:
+        counts = Counter()
+        for part in self.corpus.parts(epoch, first):
+            counts.update(part.counts or {})
+            if not part.batches:
+                continue
+            # A part begins at its first batch, save the one in whose middle the training is taken up again.
+            begin = position if part.number == first else 0
+            yield from self._updates_of(part, epoch, begin, dict(counts))
+            counts = Counter()
 
     def _updates_of(self, part: Part, epoch: int, begin: int, counts: dict[str, int]) -> Iterator[UpdateData]:
         size = self.processes * self.accumulation

@@ -135,6 +135,29 @@ def test_special_tokens_have_the_ids_of_the_default_config(type):
 
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("type", TYPES)
+def test_special_tokens_may_have_other_names(type, joint, tmp_path):
+    names = {"unk": "[UNK]", "pad": "[PAD]", "eos": "[EOS]", "bos": "[SOS]"}
+    learn(type=type, joint=joint, special_tokens=names).save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert [tokenizer.pad_token, tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token] == [
+        "[PAD]", "[SOS]", "[EOS]", "[UNK]",
+    ]  # fmt: skip
+    for backend in side_backends(tokenizer).values():
+        assert [backend.id_to_token(i) for i in range(4)] == ["[PAD]", "[SOS]", "[EOS]", "[UNK]"]
+        assert not {"<s>", "</s>", "<pad>", "<unk>"} & backend.get_vocab().keys()
+    assert tokenizer("Hund Ж")["input_ids"][-1] == 2 and 3 in tokenizer("Ж")["input_ids"]
+    assert tokenizer("[EOS] [UNK]")["input_ids"].count(2) == 1
+    ids = tokenizer(text_target="A dog", padding="max_length", max_length=12)["input_ids"]
+    assert ids[-1] == 0 and tokenizer.decode(ids, skip_special_tokens=True) == "A dog"
+
+
+def test_special_tokens_that_are_not_named_keep_their_names():
+    tokenizer = learn(special_tokens={"bos": "<bos>"})
+    assert (tokenizer.bos_token, tokenizer.bos_token_id, tokenizer.eos_token) == ("<bos>", 1, "</s>")
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("type", TYPES)
 def test_special_tokens_in_a_text_are_ordinary_characters(type, joint, tmp_path):
     learn(type=type, joint=joint).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
@@ -266,6 +289,14 @@ def test_text_without_a_repeated_word_is_refused():
         ({"vocab_size": 5}, "vocab_size=5 is too small: 4 special tokens come first; it must be at least 6"),
         ({"vocab_size": 261, "byte_fallback": True}, "4 special tokens and 256 bytes come first; it must be at least"),
         ({"joint": False, "target_vocab_size": 5}, "target_vocab_size=5 is too small"),
+        ({"words": "rules"}, "words=rules is for the type word"),
+        ({"special_tokens": {"ukn": "[UNK]"}}, "special_tokens.ukn: unknown role; did you mean 'unk'?"),
+        ({"special_tokens": {"cls": "[CLS]"}}, "special_tokens.cls: unknown role; known are pad, bos, eos, unk"),
+        ({"special_tokens": {"unk": ["UNK"]}}, r"must be text, got \['UNK'\]; put it in quotes"),
+        ({"special_tokens": {"unk": "unk"}}, "must stand in brackets"),
+        ({"special_tokens": {"unk": "[un k]"}}, "must stand in brackets"),
+        ({"special_tokens": {"unk": "<0x41>"}}, "must stand in brackets"),
+        ({"special_tokens": {"unk": "<pad>"}}, "<pad> is the token of pad and unk; each has its own"),
     ],
 )
 def test_arguments_that_contradict_each_other_are_refused(arguments, fault):

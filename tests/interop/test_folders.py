@@ -13,7 +13,7 @@ from transformers import (
 
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.cli import main
-from hf_vaswani.data.tokenizer import SPECIAL_TOKENS
+from hf_vaswani.data.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import folders
 from hf_vaswani.interop.vocabulary import word_backend

@@ -68,7 +68,7 @@ def test_values_of_the_wrong_kind_are_all_named(recipe):
             "x",
         ],
     )
-    assert "training.max_updates must be a whole number, got 'many'" in message
+    assert "training.max_updates must be a whole number or null, got 'many'" in message
     assert "training.schedule must be one of 'paper'" in message
     assert "training.adam_betas must be a list of a number" in message
     assert "model.d_model must be a whole number, got 'x'" in message
@@ -94,13 +94,13 @@ def test_contradictions_are_all_named(recipe):
         "training.average_last=9 needs as many checkpoints",
     ):
         assert expected in message
-    both = faults(recipe(), ["--train_source", "a"])
-    assert "data.dataset='embedded' and data.train_source are both given" in both
+    both = faults(recipe(), ["--dataset", "embedded", "--train_source", "a", "--train_target", "b"])
+    assert "data.dataset='embedded' and data.train_source, data.train_target are both given" in both
 
 
 def test_text_options_stay_as_they_were_typed(recipe):
     options = ["--output_dir", "runs #2", "--source_language", "no", "--target_language=on", "--train_source", "007"]
-    options += ["--dataset", "null", "--train_target", "b", "--validation_source", "1.10", "--validation_target", "d"]
+    options += ["--train_target", "b", "--validation_source", "1.10", "--validation_target", "d"]
     loaded = load_recipe(recipe(), options)
     assert loaded.training.output_dir == "runs #2"
     assert (loaded.data.source_language, loaded.data.target_language) == ("no", "on")
@@ -181,3 +181,87 @@ def test_preset_on_the_command_line_replaces_the_files_architecture(recipe):
 
 def test_unknown_preset_is_an_error_with_those_that_there_are(recipe):
     assert "model.preset: There is no preset 'bsae'. There are: base, big" in faults(recipe(), ["--preset=bsae"])
+
+
+OF_A_DATA_SET = """
+data:
+  {dataset: some/books, dataset_config: de-en, train_split: "train[1%:]", source_language: de, target_language: en,
+   max_length: 50, drop_copies: true, validation_share: 0.1, test_share: 0.2, split_seed: 7}
+training: {output_dir: out}
+"""
+FILES = ["--train_source=a", "--train_target=b"]
+
+
+def test_files_on_the_command_line_replace_the_data_set_and_leave_the_rest(recipe):
+    data = load_recipe(recipe(OF_A_DATA_SET), FILES).data
+    assert (data.dataset, data.dataset_config, data.train_split) == (None, None, "train")
+    assert (data.train_source, data.train_target) == ("a", "b")
+    assert (data.source_language, data.target_language, data.max_length, data.drop_copies) == ("de", "en", 50, True)
+    assert (data.validation_share, data.test_share, data.split_seed) == (0.1, 0.2, 7)
+
+
+def test_files_of_a_split_replace_its_share_alone(recipe):
+    data = load_recipe(recipe(OF_A_DATA_SET), [*FILES, "--validation=v.tsv"]).data
+    assert (data.validation, data.validation_share, data.test_share) == ("v.tsv", None, 0.2)
+
+
+def test_data_set_on_the_command_line_replaces_that_of_the_file_and_its_config(recipe):
+    data = load_recipe(recipe(OF_A_DATA_SET), ["--dataset=other/talks"]).data
+    assert (data.dataset, data.dataset_config, data.train_split) == ("other/talks", None, "train[1%:]")
+    of_files = "data: {train_source: a, train_target: b, validation: v.tsv}\ntraining: {output_dir: out}"
+    data = load_recipe(recipe(of_files), ["--dataset=other/talks"]).data
+    assert (data.train_source, data.train_target, data.validation, data.validation_split) == (
+        None, None, None, "validation",
+    )  # fmt: skip
+
+
+def test_ways_to_choose_a_split_replace_each_other(recipe):
+    path = recipe(OF_A_DATA_SET)
+    assert load_recipe(path).data.validation_split is None
+    data = load_recipe(path, ["--validation_split=dev"]).data
+    assert (data.validation_split, data.validation_share, data.test_split) == ("dev", None, None)
+    own = recipe("data: {train: a.tsv, validation: v.tsv}\ntraining: {output_dir: out}")
+    data = load_recipe(own, ["--validation_share=0.1"]).data
+    assert (data.validation, data.validation_share) == (None, 0.1)
+
+
+def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
+    path = recipe(OF_A_DATA_SET)
+    data = load_recipe(path, ["--max_length_coverage=0.95"]).data
+    assert (data.max_length, data.max_length_coverage) == (None, 0.95)
+    covering = recipe(OF_A_DATA_SET.replace("max_length: 50", "max_length_coverage: 0.9"))
+    data = load_recipe(covering, ["--max_length=30"]).data
+    assert (data.max_length, data.max_length_coverage) == (30, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--max_updates=null"], ["nothing ends the training: give training.max_updates"]),
+        (["--max_updates=null", "--schedule=linear", "--max_minutes=3"], ["missing: schedule 'linear' falls to 0"]),
+        (["--schedule=cosine", "--max_epochs=3"], ["training.max_epochs=3 contradicts schedule 'cosine'"]),
+        (["--max_epochs=0"], ["training.max_epochs must be at least 1, got 0"]),
+        (["--validation_share=1.5", "--test_share=0"], [
+            "data.validation_share must be above 0 and below 1, got 1.5",
+            "data.test_share must be above 0 and below 1, got 0.0",
+        ]),
+        (["--validation_share=0.5", "--test_share=0.5"], ["=0.5 and data.test_share=0.5 leave nothing to train on"]),
+        (["--validation_share=0.1", "--validation_split=test"], ["where data.validation_split='test' gives"]),
+        (["--test_share=0.1", "--dataset=null", "--train=a.tsv", "--validation=b.tsv", "--test=c.tsv"],
+         ["data.test_share=0.1 holds out pairs where data.test='c.tsv' gives a test set: choose one"]),
+        (["--validation_split=null"], ["data.validation_split is missing"]),
+        (["--split_seed=-1"], ["data.split_seed must be in [0, 4294967296), got -1"]),
+        (["--max_length=9", "--max_length_coverage=2"], ["are both given", "must be above 0 and at most 1, got 2.0"]),
+        (["--max_length=null"], ["data.max_length is missing"]),
+        (["--max_length_coverage=0.9", "--streaming"], ["max_length_coverage needs the lengths of all pairs"]),
+    ],
+)  # fmt: skip
+def test_choices_that_exclude_each_other_are_errors(recipe, options, expected):
+    lines = faults(recipe(), options).splitlines()
+    assert len(lines) == len(expected)
+    assert all(part in line for part, line in zip(expected, lines))
+
+
+def test_epochs_alone_may_end_a_training(recipe):
+    training = load_recipe(recipe(), ["--max_epochs=30", "--max_updates=null"]).training
+    assert (training.max_epochs, training.max_updates) == (30, None)

@@ -8,7 +8,7 @@ import pytest
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe import load_recipe
 from hf_vaswani.training.run import train
-from hf_vaswani.training.texts import check_sources, load_texts
+from hf_vaswani.training.texts import check_sources, load_texts, stream_of
 
 from .helpers import losses, same_weights
 
@@ -102,6 +102,95 @@ def test_hub_that_cannot_be_reached_says_how_to_give_local_files(data_of):
     [fault] = check_sources(data_of("--dataset=somebody/something"))
     assert "somebody/something" in fault
     assert "--train_source FILE --train_target FILE" in fault
+
+
+NUMBERS = [(f"Satz {i}", f"sentence {i}") for i in range(300)]
+SHARES = ("--validation_share=0.1", "--test_share=0.2")
+
+
+@pytest.mark.parametrize("kind", ["one file", "several files", "data set"])
+def test_validation_and_test_pairs_are_held_out_of_the_training_text(data_of, table, tmp_path, kind):
+    if kind == "data set":
+        folder = tmp_path / "set"
+        folder.mkdir()
+        (folder / "train.jsonl").write_text("".join(json.dumps({"de": s, "en": t}) + "\n" for s, t in NUMBERS))
+        options = (f"--dataset={folder}", "--source_language=de", "--target_language=en")
+    elif kind == "one file":
+        options = (f"--train={table('all.tsv', NUMBERS)}",)
+    else:
+        options = (f"--train=[{{file: {table('a.tsv', NUMBERS[:99])}}}, {{file: {table('b.tsv', NUMBERS[99:])}}}]",)
+    data = data_of(*options, *SHARES)
+    assert check_sources(data) == []
+    texts = load_texts(data)
+    train, validation, test = list(texts.train), texts.validation, texts.test
+    assert sorted(train + validation + test) == sorted(NUMBERS)
+    # The same ones in whatever form the text comes; four standard deviations of a binomial.
+    assert [len(validation), len(test)] == pytest.approx([30, 60], abs=28)
+    assert validation == load_texts(data_of(f"--train={table('other.tsv', NUMBERS)}", *SHARES)).validation
+    other = load_texts(data_of(*options, *SHARES, "--split_seed=2"))
+    assert other.validation != validation and other.digests["train"] != texts.digests["train"]
+
+
+def test_stream_leaves_out_the_held_out_pairs_that_are_read_once_before(data_of, table):
+    options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES)
+    texts, streamed = load_texts(data_of(*options)), load_texts(data_of(*options, "--streaming"))
+    assert streamed.train is None
+    assert (streamed.validation, streamed.test) == (texts.validation, texts.test)
+    data = data_of(*options, "--streaming")
+    assert list(stream_of(data, streamed.sources[0])) == list(texts.train)
+    others = load_texts(data_of(*options, "--streaming", "--split_seed=2"))
+    assert others.digests["train"] != streamed.digests["train"]
+
+
+def test_text_too_small_for_its_shares_is_a_clear_error(data_of, table):
+    data = data_of(f"--train={table('all.tsv', PAIRS)}", "--validation_share=0.001", "--test_share=0.001")
+    with pytest.raises(InputError) as error:
+        load_texts(data)
+    lines = str(error.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["data.validation", "data.test"]
+    assert "Raise data.validation_share, or give a validation set of its own" in lines[0]
+
+
+def test_training_on_held_out_text_says_so_and_another_split_is_another_training(
+    data_of, table, tmp_path, recipe, capsys
+):
+    options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES, "--max_updates=1")
+    results = train(recipe(*WITHOUT_FILES, *options))
+    printed = capsys.readouterr().out
+    texts = load_texts(data_of(*options))
+    assert f"{len(texts.validation)} pairs (0.1) of the training text are held out as validation set" in printed
+    assert f"{len(texts.test)} pairs (0.2) of the training text are held out as test set" in printed
+    assert len((results.folder / "test_translations.txt").read_text().splitlines()) == len(texts.test)
+    with pytest.raises(InputError, match="data.split_seed was 1 and is now 2"):
+        train(recipe(*WITHOUT_FILES, *options, "--split_seed=2"))
+
+
+# Takes the files of the small training out of its recipe.
+WITHOUT_FILES = [
+    f"--{split}_{side}=null" for split in ("train", "validation", "test") for side in ("source", "target")
+]
+
+
+def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table, capsys):
+    # 10 pairs of 1 to 10 words; with the end each has a token more.
+    words = [(" ".join("abcdefghij"[:n]), "a b") for n in range(1, 11)]
+    options = (f"--train={table('t.tsv', words)}", f"--validation={table('v.tsv', PAIRS)}")
+    learnt = ("--type=word", "--min_frequency=1", "--max_updates=1")
+    results = train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75"))
+    printed = capsys.readouterr().out
+    assert "training text: 75.0% of its pairs have at most 9 tokens on a side, which is max_length" in printed
+    assert "2 with more than 9 tokens on a side: left out" in printed
+    assert json.loads((results.folder / "results.json").read_text())["filters"]["too_long"] == 2
+    # The same command goes on.
+    assert train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75")).update == 1
+
+
+def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
+    options = ("--max_length_coverage=1", "--position_type=learned", "--max_position_embeddings=5")
+    with pytest.raises(
+        InputError, match=r"max_length_coverage=1.0 comes to \d+ tokens, beyond the 5 learned positions"
+    ):
+        train(recipe(*options))
 
 
 def test_streamed_training_in_parts_equals_one_in_a_piece(recipe):

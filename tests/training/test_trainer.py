@@ -48,6 +48,7 @@ def assert_same_training(folder: Path, expected: Path):
         ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average_best=2", "--joint=false"],
         ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--schedule=cosine"],
         ["--mixed_precision=fp16", "--accumulation=2", "--validate_sentences=0"],
+        ["--max_epochs=2", "--max_updates=null", "--accumulation=3"],
     ],
     ids=" ".join,
 )

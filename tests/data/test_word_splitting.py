@@ -1,0 +1,48 @@
+"""Where words end by rules, and that decoding gives back the text."""
+
+import pytest
+from transformers import AutoTokenizer
+
+from hf_vaswani.data.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizer import train_tokenizer
+
+# Text, and its words; one that stood without a space has the mark there.
+ENGLISH = {
+    "I don't, can't and won't.": "I do ￭n't ￭, ca ￭n't and wo ￭n't ￭.",
+    "It's true: we've said I'll go; they'd": "It ￭'s true ￭: we ￭'ve said I ￭'ll go ￭; they ￭'d",
+    "DON’T! The dogs' O'Neill": "DO ￭N’T ￭! The dogs ￭' O'Neill",
+    "3.14 or 1,000, at 10:30; 1/2": "3.14 or 1,000 ￭, at 10:30 ￭; 1/2",
+    "The U.S. and U.S.A., e.g. AT&T at ted.com.": "The U.S. and U.S.A. ￭, e.g. AT&T at ted.com ￭.",
+    "(well-known) $5 50%": "(￭ well ￭-￭ known ￭) $￭ 5 50 ￭%",
+    "Wait... no -- yes--no!": "Wait ￭... no -- yes ￭--￭ no ￭!",
+    "The end.Begin 'here'": "The end ￭.￭ Begin '￭ here ￭'",
+}
+FRENCH = {
+    "L'homme qu'il a vu, c'est lui": "L'￭ homme qu'￭ il a vu ￭, c'￭ est lui",
+    "Aujourd'hui, l’eau n'est pas là": "Aujourd'hui ￭, l’￭ eau n'￭ est pas là",
+    "Jusqu'à ce que quelqu'un s'arrête !": "Jusqu'￭ à ce que quelqu'un s'￭ arrête !",
+    "« Où est-il ? » dit-elle": "« Où est ￭-￭ il ? » dit ￭-￭ elle",
+}
+TEXTS = {**ENGLISH, **FRENCH}
+
+
+def learn(**arguments):
+    pairs = [(text, text) for text in TEXTS]
+    arguments = {"type": "word", "words": "rules", "min_frequency": 1, "vocab_size": 1000, **arguments}
+    return train_tokenizer(pairs, TokenizerArguments(**arguments))
+
+
+@pytest.mark.parametrize(("text", "words"), TEXTS.items())
+def test_rules_part_contractions_and_elisions_and_leave_numbers_and_abbreviations_whole(text, words):
+    assert learn().tokenize(text) == words.split(" ")
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("words", ["rules", "punctuation"])
+def test_decoding_gives_back_the_text_after_reloading(words, joint, tmp_path):
+    learn(words=words, joint=joint).save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    for text in TEXTS:
+        ids = tokenizer(text_target=text)["input_ids"]
+        assert tokenizer.unk_token_id not in ids
+        assert tokenizer.decode(ids, skip_special_tokens=True) == text
