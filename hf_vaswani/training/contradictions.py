@@ -1,6 +1,7 @@
 """What is wrong between the keys of a recipe, or with a value that has the right type."""
 
 import math
+import re
 from typing import Any
 
 from ..configuration_vaswani import VaswaniConfig
@@ -114,6 +115,11 @@ def _of_training(training: TrainingArguments) -> list[str]:
         faults.append(
             f"training.average_best={training.average_best} needs as many kept weights, "
             f"but training.keep_best={training.keep_best}"
+        )
+    if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
+        faults.append(
+            f"training.license={training.license!r} is no identifier of the Hub (apache-2.0, cc-by-4.0, other). "
+            "They are listed at https://huggingface.co/docs/hub/repositories-licenses"
         )
     if training.best_metric != "loss" and not training.validate_sentences:
         faults.append(

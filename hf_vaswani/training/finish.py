@@ -1,6 +1,5 @@
 """The end of a training: the mean of its checkpoints, scored, and saved with all that is needed to use it."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from safetensors.torch import load_file
 from ..data.filters import filter_report
 from ..errors import InputError, TrainingError
 from ..evaluation.score import bleu, chrf
-from ..hub.card import write_card
+from ..hub.card import card_text
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import (
     average_weights,
@@ -22,8 +21,22 @@ from .checkpoint import (
     update_of,
     weights_file,
 )
+from .claims import (
+    CARD_DIGEST,
+    CARD_FILE,
+    RESULTS_FILE,
+    TRANSLATIONS_FILE,
+    digest_of,
+    has_edited_card,
+    in_order,
+    read_results,
+    results_text,
+    speaks_of,
+    withdraw,
+)
+from .facts import test_set_facts, training_facts
 from .loop import TrainingLoop
-from .output import BEST, CHECKPOINTS
+from .output import BEST, CHECKPOINTS, CURVES_FILE
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
@@ -31,8 +44,6 @@ from .selection import ranked
 from .start import Start
 from .texts import filter_settings
 
-RESULTS_FILE = "results.json"
-TRANSLATIONS_FILE = "test_translations.txt"
 EXAMPLES = 8
 
 
@@ -57,6 +68,11 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
         examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
     counts = start.counts or loop.progress.filters
+    facts = training_facts(start, loop, model, counts) if loop.accelerator.is_main_process else {}
+    if facts and hypotheses:
+        facts["findings"] = test_set_facts(start, start.texts.test, hypotheses)
+    if (folder / CURVES_FILE).exists():
+        facts["pictures"] = [CURVES_FILE]
     if not start.counts:
         for line in filter_report(counts, filter_settings(recipe.data)) if counts else []:
             loop.log.say(f"training text, as far as it was read in the first epoch: {line}")
@@ -71,37 +87,46 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         counts,
         scores,
         examples,
+        facts,
     )
-    on_main_process(loop.accelerator, lambda: save_results(start, model, results, hypotheses, loop.has_trained))
+    on_main_process(loop.accelerator, lambda: save_results(start, model, results, hypotheses))
     return results if loop.accelerator.is_main_process else None
 
 
 def save_results(
-    start: Start, model: VaswaniForConditionalGeneration, results: Results, translations: list[str], with_card: bool
+    start: Start, model: VaswaniForConditionalGeneration, results: Results, translations: list[str]
 ) -> None:
-    """Write model, tokenizer, results, translations and card; each file of an earlier run stays until its successor
-    is written.
+    """Write model, tokenizer, results, translations and card, the card last.
+
+    Nothing of an earlier run goes before all that takes its place is written under another name.
 
     Args:
         translations: of the test set; empty where there is none.
-        with_card: write the card even where there is one, which may have been edited.
 
     Raises:
         TrainingError: where they cannot be written.
     """
     folder, part = start.folder, start.folder / ".final.part"
+    values = results.to_dict()
+    speaks_of_model = speaks_of(folder, values)
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         model.save_pretrained(part)
         start.tokenizer.save_pretrained(part)
-        (part / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
+        if speaks_of_model and has_edited_card(folder):
+            values[CARD_DIGEST] = read_results(folder).get(CARD_DIGEST)
+        else:
+            card = card_text(folder.resolve().name, start.recipe.to_dict(), values)
+            values[CARD_DIGEST] = digest_of(card)
+            (part / CARD_FILE).write_bytes(card.encode())
+        (part / RESULTS_FILE).write_bytes(results_text(values).encode())
         if translations:
             (part / TRANSLATIONS_FILE).write_text("".join(f"{text}\n" for text in translations), encoding="utf-8")
-        if with_card or not (folder / "README.md").exists():
-            write_card(part, folder.resolve().name, start.recipe.to_dict(), results.to_dict())
         make_readable(part)
-        for file in part.iterdir():
+        if not speaks_of_model:
+            withdraw(folder)
+        for file in in_order(list(part.iterdir())):
             file.replace(folder / file.name)
     except (OSError, SafetensorError) as error:
         raise TrainingError(

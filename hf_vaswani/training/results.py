@@ -29,6 +29,7 @@ class Results:
         filters: counts of the filters of the training text.
         test: BLEU and chrF on the test set, where the recipe has one.
         examples: some test sentences: source, translation, reference.
+        facts: what else the model card tells, as plain values; of `facts.py`.
     """
 
     folder: Path
@@ -41,6 +42,7 @@ class Results:
     filters: dict[str, int]
     test: list[Score]
     examples: list[tuple[str, str, str]]
+    facts: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in `results.json`."""
@@ -51,7 +53,7 @@ class Results:
         for score in self.test:
             name = f"test_{score.name.lower()}"
             scores |= {name: score.value, f"{name}_signature": score.signature}
-        return {**{name: getattr(self, name) for name in names}, **scores}
+        return {**{name: getattr(self, name) for name in names}, **scores, **self.facts}
 
     def report(self) -> str:
         """What a reader wants to see at the end: example translations, the score, and how to go on."""
