@@ -41,6 +41,7 @@ TREATMENT = {
     "lowercase": "all text lower-cased", "byte_fallback": "unknown characters as bytes",
     "bpe_dropout": "BPE dropout {value:g} in training",
 }  # fmt: skip
+DROPOUT = {"dropout": "dropout", "attention_dropout": "on attention", "activation_dropout": "inside the FFN"}
 KWH = 3.6e6
 
 
@@ -103,7 +104,7 @@ def _usage(name: str, results: dict[str, Any]) -> str:
     code = USAGE.format(name=json.dumps(name, ensure_ascii=False), text=text)
     if example:
         # A comment ends with its line, and a text of the test set may hold more.
-        code += "\n# " + " ".join(example["translation"].split())
+        code += f"\n# {' '.join(example['translation'].split()) or '(nothing)'}"
     return fenced(code, "python")
 
 
@@ -148,7 +149,7 @@ def _origin(source: dict[str, Any]) -> str:
     name = source["dataset"]
     words = f"[{plain(name)}](https://huggingface.co/datasets/{name})" if source["on_hub"] else plain(name)
     if name == "embedded":
-        words = "the corpus that `hf_vaswani` makes from a grammar"
+        words = "the corpus of `hf_vaswani`, made from a grammar"
     details = [plain(source[key]) for key in ("config", "split", "revision") if source[key]]
     return ", ".join([words, *details]) + weight
 
@@ -177,7 +178,7 @@ def _licence(recipe: dict[str, Any]) -> str:
     ) + (f"Licence of the model: {model}." if model else "No licence was chosen for the model.")
 
 
-def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> str:
+def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
     of, tokenizer = results["architecture"], results["tokenizer"]
     kind = KINDS.get(tokenizer["type"], tokenizer["type"])
     sizes = (
@@ -202,15 +203,14 @@ def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> str:
         else "a matrix each for source, target and softmax"
     )
     pair = lambda key: _both(of[f"encoder_{key}"], of[f"decoder_{key}"])  # noqa: E731
-    rows = [
-        ["tokenizer", ", ".join([kind, sizes, *treatment])],
-        ["layers", f"{of['encoder_layers']} + {of['decoder_layers']}, {of['norm_position']}-norm"],
-        ["d_model, heads, FFN", f"{of['d_model']:,}, {pair('attention_heads')}, {pair('ffn_dim')}"],
-        ["positions", positions],
-        ["embeddings", sharing],
-        ["parameters", f"{results['parameters']:,}"],
+    return [
+        f"Tokenizer: {', '.join([kind, sizes, *treatment])}",
+        f"{of['encoder_layers']} + {of['decoder_layers']} layers (encoder + decoder), {of['norm_position']}-norm; d_model "
+        f"{of['d_model']:,}; heads {pair('attention_heads')}; feed-forward {pair('ffn_dim')}",
+        f"Positions: {positions}",
+        f"Embeddings: {sharing}",
+        f"{results['parameters']:,} parameters",
     ]
-    return table(["", "encoder + decoder"], rows)
 
 
 def _both(encoder: int, decoder: int) -> str:
@@ -228,6 +228,13 @@ def _training(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
             f"{seen['source_tokens']:,} source and {seen['target_tokens']:,} target tokens, padding left out; on "
             f"average {mean:,.0f} target tokens an update"
         )
+    of = results["architecture"]
+    dropout = [f"{words} {of[key]:g}" for key, words in DROPOUT.items() if of[key]]
+    facts.append(
+        f"{training['schedule']} schedule, {training['learning_rate']:g} and {training['warmup_updates']:,} warm-up "
+        f"updates; Adam {tuple(training['adam_betas'])}; {', '.join(dropout) or 'no dropout'}; label smoothing "
+        f"{of['label_smoothing']:g}"
+    )
     facts.append(
         f"Hardware: {'; then '.join(map(plain, results['machines'])) or 'not recorded'}; {results['precision']}"
     )
@@ -354,7 +361,7 @@ def _without_paths(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
         section: {
             key: _file_names(value, key)
             for key, value in keys.items()
-            if (value is not None or key in CHOSEN_NULLS) and key not in PRIVATE
+            if (value not in (None, [], {}) or key in CHOSEN_NULLS) and key not in PRIVATE
         }
         for section, keys in recipe.items()
     }

@@ -88,4 +88,5 @@ def title_of(name: str, results: dict[str, Any]) -> str:
         return name
     if "files" in source:
         return source["files"][0].partition(".")[0]
-    return " ".join(part for part in (source["dataset"], source["config"], source["split"]) if part)
+    data = "hf_vaswani's corpus" if source["dataset"] == "embedded" else source["dataset"]
+    return ", ".join(part for part in (data, source["config"], source["split"]) if part)

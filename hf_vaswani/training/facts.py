@@ -25,7 +25,8 @@ from .texts import filter_settings, sources_of
 ARCHITECTURE = (
     "encoder_layers", "decoder_layers", "d_model", "encoder_attention_heads", "decoder_attention_heads",
     "encoder_ffn_dim", "decoder_ffn_dim", "norm_position", "position_type", "max_position_embeddings",
-    "share_encoder_decoder_embeddings", "tie_word_embeddings",
+    "share_encoder_decoder_embeddings", "tie_word_embeddings", "dropout", "attention_dropout", "activation_dropout",
+    "label_smoothing",
 )  # fmt: skip
 
 
