@@ -58,7 +58,7 @@ def card_text(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, A
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
     # Values are not templates: what stands in them in braces stays as it is.
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         metadata=metadata(name, recipe, results).to_yaml(),
         name=plain(name),
         summary=_summary(recipe, results),
@@ -82,6 +82,7 @@ def card_text(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, A
         recipe=fenced(yaml.safe_dump(_without_paths(recipe), sort_keys=False, allow_unicode=True).strip(), "yaml"),
         **_pictures(results.get("pictures", []), pictures_in),
     )
+    return text.encode("utf-8", "replace").decode()
 
 
 def _summary(recipe: dict[str, Any], results: dict[str, Any]) -> str:
@@ -137,7 +138,8 @@ def _texts(recipe: dict[str, Any], results: dict[str, Any]) -> str:
             continue
         sources = results["sources"].get(split)
         share = recipe["data"].get(f"{split}_share")
-        origin = "; ".join(map(_origin, sources)) if sources else f"{share or 0:.0%} of the text, held out at random"
+        held_out = f"{share:.0%} of the text, held out at random" if share else "–"
+        origin = "; ".join(map(_origin, sources)) if sources else held_out
         rows.append([split, origin, f"{number:,}" if number else "streamed"])
     return table(["split", "from", "pairs"], rows)
 
@@ -205,8 +207,8 @@ def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
     pair = lambda key: _both(of[f"encoder_{key}"], of[f"decoder_{key}"])  # noqa: E731
     return [
         f"Tokenizer: {', '.join([kind, sizes, *treatment])}",
-        f"{of['encoder_layers']} + {of['decoder_layers']} layers (encoder + decoder), {of['norm_position']}-norm; d_model "
-        f"{of['d_model']:,}; heads {pair('attention_heads')}; feed-forward {pair('ffn_dim')}",
+        f"{of['encoder_layers']} + {of['decoder_layers']} layers (encoder + decoder), {of['norm_position']}-norm; "
+        f"d_model {of['d_model']:,}; heads {pair('attention_heads')}; feed-forward {pair('ffn_dim')}",
         f"Positions: {positions}",
         f"Embeddings: {sharing}",
         f"{results['parameters']:,} parameters",

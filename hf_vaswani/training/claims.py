@@ -27,7 +27,8 @@ def read_results(folder: Path) -> dict[str, Any]:
 
 def results_text(results: dict[str, Any]) -> str:
     """The content of `results.json`."""
-    return json.dumps(results, indent=2, ensure_ascii=False) + "\n"
+    # A JSON file of texts may hold half a character, which no file of UTF-8 can.
+    return json.dumps(results, indent=2, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n"
 
 
 def digest_of(card: str) -> str:

@@ -18,6 +18,7 @@ from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .cost import training_flops
 from .loop import TrainingLoop
 from .machine import precision, versions
+from .output import CURVES_FILE
 from .start import Start, longest_sequence
 from .texts import filter_settings, sources_of
 
@@ -30,15 +31,32 @@ ARCHITECTURE = (
 )  # fmt: skip
 
 
-def training_facts(
-    start: Start, loop: TrainingLoop, model: VaswaniForConditionalGeneration, counts: dict[str, int]
+def facts_of(
+    start: Start,
+    loop: TrainingLoop,
+    model: VaswaniForConditionalGeneration,
+    counts: dict[str, int],
+    hypotheses: list[str],
 ) -> dict[str, Any]:
     """Facts of a training as plain values, for `results.json`.
 
     Args:
         model: the final one.
         counts: of the filters.
+        hypotheses: the translations of the test set, where there is one.
     """
+    facts = training_facts(start, loop, model, counts)
+    if hypotheses:
+        facts["findings"] = test_set_facts(start, start.texts.test, hypotheses)
+    if (start.folder / CURVES_FILE).exists():
+        facts["pictures"] = [CURVES_FILE]
+    return facts
+
+
+def training_facts(
+    start: Start, loop: TrainingLoop, model: VaswaniForConditionalGeneration, counts: dict[str, int]
+) -> dict[str, Any]:
+    """What a training was made of, and what it took; arguments as of [`facts_of`]."""
     recipe, progress = start.recipe, loop.progress
     settings = filter_settings(recipe.data)
     return {

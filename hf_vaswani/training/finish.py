@@ -34,9 +34,9 @@ from .claims import (
     speaks_of,
     withdraw,
 )
-from .facts import test_set_facts, training_facts
+from .facts import facts_of
 from .loop import TrainingLoop
-from .output import BEST, CHECKPOINTS, CURVES_FILE
+from .output import BEST, CHECKPOINTS
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
@@ -68,11 +68,7 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         scores = [bleu(hypotheses, references), chrf(hypotheses, references)]
         examples = list(zip(sources, hypotheses, references))[:EXAMPLES]
     counts = start.counts or loop.progress.filters
-    facts = training_facts(start, loop, model, counts) if loop.accelerator.is_main_process else {}
-    if facts and hypotheses:
-        facts["findings"] = test_set_facts(start, start.texts.test, hypotheses)
-    if (folder / CURVES_FILE).exists():
-        facts["pictures"] = [CURVES_FILE]
+    facts = on_main_process(loop.accelerator, lambda: facts_of(start, loop, model, counts, hypotheses))
     if not start.counts:
         for line in filter_report(counts, filter_settings(recipe.data)) if counts else []:
             loop.log.say(f"training text, as far as it was read in the first epoch: {line}")

@@ -92,7 +92,9 @@ def test_card_holds_what_was_measured():
         "111,222 source and 123,400 target tokens", "100 target tokens an update", "AMD X, 2 cores; fp32",
         "1.3·10^15", "updates 1,000, 1,100 and 1,234", "Of 1,000 training pairs read, 997 are trained on.",
         "Left out: 3 with an empty side.", "Kept: 20 that repeat an earlier pair.", "byte-pair encoding",
-        "3 + 2 layers", "post-norm; d_model 128; heads 4; feed-forward 512 + 256", "dropout 0.3, inside the FFN 0.2; label smoothing 0.1", "one vocabulary of 4,000", "0.50% of the test set's source tokens",
+        "3 + 2 layers", "post-norm; d_model 128; heads 4; feed-forward 512 + 256",
+        "dropout 0.3, inside the FFN 0.2; label smoothing 0.1", "one vocabulary of 4,000",
+        "0.50% of the test set's source tokens are unknown",
         "3 of 60 test sources are longer than all that was trained on (44 tokens)",
         "2 of 60 test translations break off", "1 of 60 test translations are empty", "| 2–9 | 40 | 61.23 |",
         "| 12.3 | Ein Hund. | A cat. | A dog. |",
@@ -215,7 +217,7 @@ def test_recipe_in_the_card_gives_the_same_training(tmp_path):
 NASTY = [
     "a | b", "`code` ```\nfence", "{{ 7 * 7 }} {% include '/etc/passwd' %} {# gone #}", "---\nlicense: mit\n---",
     "<script>alert(1)</script><!--", "</details>", "# heading\n\n- list", 'quote " and \\n and \'\'\'', "مرحبا | ب",
-    "$$x$$", "\u2028", "[link](javascript:x)",
+    "$$x$$", "\u2028", "\ud800", "[link](javascript:x)",
 ]  # fmt: skip
 
 

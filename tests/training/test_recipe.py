@@ -181,3 +181,9 @@ def test_preset_on_the_command_line_replaces_the_files_architecture(recipe):
 
 def test_unknown_preset_is_an_error_with_those_that_there_are(recipe):
     assert "model.preset: There is no preset 'bsae'. There are: base, big" in faults(recipe(), ["--preset=bsae"])
+
+
+def test_option_of_two_sections_names_both():
+    with pytest.raises(InputError) as error:
+        load_recipe(RECIPES[0], ["--license=mit"])
+    assert "--license stands in several sections; say which: --data.license, --training.license" in str(error.value)
