@@ -231,11 +231,12 @@ def _training(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
             f"average {mean:,.0f} target tokens an update"
         )
     of = results["architecture"]
+    peak = f"{training['learning_rate']:g}"
+    rate = f"{peak} × equation 3" if training["schedule"] == "paper" else f"up to {peak}, {training['schedule']}"
     dropout = [f"{words} {of[key]:g}" for key, words in DROPOUT.items() if of[key]]
     facts.append(
-        f"{training['schedule']} schedule, {training['learning_rate']:g} and {training['warmup_updates']:,} warm-up "
-        f"updates; Adam {tuple(training['adam_betas'])}; {', '.join(dropout) or 'no dropout'}; label smoothing "
-        f"{of['label_smoothing']:g}"
+        f"Adam {tuple(training['adam_betas'])}; learning rate {rate}, {training['warmup_updates']:,} updates of "
+        f"warm-up; {', '.join(dropout) or 'no dropout'}; label smoothing {of['label_smoothing']:g}"
     )
     facts.append(
         f"Hardware: {'; then '.join(map(plain, results['machines'])) or 'not recorded'}; {results['precision']}"

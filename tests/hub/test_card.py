@@ -93,7 +93,7 @@ def test_card_holds_what_was_measured():
         "1.3·10^15", "updates 1,000, 1,100 and 1,234", "Of 1,000 training pairs read, 997 are trained on.",
         "Left out: 3 with an empty side.", "Kept: 20 that repeat an earlier pair.", "byte-pair encoding",
         "3 + 2 layers", "post-norm; d_model 128; heads 4; feed-forward 512 + 256",
-        "dropout 0.3, inside the FFN 0.2; label smoothing 0.1", "one vocabulary of 4,000",
+        "learning rate 1 × equation 3, 4,000 updates of warm-up; dropout 0.3, inside the FFN 0.2; label smoothing 0.1", "one vocabulary of 4,000",
         "0.50% of the test set's source tokens are unknown",
         "3 of 60 test sources are longer than all that was trained on (44 tokens)",
         "2 of 60 test translations break off", "1 of 60 test translations are empty", "| 2–9 | 40 | 61.23 |",

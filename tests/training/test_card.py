@@ -1,5 +1,7 @@
 """The card of a training: what it tells was measured, and it never speaks of another model than the one beside it."""
 
+import contextlib
+import io
 import json
 
 import pytest
@@ -43,6 +45,15 @@ def test_results_hold_what_was_seen_and_what_came_of_it(recipe, tmp_path):
     assert findings["worst"][0]["chrf2"] <= findings["best"][0]["chrf2"]
     for sample in findings["best"] + findings["worst"]:
         assert sample["chrf2"] == pytest.approx(scores[sample["source"]])
+
+
+def test_code_in_the_card_prints_the_translation_that_it_names(recipe):
+    folder = train(recipe("--max_updates=25")).folder
+    code = (folder / "README.md").read_text().split("```python\n")[1].split("\n```")[0]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code.replace('"out"', repr(str(folder))), {})
+    assert code.splitlines()[-1] == f"# {printed.getvalue().strip() or '(nothing)'}"
 
 
 def test_long_and_unknown_text_of_the_test_set_is_counted(recipe, tmp_path):
