@@ -12,6 +12,7 @@ from . import __version__
 from .commands import (
     attention,
     average,
+    card,
     corpus,
     curves,
     evaluate,
@@ -24,7 +25,7 @@ from .commands import (
 )
 from .errors import InputError, TrainingError, TrainingInterrupted
 
-COMMANDS = (train, tokenizer, translate, score, evaluate, importing, export, curves, attention, average, corpus)
+COMMANDS = (train, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, average, corpus)
 
 USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

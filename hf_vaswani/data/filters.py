@@ -143,19 +143,31 @@ def filter_report(counts: dict[str, int], settings: FilterSettings) -> list[str]
     Args:
         counts: those of a [`PairFilter`], with those of [`filter_lengths`] where there are any.
     """
-    found = {fault: counts[fault] for fault in FAULTS if fault in counts}
-    left_out = sum(count for fault, count in found.items() if settings.drops(fault))
-    lines = [f"{counts['pairs']:,} pairs read, {left_out:,} left out, {counts['pairs'] - left_out:,} kept"]
-    if settings.max_length is None:
-        found.pop("too_long", None)
-    for fault, count in found.items():
-        meaning, setting = FAULTS[fault]
-        meaning = meaning.format(max_length=settings.max_length, ratio=settings.max_length_ratio or COUNTED_RATIO)
+    read, kept = counts["pairs"], pairs_kept(counts, settings)
+    lines = [f"{read:,} pairs read, {read - kept:,} left out, {kept:,} kept"]
+    for fault, count, meaning in faults_found(counts, settings):
+        setting = FAULTS[fault][1]
         fate = "left out" if settings.drops(fault) else f"kept; --{setting} {_value_of(setting)} leaves them out"
         lines.append(f"  {count:,} {meaning}: {fate}")
     if "duplicates" not in counts:
         lines.append("  repeated pairs are not looked for in a stream")
     return lines
+
+
+def pairs_kept(counts: dict[str, int], settings: FilterSettings) -> int:
+    """How many of the pairs that were read are left to train on; `counts` as in [`filter_report`]."""
+    return counts["pairs"] - sum(counts[fault] for fault in FAULTS if fault in counts and settings.drops(fault))
+
+
+def faults_found(counts: dict[str, int], settings: FilterSettings) -> list[tuple[str, int, str]]:
+    """Each fault that was looked for: its name, the pairs that have it, its meaning; `counts` as in
+    [`filter_report`]."""
+    values = {"max_length": settings.max_length, "ratio": settings.max_length_ratio or COUNTED_RATIO}
+    return [
+        (fault, counts[fault], meaning.format(**values))
+        for fault, (meaning, _) in FAULTS.items()
+        if fault in counts and not (fault == "too_long" and settings.max_length is None)
+    ]
 
 
 def filter_summary(counts: dict[str, int], settings: FilterSettings) -> str:

@@ -57,6 +57,7 @@ class DataArguments:
     drop_copies: bool = key(False, "leave out training pairs whose target is the source")
     drop_control_characters: bool = key(False, "leave out training pairs with control characters")
     processes: int | None = key(None, "processes that tokenise; default: the cores, for more than 100 000 pairs")
+    license: str | None = key(None, "licence of the text, for the model card: CC BY 2.0 FR")
     cache_dir: str | None = key(None, "folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache")
 
 
@@ -105,6 +106,9 @@ class TrainingArguments:
     keep_best: int = key(1, "weights kept that were best in validation; 0 for none")
     average_last: int = key(5, "the final model is the mean of so many last checkpoints (section 6.1)")
     average_best: int | None = key(None, "the final model is the mean of so many best weights instead")
+    license: str | None = key(
+        None, "licence that the model is given, by its identifier on the Hub: apache-2.0; default: none"
+    )
     overwrite: bool = key(False, "delete an earlier training in output_dir and start anew")
 
 

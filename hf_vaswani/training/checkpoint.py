@@ -46,6 +46,10 @@ class Progress:
         best_score: of the measure that early stopping watches; `None` before the first validation.
         validations_without_gain: since that best one.
         filters: what filters found in the first epoch of a stream.
+        seen: "pairs", "source_tokens" and "target_tokens" in all updates; `None` where an earlier version, which did
+            not count them, began the training.
+        energy: joules that were measured, and the seconds in which they were, by kind of device.
+        machines: that trained, in words, each once.
         is_irregular: saved because the run ended, not because it was due.
         log_window: sums since the last line of the log, so that the next line is that of a training in one.
     """
@@ -62,6 +66,9 @@ class Progress:
     filters: dict[str, int] = field(default_factory=dict)
     is_irregular: bool = False
     log_window: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, int] | None = field(default_factory=dict)
+    energy: dict[str, list[float]] = field(default_factory=dict)
+    machines: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -249,7 +256,7 @@ def load_checkpoint(path: Path) -> TrainingState:
         return TrainingState(
             weights=load_file(path / WEIGHTS_FILE),
             optimizer=_load(path / OPTIMIZER_FILE),
-            progress=Progress(**json.loads((path / PROGRESS_FILE).read_text())),
+            progress=Progress(**{"seen": None, **json.loads((path / PROGRESS_FILE).read_text())}),
             ema=load_file(path / EMA_FILE) if (path / EMA_FILE).exists() else None,
             scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
         )

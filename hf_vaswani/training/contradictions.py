@@ -179,6 +179,11 @@ def _of_training(training: TrainingArguments) -> list[str]:
             f"training.average_best={training.average_best} needs as many kept weights, "
             f"but training.keep_best={training.keep_best}"
         )
+    if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
+        faults.append(
+            f"training.license={training.license!r} is no identifier of the Hub (apache-2.0, cc-by-4.0, other). "
+            "They are listed at https://huggingface.co/docs/hub/repositories-licenses"
+        )
     if training.best_metric != "loss" and not training.validate_sentences:
         faults.append(
             f"training.best_metric={training.best_metric!r} needs translations of the validation text, but "

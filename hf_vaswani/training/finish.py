@@ -1,6 +1,5 @@
 """The end of a training: the mean of its checkpoints, scored, and saved with all that is needed to use it."""
 
-import json
 import shutil
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from safetensors.torch import load_file
 
 from ..data.filters import filter_report
 from ..errors import InputError, TrainingError
-from ..hub.card import write_card
+from ..hub.card import card_text
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import (
     average_weights,
@@ -22,6 +21,21 @@ from .checkpoint import (
     update_of,
     weights_file,
 )
+from .claims import (
+    CARD_DIGEST,
+    CARD_FILE,
+    GREEDY_TRANSLATIONS,
+    RESULTS_FILE,
+    TRANSLATIONS,
+    digest_of,
+    has_edited_card,
+    in_order,
+    read_results,
+    results_text,
+    speaks_of,
+    withdraw,
+)
+from .facts import facts_of
 from .loop import TrainingLoop
 from .output import BEST, CHECKPOINTS, CURVES_FILE
 from .pictures import draw_attention
@@ -31,11 +45,6 @@ from .results import Results
 from .scoring import ScoredTest, score_test
 from .selection import ranked
 from .start import Start
-from .texts import filter_settings
-
-RESULTS_FILE = "results.json"
-# With the name of the test set before it.
-TRANSLATIONS, GREEDY_TRANSLATIONS = "_translations.txt", "_translations_greedy.txt"
 
 
 def finish(start: Start, loop: TrainingLoop) -> Results | None:
@@ -55,7 +64,7 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
     tests = score_tests(start, loop, model)
     counts = start.counts or loop.progress.filters
     if not start.counts:
-        for line in filter_report(counts, filter_settings(recipe.data)) if counts else []:
+        for line in filter_report(counts, start.filters) if counts else []:
             loop.log.say(f"training text, as far as it was read in the first epoch: {line}")
     results = Results(
         folder,
@@ -68,8 +77,9 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         counts,
         tests,
         on_main_process(loop.accelerator, lambda: draw_pictures(start, loop, model)),
+        on_main_process(loop.accelerator, lambda: facts_of(start, loop, model, counts, tests)),
     )
-    on_main_process(loop.accelerator, lambda: save_results(start, model, results, loop.has_trained))
+    on_main_process(loop.accelerator, lambda: save_results(start, model, results))
     return results if loop.accelerator.is_main_process else None
 
 
@@ -94,31 +104,37 @@ def draw_pictures(start: Start, loop: TrainingLoop, model: VaswaniForConditional
     )
 
 
-def save_results(start: Start, model: VaswaniForConditionalGeneration, results: Results, with_card: bool) -> None:
-    """Write model, tokenizer, results, translations and card; each file of an earlier run stays until its successor
-    is written.
+def save_results(start: Start, model: VaswaniForConditionalGeneration, results: Results) -> None:
+    """Write model, tokenizer, results, translations and card, the card last.
 
-    Args:
-        with_card: write the card even where there is one, which may have been edited.
+    Nothing of an earlier run goes before all that takes its place is written under another name.
 
     Raises:
         TrainingError: where they cannot be written.
     """
     folder, part = start.folder, start.folder / ".final.part"
+    values = results.to_dict()
+    speaks_of_model = speaks_of(folder, values)
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         model.save_pretrained(part)
         start.tokenizer.save_pretrained(part)
-        (part / RESULTS_FILE).write_text(json.dumps(results.to_dict(), indent=2) + "\n", encoding="utf-8")
+        if speaks_of_model and has_edited_card(folder):
+            values[CARD_DIGEST] = read_results(folder).get(CARD_DIGEST)
+        else:
+            card = card_text(folder.resolve().name, start.recipe.to_dict(), values)
+            values[CARD_DIGEST] = digest_of(card)
+            (part / CARD_FILE).write_bytes(card.encode())
+        (part / RESULTS_FILE).write_bytes(results_text(values).encode())
         for name, test in results.tests.items():
             write_lines(part / f"{name}{TRANSLATIONS}", test.found.texts)
             if test.greedy:
                 write_lines(part / f"{name}{GREEDY_TRANSLATIONS}", test.greedy.texts)
-        if with_card or not (folder / "README.md").exists():
-            write_card(part, folder.resolve().name, start.recipe.to_dict(), results.to_dict())
         make_readable(part)
-        for file in part.iterdir():
+        if not speaks_of_model:
+            withdraw(folder)
+        for file in in_order(list(part.iterdir())):
             file.replace(folder / file.name)
     except (OSError, SafetensorError) as error:
         raise TrainingError(

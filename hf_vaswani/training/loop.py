@@ -25,8 +25,10 @@ from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .arguments import TrainingArguments
 from .checkpoint import Progress, checkpoint_folders, save_checkpoint
 from .ema import MovingAverage
+from .energy import EnergyMeter, energy_counters
 from .log import TrainingLog
 from .loss import training_loss
+from .machine import describe_machine, processes_here
 from .optimizer import make_optimizer
 from .output import BEST, CHECKPOINTS
 from .prepare import drops_layers
@@ -83,7 +85,6 @@ class TrainingLoop:
         self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments, accelerator.device))
         self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
         self.progress = Progress()
-        self.has_trained = False
         if checkpoint:
             self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)
         self.log = TrainingLog(
@@ -109,13 +110,21 @@ class TrainingLoop:
         """
         if self.is_finished():
             return
-        self.has_trained = True
+        machine = describe_machine(self.accelerator)
+        self.progress.machines = [*dict.fromkeys([*self.progress.machines, machine])]
         self.started = time.monotonic() - self.progress.seconds
-        with StopSignals() as self.stop:
+        with StopSignals() as self.stop, self.energy_meter() as self.meter:
             self.make_updates()
         self.log.close()
         if reason := self.early_end():
             self.log.say(reason)
+
+    def energy_meter(self) -> EnergyMeter:
+        """What measures the energy of this run, in the process that writes the checkpoints."""
+        accelerator = self.accelerator
+        gpus = processes_here(accelerator.num_processes)
+        counters = energy_counters(accelerator.device, gpus) if accelerator.is_main_process else []
+        return EnergyMeter(counters, self.progress.energy)
 
     def make_updates(self) -> None:
         """One update after another, until [`conclude`] says that it was the last."""
@@ -157,7 +166,7 @@ class TrainingLoop:
         else:
             progress.update += 1
             progress.skipped_in_a_row = 0
-            self._after_update(loss, data.target_tokens)
+            self._after_update(loss, data)
         is_finished = self.is_finished()
         progress.is_irregular = loss is None or progress.update % arguments.save_every != 0
         if is_finished or is_told_to_stop or not progress.is_irregular:
@@ -219,11 +228,14 @@ class TrainingLoop:
         self.optimizer.zero_grad()
         return (loss if is_good else None), signals > 0
 
-    def _after_update(self, loss: float, target_tokens: int) -> None:
+    def _after_update(self, loss: float, data: UpdateData) -> None:
         arguments, progress = self.arguments, self.progress
+        if progress.seen is not None:
+            for name in ("pairs", "source_tokens", "target_tokens"):
+                progress.seen[name] = progress.seen.get(name, 0) + getattr(data, name)
         if self.ema:
             self.ema.follow(self.raw_model, progress.update)
-        self.log.advance(loss, target_tokens)
+        self.log.advance(loss, data.target_tokens)
         if progress.update % arguments.log_every == 0:
             self.log.record_window(self.optimizer.param_groups[0]["lr"])
         if progress.update % arguments.validate_every == 0:
@@ -268,6 +280,7 @@ class TrainingLoop:
     def save(self) -> None:
         """Write a checkpoint."""
         self.progress.log_window = self.log.window_state()
+        self.progress.energy = self.meter.total()
         with self.log.pause():
             self._save()
 

@@ -17,6 +17,7 @@ except ImportError:  # on Windows
 from ..errors import InputError
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
 from .checkpoint import checkpoint_folders, tidy
+from .claims import withdraw
 from .contradictions import SCHEDULES_TO_THE_END
 from .processes import on_main_process
 from .recipe import Recipe
@@ -35,14 +36,14 @@ CHANGEABLE = {
     "training": {
         "output_dir", "max_updates", "max_epochs", "max_minutes", "log_every", "trackers", "validate_every",
         "validate_sentences", "patience", "save_every", "keep_last", "keep_best", "average_last", "average_best",
-        "max_skipped_updates", "overwrite", "cpu_threads",
+        "max_skipped_updates", "overwrite", "cpu_threads", "license",
     },
     # The texts themselves are compared, not where they lie.
     "data": {
         "dataset", "dataset_config", "dataset_revision", "train_split", "validation_split", "test_split",
         "source_column", "target_column", "train", "validation", "test", "train_source", "train_target",
         "validation_source", "validation_target", "test_source", "test_target", "tests",
-        "processes", "cache_dir",
+        "processes", "cache_dir", "license",
     },
 }  # fmt: skip
 
@@ -70,7 +71,7 @@ def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) 
                 "--output_dir, or give --overwrite true to replace the model."
             )
         return False
-    before = _read_stored(stored)
+    before = read_stored(stored)
     differences = _differences(before, recipe, texts, launched)
     if differences:
         raise InputError(
@@ -144,7 +145,8 @@ def only_training(folder: Path, processes: "Accelerator") -> Iterator[None]:
 
 
 def _remove_training(folder: Path) -> None:
-    """Delete what a training goes on from, and nothing else that a user may have put beside it."""
+    """Delete what a training goes on from and what it says of its model, nothing that a user may have put there."""
+    withdraw(folder)
     for name in (CHECKPOINTS, BEST, TOKENIZER, ARCHITECTURE):
         if (folder / name).exists():
             shutil.rmtree(folder / name)
@@ -152,7 +154,12 @@ def _remove_training(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _read_stored(path: Path) -> dict:
+def read_stored(path: Path) -> dict:
+    """The recipe that a training was begun with, and what it was launched on.
+
+    Raises:
+        InputError: where the file is damaged.
+    """
     content = None
     with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))

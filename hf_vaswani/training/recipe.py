@@ -222,6 +222,9 @@ def _section_of(name: str, faults: list[str]) -> str | None:
     homes = [s for s in keys if bare in keys[s]] if not section else []
     if len(homes) == 1:
         return homes[0]
+    if homes:
+        faults.append(f"--{name} stands in several sections; say which: {', '.join(f'--{s}.{name}' for s in homes)}")
+        return None
     faults.append(f"--{name}: unknown key{_nearest(name, _all_names())}")
     return None
 

@@ -34,6 +34,7 @@ class Results:
         filters: counts of the filters of the training text.
         tests: each test set, translated and scored, by its name; the recipe's own is `test`.
         pictures: paths relative to the folder.
+        facts: what else the model card tells, as plain values; of `facts.py`.
     """
 
     folder: Path
@@ -46,6 +47,7 @@ class Results:
     filters: dict[str, int]
     tests: dict[str, ScoredTest] = field(default_factory=dict)
     pictures: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def test(self) -> list[Score]:
@@ -75,7 +77,7 @@ class Results:
             name = f"test_{score.name.lower()}"
             scores |= {name: score.value, f"{name}_signature": score.signature}
         tests = {name: test.to_dict() for name, test in self.tests.items()}
-        return {**{name: getattr(self, name) for name in names}, **scores, "tests": tests}
+        return {**{name: getattr(self, name) for name in names}, **scores, "tests": tests, **self.facts}
 
     def report(self) -> str:
         """What a reader wants to see at the end: example translations, the score, and how to go on."""

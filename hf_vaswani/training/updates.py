@@ -25,13 +25,15 @@ class UpdateData:
 
     Attributes:
         micro_batches: tensors of each forward pass.
-        target_tokens: in the whole update, over all processes.
+        target_tokens, source_tokens, pairs: in the whole update, over all processes, without padding.
         following: epoch, part and batch at which the next update begins.
         counts: what filters found in the part that begins with this update, of a stream in its first epoch.
     """
 
     micro_batches: list[dict[str, torch.Tensor]]
     target_tokens: int
+    source_tokens: int
+    pairs: int
     following: tuple[int, int, int]
     counts: dict[str, int] | None = None
 
@@ -100,6 +102,8 @@ class Updates(IterableDataset):
             yield UpdateData(
                 micro_batches,
                 target_tokens=int(sum(part.pairs.target_lengths[batch].sum() for batch in group)),
+                source_tokens=int(sum(part.pairs.source_lengths[batch].sum() for batch in group)),
+                pairs=sum(map(len, group)),
                 following=(epoch, part.number, end) if end < len(part.batches) else (epoch, part.number + 1, 0),
                 counts=counts if epoch == start == 0 else None,
             )

@@ -265,3 +265,9 @@ def test_choices_that_exclude_each_other_are_errors(recipe, options, expected):
 def test_epochs_alone_may_end_a_training(recipe):
     training = load_recipe(recipe(), ["--max_epochs=30", "--max_updates=null"]).training
     assert (training.max_epochs, training.max_updates) == (30, None)
+
+
+def test_option_of_two_sections_names_both():
+    with pytest.raises(InputError) as error:
+        load_recipe(RECIPES[0], ["--license=mit"])
+    assert "--license stands in several sections; say which: --data.license, --training.license" in str(error.value)

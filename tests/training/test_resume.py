@@ -64,7 +64,8 @@ def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recip
         assert folders[0] == folders[1]
     for update in sorted(path.name for path in (tmp_path / "whole" / "checkpoints").iterdir()):
         progress = [
-            json.loads((tmp_path / part / "checkpoints" / update / "progress.json").read_text()) | {"seconds": 0}
+            json.loads((tmp_path / part / "checkpoints" / update / "progress.json").read_text())
+            | {"seconds": 0, "energy": {}}
             for part in ("parts", "whole")
         ]
         assert progress[0] == progress[1]

@@ -1,0 +1,92 @@
+"""The metadata of a model card, by which the Hub finds and shows a model.
+
+`license` is what the model is given, not what its text is under; `datasets` are ids on the Hub, and so is
+`base_model`. Specification: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+
+# The Hub's id of each metric, and its name.
+METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
+LANGUAGE = re.compile("[a-z]{2,3}")
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> ModelCardData:
+    """A card's metadata; what is not known is not in it.
+
+    Args:
+        name: of the model.
+        recipe, results: as of [`hf_vaswani.hub.card.card_text`].
+    """
+    data, training = recipe["data"], recipe["training"]
+    languages = [code for code in (data["source_language"], data["target_language"]) if code]
+    sources = [source for split in results["sources"].values() for source in split]
+    datasets = [source["dataset"] for source in sources if source.get("on_hub")]
+    scores = evaluations(results)
+    return ModelCardData(
+        # A recipe's languages may be names of columns.
+        language=[code for code in languages if LANGUAGE.fullmatch(code)] or None,
+        license=training["license"],
+        library_name="transformers",
+        pipeline_tag="translation",
+        tags=["vaswani", "transformer", "encoder-decoder"],
+        base_model=base_model(training["start_from"]),
+        datasets=list(dict.fromkeys(datasets)) or None,
+        metrics=list(dict.fromkeys(score.metric_type for score in scores)) or None,
+        model_name=name if scores else None,
+        eval_results=scores or None,
+    )
+
+
+def base_model(start_from: str | None) -> str | None:
+    """The Hub id of the model that training began with, if it was one of the Hub."""
+    is_id = start_from and HUB_ID.fullmatch(start_from) and not Path(start_from).exists()
+    return start_from if is_id and not start_from.startswith(".") else None
+
+
+def evaluations(results: dict[str, Any]) -> list[EvalResult]:
+    """The scores of all test sets, of the search that the model is saved with."""
+    found = []
+    for name, scores in scores_by_test_set(results).items():
+        [source, *_] = results["sources"].get(name) or [{}]
+        place = (
+            {"dataset_type": source["dataset"], "dataset_config": source["config"], "dataset_split": source["split"],
+             "dataset_revision": source["revision"]}
+            if source.get("on_hub")
+            else {"dataset_type": title_of(name, results)}
+        )  # fmt: skip
+        found += [
+            EvalResult(
+                task_type="translation",
+                dataset_name=title_of(name, results),
+                metric_type=metric,
+                metric_value=round(scores[key], 2),
+                metric_name=f"{title} ({scores[f'{key}_signature']})",
+                **place,
+            )
+            for key, (metric, title) in METRICS.items()
+            if key in scores
+        ]
+    return found
+
+
+def scores_by_test_set(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Scores by test set, "test" being the main one, each as "bleu", "bleu_signature", "chrf2" and so on."""
+    main = {key.removeprefix("test_"): value for key, value in results.items() if key.startswith("test_")}
+    return {**({"test": main} if main else {}), **results.get("tests", {})}
+
+
+def title_of(name: str, results: dict[str, Any]) -> str:
+    """What a test set is called: by its name in the recipe or, of the main one, its data set or file."""
+    [source, *_] = results["sources"].get(name) or [{}]
+    if name != "test" or not source:
+        return name
+    if "files" in source:
+        return source["files"][0].partition(".")[0]
+    data = "hf_vaswani's corpus" if source["dataset"] == "embedded" else source["dataset"]
+    return ", ".join(part for part in (data, source["config"], source["split"]) if part)

@@ -1,0 +1,84 @@
+"""The model card of a finished training, written anew from the files in its folder."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..hub.card import card_text
+from .claims import (
+    CARD_DIGEST,
+    CARD_FILE,
+    RESULTS_FILE,
+    digest_of,
+    keep_edited_card,
+    read_results,
+    results_text,
+)
+from .output import RECIPE_FILE, read_stored
+from .recipe import Recipe
+
+# Larger pictures stay where they are: a copy is for a repository of source code.
+MOST_BYTES = 150_000
+
+
+def rewrite_card(folder: Path, output: Path | None = None) -> Path:
+    """Write the card of a finished training.
+
+    Args:
+        folder: of the training.
+        output: file of a copy, whose pictures are put into the folder of its name; `None` for `README.md` in `folder`.
+
+    Returns:
+        The path of the card.
+
+    Raises:
+        InputError: where the folder holds no finished training, or one of an earlier version.
+    """
+    recipe, results = _content(folder)
+    pictures = [name for name in results.get("pictures", []) if (folder / name).is_file()]
+    try:
+        if output is None:
+            text = card_text(folder.resolve().name, recipe, {**results, "pictures": pictures})
+            keep_edited_card(folder)
+            _write(folder / RESULTS_FILE, results_text({**results, CARD_DIGEST: digest_of(text)}))
+            _write(folder / CARD_FILE, text)
+            return folder / CARD_FILE
+        copied = [name for name in pictures if (folder / name).stat().st_size <= MOST_BYTES]
+        for name in copied:
+            target = output.with_suffix("") / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / name, target)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        _write(output, card_text(output.stem, recipe, {**results, "pictures": copied}, pictures_in=output.stem))
+        return output
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
+
+
+def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Recipe and results of a training.
+
+    Raises:
+        InputError: all that is missing.
+    """
+    faults = [
+        f"{folder / name} is missing: {folder} holds no finished training."
+        for name in (RECIPE_FILE, RESULTS_FILE)
+        if not (folder / name).is_file()
+    ]
+    if faults:
+        raise InputError.of(faults)
+    stored, results = read_stored(folder / RECIPE_FILE), read_results(folder)
+    if "architecture" not in results:
+        raise InputError(
+            f"{folder / RESULTS_FILE} is damaged, or of an earlier version. The command of the training, which trains "
+            "no more, writes it anew, and the card with it."
+        )
+    return {name: {**keys, **stored.get(name, {})} for name, keys in Recipe().to_dict().items()}, results
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(text.encode())
+    part.replace(path)

@@ -1,0 +1,84 @@
+"""What a training's folder says of its model: results, translations of the test set, the card.
+
+They are never left beside a model of which they do not speak: they go before another one comes, and come after it. A
+card that was edited is kept, in its place as long as it speaks of this model, and else as `README.md.old`.
+"""
+
+import contextlib
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
+RESULTS_FILE = "results.json"
+# With the name of the test set before it.
+TRANSLATIONS, GREEDY_TRANSLATIONS = "_translations.txt", "_translations_greedy.txt"
+# Key of the results: the digest of the card that was written with them.
+CARD_DIGEST = "card"
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    """The results in a folder; empty where there are none that can be read."""
+    with contextlib.suppress(OSError, ValueError):
+        results = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
+        if isinstance(results, dict):
+            return results
+    return {}
+
+
+def results_text(results: dict[str, Any]) -> str:
+    """The content of `results.json`."""
+    # A JSON file of texts may hold half a character, which no file of UTF-8 can.
+    return json.dumps(results, indent=2, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n"
+
+
+def digest_of(card: str) -> str:
+    """By which a card is known to be as it was written."""
+    return hashlib.blake2b(card.encode(), digest_size=16).hexdigest()
+
+
+def has_edited_card(folder: Path) -> bool:
+    """Whether the card in a folder is someone's own, or may be."""
+    try:
+        card = (folder / CARD_FILE).read_bytes()
+    except FileNotFoundError:
+        return False
+    return digest_of(card.decode("utf-8", "replace")) != read_results(folder).get(CARD_DIGEST)
+
+
+def speaks_of(folder: Path, results: dict[str, Any]) -> bool:
+    """Whether what stands in a folder was said of the same model, whoever the versions were that said it."""
+
+    def claims(results: dict[str, Any]) -> dict[str, Any]:
+        # As they are read from a file: no tuples, no numbers as keys.
+        return {k: v for k, v in json.loads(json.dumps(results)).items() if k not in (CARD_DIGEST, "versions")}
+
+    return claims(read_results(folder)) == claims(results)
+
+
+def keep_edited_card(folder: Path) -> None:
+    """Rename a card that is someone's own, so that another can take its place."""
+    if has_edited_card(folder):
+        (folder / CARD_FILE).replace(folder / OLD_CARD_FILE)
+
+
+def withdraw(folder: Path) -> None:
+    """Remove results, translations and card; an edited card is renamed.
+
+    Raises:
+        OSError: where that cannot be done.
+    """
+    keep_edited_card(folder)
+    tests = read_results(folder).get("tests", ["test"])
+    translations = [f"{test}{ending}" for test in tests for ending in (TRANSLATIONS, GREEDY_TRANSLATIONS)]
+    for name in (CARD_FILE, *translations, RESULTS_FILE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def in_order(files: list[Path]) -> list[Path]:
+    """Files in the order in which they may appear in a folder: what speaks of the model last, the card after all."""
+    last = [TRANSLATIONS, GREEDY_TRANSLATIONS, RESULTS_FILE, CARD_FILE]
+    return sorted(
+        files, key=lambda file: max((i for i, end in enumerate(last) if file.name.endswith(end)), default=-1)
+    )

@@ -1,0 +1,159 @@
+"""What a model card tells of a training besides its scores: text, tokenizer, sizes, costs, examples, weak points."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from ..data.encoding import encode_in_slices, plain_encoder
+from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ..data.filters import faults_found, pairs_kept
+from ..data.parallel_text import Pair
+from ..data.sources import EMBEDDED, TextSource
+from ..data.tokenizer import side_backends
+from ..evaluation.analysis import best_and_worst, scores_by_length, short_example
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .cost import training_flops
+from .loop import TrainingLoop
+from .machine import precision, versions
+from .scoring import ScoredTest
+from .start import Start, longest_sequence
+from .texts import TESTS, sources_of
+
+# The fields of the config that a reader compares models by.
+ARCHITECTURE = (
+    "encoder_layers", "decoder_layers", "d_model", "encoder_attention_heads", "decoder_attention_heads",
+    "encoder_ffn_dim", "decoder_ffn_dim", "norm_position", "position_type", "max_position_embeddings",
+    "share_encoder_decoder_embeddings", "tie_word_embeddings", "dropout", "attention_dropout", "activation_dropout",
+    "label_smoothing",
+)  # fmt: skip
+
+
+def facts_of(
+    start: Start,
+    loop: TrainingLoop,
+    model: VaswaniForConditionalGeneration,
+    counts: dict[str, int],
+    tests: dict[str, ScoredTest],
+) -> dict[str, Any]:
+    """Facts of a training as plain values, for `results.json`.
+
+    Args:
+        model: the final one.
+        counts: of the filters.
+        tests: the translated test sets by name, whose first is looked at closely.
+    """
+    facts = training_facts(start, loop, model, counts)
+    for test in [*tests.values()][:1]:
+        facts["findings"] = test_set_facts(start, test.pairs, test.found.texts)
+    return facts
+
+
+def training_facts(
+    start: Start, loop: TrainingLoop, model: VaswaniForConditionalGeneration, counts: dict[str, int]
+) -> dict[str, Any]:
+    """What a training was made of, and what it took; arguments as of [`facts_of`]."""
+    recipe, progress = start.recipe, loop.progress
+    settings = start.filters
+    return {
+        "sources": {
+            split.removeprefix(TESTS): [describe(source) for source in sources]
+            for split, sources in sources_of(recipe.data).items()
+        },
+        "pairs": {
+            "train": pairs_kept(counts, settings) if counts else None,
+            "validation": len(start.texts.validation),
+            **{name: len(pairs) for name, pairs in start.texts.test_sets.items()},
+        },
+        "faults": [
+            {"pairs": count, "meaning": meaning, "left_out": settings.drops(fault)}
+            for fault, count, meaning in (faults_found(counts, settings) if counts else [])
+        ],
+        "tokenizer": describe_tokenizer(start.tokenizer),
+        "architecture": {name: getattr(model.config, name) for name in ARCHITECTURE},
+        "seen": progress.seen,
+        "epochs": epochs(start, progress.seen),
+        "flops": flops(start, model, progress.seen),
+        "seconds": progress.seconds,
+        "energy": progress.energy,
+        "machines": progress.machines,
+        "precision": precision(loop.accelerator),
+        "versions": versions(),
+    }
+
+
+def describe(source: TextSource) -> dict[str, Any]:
+    """A source by the names that others know it by, files without the folders that they lie in."""
+    if not source.dataset:
+        paths = [source.file] if source.file else [*source.source, *source.target]
+        return {"files": [Path(path).name for path in paths], "weight": source.weight}
+    fields = dataclasses.asdict(source)
+    is_local = source.dataset == EMBEDDED or Path(source.dataset).exists()
+    return {
+        "dataset": Path(source.dataset).name if is_local else source.dataset,
+        "on_hub": not is_local,
+        **{name: fields[name] for name in ("config", "split", "revision", "weight")},
+    }
+
+
+def describe_tokenizer(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """Kind and sizes."""
+    backends = side_backends(tokenizer)
+    return {
+        "type": type(backends["source"].model).__name__,
+        "joint": backends["source"] is backends["target"],
+        "source_tokens": len(tokenizer),
+        "target_tokens": getattr(tokenizer, "target_vocab_size", len(tokenizer)),
+    }
+
+
+def epochs(start: Start, seen: dict[str, int] | None) -> float | None:
+    """How often each training pair was seen; `None` where that is not known, or not the same for all."""
+    if not seen or start.texts.weights or isinstance(start.corpus, StreamedCorpus):
+        return None
+    corpus = start.corpus
+    return seen["pairs"] / len(corpus.text if isinstance(corpus, ResampledCorpus) else corpus.pairs)
+
+
+def flops(start: Start, model: VaswaniForConditionalGeneration, seen: dict[str, int] | None) -> float | None:
+    """The estimated cost of the training; `None` where it cannot be estimated."""
+    training = start.recipe.training
+    if not seen or training.freeze:
+        return None
+    return training_flops(model, seen["source_tokens"], seen["target_tokens"], passes=2 if training.r_drop else 1)
+
+
+def test_set_facts(start: Start, test: list[Pair], hypotheses: list[str]) -> dict[str, Any]:
+    """What the translations of the test set show: an example, the best and the worst, and where the model is weak.
+
+    Args:
+        test: its pairs.
+        hypotheses: the translation of each.
+    """
+    sources, references = map(list, zip(*test))
+    source_ids, hypothesis_ids = encode_in_slices(plain_encoder(start.tokenizer), sources, hypotheses)
+    lengths, hypothesis_lengths = (np.array([len(row) for row in rows]) for rows in (source_ids, hypothesis_ids))
+    unknown, limit = start.tokenizer.unk_token_id, longest_sequence(start.model.config)
+    offset = start.recipe.generation.max_length_offset
+    return {
+        "example": short_example(sources, hypotheses),
+        **best_and_worst(sources, hypotheses, references, lengths),
+        "by_length": scores_by_length(hypotheses, references, lengths),
+        "source_tokens": int(lengths.sum()),
+        "unknown_tokens": int(sum((row == unknown).sum() for row in source_ids)) if unknown is not None else 0,
+        "empty": sum(not hypothesis.strip() for hypothesis in hypotheses),
+        # The tokens of a translation that was cut, and the end that it has not.
+        "at_limit": int((hypothesis_lengths > lengths + offset).sum()),
+        "sources_cut": int((lengths > limit).sum()) if limit else 0,
+        **beyond_training(start, lengths),
+    }
+
+
+def beyond_training(start: Start, lengths: np.ndarray) -> dict[str, int]:
+    """The longest source trained on, in tokens, and how many test sources are longer, where that is known."""
+    if not isinstance(start.corpus, TokenisedCorpus):
+        return {}
+    longest = int(start.corpus.pairs.source_lengths.max())
+    return {"longest_trained": longest, "beyond_training": int((lengths > longest).sum())}

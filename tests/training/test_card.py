@@ -1,0 +1,241 @@
+"""The card of a training: what it tells was measured, and it never speaks of another model than the one beside it."""
+
+import contextlib
+import io
+import json
+
+import pytest
+import yaml
+from huggingface_hub import ModelCard
+from sacrebleu import sentence_chrf
+
+from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.run import train
+from hf_vaswani.training.validation import Validation
+
+
+def results_of(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_results_hold_what_was_seen_and_what_came_of_it(recipe, tmp_path):
+    folder = train(recipe("--max_updates=25", "--type=word", "--min_frequency=1")).folder
+    results = results_of(folder)
+    lines = (tmp_path / "train.x").read_text().splitlines()
+    # Each word is a token, each text ends with one, and both sides have as many.
+    tokens = sum(len(line.split()) + 1 for line in lines)
+    whole, rest = divmod(results["seen"]["pairs"], 60)
+    assert results["epochs"] == pytest.approx(whole + rest / 60)
+    assert results["epochs"] >= 2
+    for side in ("source_tokens", "target_tokens"):
+        assert whole * tokens <= results["seen"][side] <= (whole + 1) * tokens
+    assert results["pairs"] == {"train": 60, "validation": 8, "test": 8}
+    assert results["tokenizer"] == {"type": "WordLevel", "joint": True, "source_tokens": 12, "target_tokens": 12}
+    assert results["sources"]["train"] == [{"files": ["train.x", "train.y"], "weight": None}]
+    assert results["machines"] and results["precision"] == "fp32"
+    assert results["architecture"]["encoder_ffn_dim"] == 64
+    findings = results["findings"]
+    assert findings["unknown_tokens"] == 0
+    sources = (tmp_path / "test.x").read_text().splitlines()
+    assert findings["source_tokens"] == sum(len(line.split()) + 1 for line in sources)
+    translations = (folder / "test_translations.txt").read_text().splitlines()
+    references = (tmp_path / "test.y").read_text().splitlines()
+    scores = {s: sentence_chrf(t, [r]).score for s, t, r in zip(sources, translations, references)}
+    assert findings["worst"][0]["chrf2"] <= findings["best"][0]["chrf2"]
+    for sample in findings["best"] + findings["worst"]:
+        assert sample["chrf2"] == pytest.approx(scores[sample["source"]])
+
+
+def test_code_in_the_card_prints_the_translation_that_it_names(recipe):
+    folder = train(recipe("--max_updates=25")).folder
+    code = (folder / "README.md").read_text().split("```python\n")[1].split("\n```")[0]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code.replace('"out"', repr(str(folder))), {})
+    assert code.splitlines()[-1] == f"# {printed.getvalue().strip() or '(nothing)'}"
+
+
+def test_long_and_unknown_text_of_the_test_set_is_counted(recipe, tmp_path):
+    with (tmp_path / "test.x").open("a") as file:
+        file.write("a b c d e f g h a b c d\nz z a\n")
+    with (tmp_path / "test.y").open("a") as file:
+        file.write("a\nb\n")
+    findings = results_of(train(recipe("--type=word", "--min_frequency=1", "--max_length_offset=1")).folder)[
+        "findings"
+    ]
+    longest = max(len(line.split()) for line in (tmp_path / "train.x").read_text().splitlines()) + 1
+    assert (findings["longest_trained"], findings["beyond_training"]) == (longest, 1)
+    assert findings["unknown_tokens"] == 2
+    # Trained for 12 updates, a model does not know how to end.
+    translations = (tmp_path / "out" / "test_translations.txt").read_text().splitlines()
+    sources = (tmp_path / "test.x").read_text().splitlines()
+    expected = sum(len(t.split()) >= len(s.split()) + 2 for s, t in zip(sources, translations))
+    assert findings["at_limit"] == expected
+
+
+def test_what_was_seen_is_counted_over_all_runs_and_is_that_of_a_training_in_one(recipe):
+    whole = results_of(train(recipe("--accumulation=2", output="whole")).folder)
+    train(recipe("--accumulation=2", "--max_updates=5", output="parts"))
+    parts = results_of(train(recipe("--accumulation=2", output="parts")).folder)
+    assert parts["seen"] == whole["seen"]
+    assert parts["machines"] == whole["machines"] and len(whole["machines"]) == 1
+
+
+def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(recipe):
+    folder = train(recipe("--max_updates=4")).folder
+    [checkpoint] = (folder / "checkpoints").glob("update-*")
+    progress = json.loads((checkpoint / "progress.json").read_text())
+    for name in ("seen", "energy", "machines"):
+        del progress[name]
+    (checkpoint / "progress.json").write_text(json.dumps(progress))
+    (checkpoint / "digests.json").write_text("{}")
+    results = results_of(train(recipe()).folder)
+    assert results["seen"] is results["epochs"] is results["flops"] is None
+    assert "tokens an update" not in (folder / "README.md").read_text()
+
+
+def test_card_that_was_edited_is_kept_under_another_name_once_it_speaks_of_another_model(recipe):
+    card = train(recipe("--max_updates=4")).folder / "README.md"
+    card.write_text("my own words")
+    train(recipe())
+    assert "12 updates" in card.read_text()
+    assert card.with_name("README.md.old").read_text() == "my own words"
+
+
+def test_card_that_was_not_edited_follows_the_model_without_a_copy(recipe):
+    card = train(recipe("--max_updates=4")).folder / "README.md"
+    train(recipe())
+    assert "12 updates" in card.read_text()
+    # Nothing is trained here, and the model is another one all the same.
+    train(recipe("--average_last=1"))
+    assert "has the weights after update 12" in card.read_text()
+    assert not card.with_name("README.md.old").exists()
+
+
+def test_overwriting_takes_the_old_claims_away_before_anything_is_trained(recipe, monkeypatch):
+    folder = train(recipe()).folder
+    (folder / "thesis.txt").write_text("mine")
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hf_vaswani.training.loop.TrainingLoop.run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe("--overwrite=true", "--seed=9"))
+    names = {path.name for path in folder.iterdir()}
+    assert not {"README.md", "README.md.old", "results.json", "test_translations.txt"} & names
+    assert "thesis.txt" in names
+
+
+def test_overwriting_keeps_a_card_that_was_edited_under_another_name(recipe):
+    card = train(recipe()).folder / "README.md"
+    card.write_text("my own words")
+    train(recipe("--overwrite=true", "--seed=9"))
+    assert card.with_name("README.md.old").read_text() == "my own words"
+    assert "hf_vaswani" in card.read_text()
+
+
+def test_failing_test_set_leaves_model_and_card_of_before(recipe, monkeypatch):
+    folder = train(recipe("--max_updates=4")).folder
+    names = ("README.md", "results.json", "test_translations.txt", "model.safetensors")
+    before = {name: (folder / name).read_bytes() for name in names}
+    original = Validation.translate
+
+    def fail(self, model, texts, **options):
+        if "show_progress" in options:  # that of the test set
+            raise RuntimeError
+        return original(self, model, texts, **options)
+
+    monkeypatch.setattr(Validation, "translate", fail)
+    with pytest.raises(RuntimeError):
+        train(recipe())
+    assert {name: (folder / name).read_bytes() for name in names} == before
+
+
+@pytest.mark.parametrize("moment", ["model.safetensors", "results.json", "README.md"])
+def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(recipe, monkeypatch, moment):
+    folder = train(recipe("--max_updates=4")).folder
+    old = (folder / "model.safetensors").read_bytes()
+    original = type(folder).replace
+
+    def replace(self, target):
+        if self.parent.name == ".final.part" and target.name == moment:
+            raise KeyboardInterrupt
+        return original(self, target)
+
+    monkeypatch.setattr(type(folder), "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe())
+    assert not (folder / "README.md").exists()
+    if (folder / "results.json").exists():
+        assert results_of(folder)["update"] == 12
+        assert (folder / "model.safetensors").read_bytes() != old
+    monkeypatch.undo()
+    train(recipe())
+    assert "12 updates" in (folder / "README.md").read_text()
+
+
+def test_command_writes_the_card_anew(recipe, capsys):
+    folder = train(recipe()).folder
+    written = (folder / "README.md").read_text()
+    (folder / "README.md").write_text("my own words")
+    capsys.readouterr()
+    assert main(["card", str(folder)]) == 0
+    assert capsys.readouterr().out.strip() == str(folder / "README.md")
+    assert (folder / "README.md").read_text() == written
+    assert (folder / "README.md.old").read_text() == "my own words"
+    # It is known as one that nobody has edited.
+    (folder / "README.md.old").unlink()
+    train(recipe("--max_updates=13"))
+    assert not (folder / "README.md.old").exists()
+
+
+def test_command_puts_a_copy_of_the_card_and_its_pictures_elsewhere(recipe, tmp_path):
+    folder = train(recipe("--validate_every=4")).folder
+    results = results_of(folder)
+    (folder / "attention.png").write_bytes(bytes(150_001))
+    (folder / "results.json").write_text(
+        json.dumps({**results, "pictures": ["curves.png", "attention.png", "gone.png"]})
+    )
+    output = tmp_path / "cards" / "reversal.md"
+    assert main(["card", str(folder), "--output", str(output)]) == 0
+    text = output.read_text()
+    assert "](reversal/curves.png)" in text and "attention.png" not in text and "gone.png" not in text
+    assert [path.name for path in (tmp_path / "cards" / "reversal").iterdir()] == ["curves.png"]
+    assert ModelCard.load(output).data.model_name == "reversal"
+
+
+def test_command_says_what_is_missing(recipe, tmp_path, capsys):
+    assert main(["card", str(tmp_path / "absent")]) == 2
+    error = capsys.readouterr().err
+    assert "training_recipe.yaml is missing" in error and "results.json is missing" in error
+    folder = train(recipe()).folder
+    (folder / "results.json").write_text(json.dumps({"update": 12, "test_bleu": 1.0}))
+    before = (folder / "README.md").read_text()
+    assert main(["card", str(folder)]) == 2
+    assert "of an earlier version" in capsys.readouterr().err
+    assert (folder / "README.md").read_text() == before
+
+
+def test_recipe_without_newer_keys_gives_a_card(recipe):
+    folder = train(recipe()).folder
+    stored = yaml.safe_load((folder / "training_recipe.yaml").read_text())
+    del stored["data"]["license"], stored["training"]["license"]
+    (folder / "training_recipe.yaml").write_text(yaml.safe_dump(stored))
+    assert main(["card", str(folder)]) == 0
+
+
+def test_card_of_a_stream_and_of_bpe_dropout_is_written(recipe):
+    stream = train(recipe("--streaming=true", "--max_length=20", output="stream")).folder
+    assert results_of(stream)["epochs"] is None
+    dropout = train(recipe("--bpe_dropout=0.1", output="dropout")).folder
+    results = results_of(dropout)
+    assert results["epochs"] == results["seen"]["pairs"] / 60
+    for folder in (stream, dropout):
+        assert ModelCard.load(folder / "README.md").data.eval_results
+
+
+def test_licence_that_the_hub_cannot_know_is_refused(recipe):
+    with pytest.raises(InputError, match="training.license='CC BY' is no identifier"):
+        recipe("--training.license=CC BY")
