@@ -288,12 +288,12 @@ def _limits(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
         "in fluent words.",
     ]
     if findings := results.get("findings"):
-        return _measured_limits(findings, results["pairs"]["test"], recipe["generation"]["max_length_offset"]) + limits
+        return _measured_limits(findings, recipe["generation"]["max_length_offset"]) + limits
     return ["The model was not tested: none of its translations was scored.", *limits]
 
 
-def _measured_limits(findings: dict[str, Any], sentences: int, offset: int) -> list[str]:
-    of, limits = f"of {sentences:,} test", []
+def _measured_limits(findings: dict[str, Any], offset: int) -> list[str]:
+    of, limits = f"of {findings['sentences']:,} test", []
     if unknown := findings["unknown_tokens"]:
         share = unknown / findings["source_tokens"]
         limits.append(

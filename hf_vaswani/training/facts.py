@@ -138,6 +138,7 @@ def test_set_facts(start: Start, test: list[Pair], hypotheses: list[str]) -> dic
     unknown, limit = start.tokenizer.unk_token_id, longest_sequence(start.model.config)
     offset = start.recipe.generation.max_length_offset
     return {
+        "sentences": len(test),
         "example": short_example(sources, hypotheses),
         **best_and_worst(sources, hypotheses, references, lengths),
         "by_length": scores_by_length(hypotheses, references, lengths),

@@ -57,6 +57,7 @@ RESULTS = {
     "precision": "fp32",
     "versions": {"hf_vaswani": "0.1.0", "torch": "2.13.0"},
     "findings": {
+        "sentences": 60,
         "example": {"source": "Ein Hund.", "translation": "A cat."},
         "best": [SAMPLE],
         "worst": [{**SAMPLE, "translation": ""}],
