@@ -8,7 +8,8 @@ import torch
 from transformers import Pipeline, PreTrainedTokenizerBase
 
 from ..errors import InputError
-from ..translation_inputs import clean, default_batch_tokens, is_blank
+from ..search_options import SearchOptions
+from ..translation_inputs import clean, default_batch_size, default_batch_tokens, is_blank
 from ..translation_run import token_batches
 
 
@@ -32,7 +33,10 @@ def translate_with_prefixes(
         The translations of each text, best first, prefix included. A blank text has the empty one.
     """
     progress = options.pop("progress", None)
-    batch_tokens = batch_tokens or default_batch_tokens(translator.model, options.get("num_beams") or 1)
+    if batch_tokens is None:
+        search = SearchOptions(translator.model, {**translator._forward_params, **options}, translator.task_params)
+        batch_tokens = default_batch_tokens(translator.model, search.rows())
+        batch_size = batch_size or default_batch_size(translator.model, search.rows())
     blank = translator("", **options)
     results = [[dict(entry) for entry in blank] for _ in texts]
     languages = {name: options.pop(name) for name in ("src_lang", "tgt_lang") if name in options}
