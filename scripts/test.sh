@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the project with its test extra and runs the tests. Usage: bash scripts/test.sh [arguments of pytest].
+# Installs the project with its test extra and runs the tests, as many at once as there are cores, four at most.
+# Usage: bash scripts/test.sh [arguments of pytest].
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 . scripts/environment.sh test ""
 
-.venv/bin/python -m pytest "$@"
+.venv/bin/python -m pytest --numprocesses logical --maxprocesses 4 "$@"

@@ -45,7 +45,7 @@ def kill_at_random_moments(recipe, output, kills: int, options, processes: int =
     return killed
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recipe, tmp_path, processes):
     def whole_training(output):
         if processes == 1:  # here, which saves the start of a process
