@@ -92,6 +92,7 @@ def _summary(recipe: dict[str, Any], results: dict[str, Any]) -> str:
     start = recipe["training"]["start_from"]
     origin = f"fine-tuned from {plain(_file_names(start))}" if start else "trained from scratch"
     size = f" on {pairs:,} sentence pairs" if pairs else ""
+    size += f" of {plain(results['text'])}" if size and results.get("text") else ""
     return (
         f"Translates single sentences from {direction}. An encoder–decoder Transformer ([Vaswani et al. "
         f"2017](https://arxiv.org/abs/1706.03762)) of {results['parameters']:,} parameters, {origin}{size} with "
@@ -339,7 +340,8 @@ def _pictures(names: list[str], folder: str) -> dict[str, list]:
     curves = [path for name, path in paths.items() if "curves" in name]
     attention = [
         {"title": plain(Path(name).stem.replace("_", " ")), "path": path}
-        for name, path in paths.items()
+        # Cross-attention says most: what each word was translated from.
+        for name, path in sorted(paths.items(), key=lambda item: "cross" not in item[0])
         if "curves" not in name
     ]
     return {"curves": curves, "attention": attention[:MOST_PICTURES]}

@@ -84,9 +84,9 @@ def scores_by_test_set(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def title_of(name: str, results: dict[str, Any]) -> str:
     """What a test set is called: by its name in the recipe or, of the main one, its data set or file."""
     [source, *_] = results["sources"].get(name) or [{}]
-    if name != "test" or not source:
-        return name
-    if "files" in source:
-        return source["files"][0].partition(".")[0]
+    text = results.get("text")
+    if name != "test" or not source or "files" in source:
+        own = source["files"][0].partition(".")[0] if name == "test" and source else name
+        return f"{text}, {own}" if text else own
     data = "hf_vaswani's corpus" if source["dataset"] == "embedded" else source["dataset"]
     return ", ".join(part for part in (data, source["config"], source["split"]) if part)

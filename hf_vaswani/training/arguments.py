@@ -57,6 +57,7 @@ class DataArguments:
     drop_copies: bool = key(False, "leave out training pairs whose target is the source")
     drop_control_characters: bool = key(False, "leave out training pairs with control characters")
     processes: int | None = key(None, "processes that tokenise; default: the cores, for more than 100 000 pairs")
+    name: str | None = key(None, "what the text is called, for the model card: Multi30k")
     license: str | None = key(None, "licence of the text, for the model card: CC BY 2.0 FR")
     cache_dir: str | None = key(None, "folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache")
 

@@ -62,6 +62,7 @@ def training_facts(
             split.removeprefix(TESTS): [describe(source) for source in sources]
             for split, sources in sources_of(recipe.data).items()
         },
+        "text": recipe.data.name,
         "pairs": {
             "train": pairs_kept(counts, settings) if counts else None,
             "validation": len(start.texts.validation),

@@ -43,7 +43,7 @@ CHANGEABLE = {
         "dataset", "dataset_config", "dataset_revision", "train_split", "validation_split", "test_split",
         "source_column", "target_column", "train", "validation", "test", "train_source", "train_target",
         "validation_source", "validation_target", "test_source", "test_target", "tests",
-        "processes", "cache_dir", "license",
+        "processes", "cache_dir", "name", "license",
     },
 }  # fmt: skip
 

@@ -277,3 +277,17 @@ def test_code_in_the_card_runs(saved_model):
     with contextlib.redirect_stdout(printed):
         exec(code.replace('"the-model"', repr(str(saved_model))), {})
     assert printed.getvalue().endswith("\n")
+
+
+def test_name_of_the_text_stands_before_that_of_its_test_sets():
+    tests = {"test_2017": {"bleu": 30.0, "bleu_signature": BLEU}}
+    text = card_of(text="Multi30k", tests=tests)
+    assert "997 sentence pairs of Multi30k" in text
+    names = {result.dataset_name for result in ModelCard(text).data.eval_results}
+    assert names == {"Multi30k, test_2016", "Multi30k, test_2017"}
+
+
+def test_cross_attention_is_shown_first():
+    names = ["curves.png", *(f"attention_{kind}.png" for kind in ("encoder", "decoder", "cross"))]
+    text = card_of(pictures=names)
+    assert text.index("(attention_cross.png)") < text.index("(attention_encoder.png)")
