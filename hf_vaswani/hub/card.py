@@ -25,7 +25,7 @@ CHOSEN_NULLS = {"test_split"}
 FILE_KEYS = {"file", "source", "target", "train", "validation", "test"} | {
     f"{split}_{side}" for split in ("train", "validation", "test") for side in ("source", "target")
 }
-# Pictures that a card shows; further ones are named.
+# Pictures of attention that a card shows.
 MOST_PICTURES = 4
 USAGE = """\
 import hf_vaswani
@@ -334,17 +334,23 @@ def _versions(results: dict[str, Any]) -> str:
     return f"Trained with {words}."
 
 
+def shown_pictures(names: list[str]) -> list[str]:
+    """The pictures that a card shows: curves, then attention, of which cross-attention says most."""
+    attention = sorted((name for name in names if "curves" not in name), key=lambda name: "cross" not in name)
+    return [name for name in names if "curves" in name] + attention[:MOST_PICTURES]
+
+
 def _pictures(names: list[str], folder: str) -> dict[str, list]:
     """Curves and attention, by their paths as seen from the card."""
-    paths = {name: f"{folder}/{name}" if folder else name for name in names}
-    curves = [path for name, path in paths.items() if "curves" in name]
-    attention = [
-        {"title": plain(Path(name).stem.replace("_", " ")), "path": path}
-        # Cross-attention says most: what each word was translated from.
-        for name, path in sorted(paths.items(), key=lambda item: "cross" not in item[0])
-        if "curves" not in name
-    ]
-    return {"curves": curves, "attention": attention[:MOST_PICTURES]}
+    paths = {name: f"{folder}/{name}" if folder else name for name in shown_pictures(names)}
+    return {
+        "curves": [path for name, path in paths.items() if "curves" in name],
+        "attention": [
+            {"title": plain(Path(name).stem.replace("_", " ")), "path": path}
+            for name, path in paths.items()
+            if "curves" not in name
+        ],
+    }
 
 
 def _time(seconds: float) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..hub.card import card_text
+from ..hub.card import card_text, shown_pictures
 from .claims import (
     CARD_DIGEST,
     CARD_FILE,
@@ -44,7 +44,7 @@ def rewrite_card(folder: Path, output: Path | None = None) -> Path:
             _write(folder / RESULTS_FILE, results_text({**results, CARD_DIGEST: digest_of(text)}))
             _write(folder / CARD_FILE, text)
             return folder / CARD_FILE
-        copied = [name for name in pictures if (folder / name).stat().st_size <= MOST_BYTES]
+        copied = [name for name in shown_pictures(pictures) if (folder / name).stat().st_size <= MOST_BYTES]
         for name in copied:
             target = output.with_suffix("") / name
             target.parent.mkdir(parents=True, exist_ok=True)
