@@ -113,9 +113,7 @@ def test_each_token_has_weights_that_sum_to_one_and_padding_has_none(make_model)
     assert got.decoder.triu(diagonal=1).sum() == 0  # no token looks at later ones
 
 
-@models
-def test_padding_of_the_batch_does_not_change_weights(make_model):
-    model = make(make_model)
+def assert_padding_changes_no_weights(model):
     batch = forced_attentions(model, INPUTS, OUTPUT)
     alone = forced_attentions(model, {"input_ids": SOURCE[1:, :4]}, OUTPUT[1:, :3])
     torch.testing.assert_close(batch.encoder[1:, :, :, :4, :4], alone.encoder)
@@ -123,9 +121,14 @@ def test_padding_of_the_batch_does_not_change_weights(make_model):
     torch.testing.assert_close(batch.cross[1:, :, :, :2, :4], alone.cross)
 
 
+@models
+def test_padding_of_the_batch_does_not_change_weights(make_model):
+    assert_padding_changes_no_weights(make(make_model))
+
+
 @variants
 def test_padding_of_the_batch_does_not_change_weights_of_any_variant(changes):
-    test_padding_of_the_batch_does_not_change_weights(lambda: tiny_model(**changes))
+    assert_padding_changes_no_weights(make(lambda: tiny_model(**changes)))
 
 
 @models

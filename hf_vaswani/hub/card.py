@@ -67,7 +67,7 @@ def card_text(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, A
         signatures=_signatures(results),
         validation={
             "loss": f"{results['validation_loss']:.4f}",
-            "perplexity": f"{math.exp(min(results['validation_loss'], 100)):.2f}",
+            "perplexity": f"{results['validation_perplexity']:.2f}",
             "accuracy": f"{results['validation_accuracy']:.1%}",
         },
         texts=_texts(recipe, results),

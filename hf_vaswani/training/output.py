@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None
-
 from ..errors import InputError
+from ..locks import ARE_THERE_LOCKS, lock
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
 from .checkpoint import checkpoint_folders, tidy
 from .claims import withdraw
@@ -126,15 +122,14 @@ def only_training(folder: Path, processes: "Accelerator") -> Iterator[None]:
         except OSError as error:
             raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
         try:
-            fcntl.flock(held[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(held[0])
         except BlockingIOError:
             raise InputError(
                 f"Another training is running in {folder}. Wait for its end, or choose another."
             ) from None
-        except OSError:  # a file system without locks
-            return
 
-    if fcntl is not None:
+    # Elsewhere no folder can be opened either.
+    if ARE_THERE_LOCKS:
         on_main_process(processes, hold)
     try:
         yield

@@ -1,14 +1,13 @@
 """What a training came to: figures, example translations, and how to go on."""
 
 import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..evaluation.score import Score
 from .arguments import MAIN_TEST
-from .scoring import ScoredTest
+from .scoring import ScoredTest, perplexity
 
 EXAMPLES = 8
 
@@ -57,7 +56,7 @@ class Results:
     @property
     def validation_perplexity(self) -> float:
         """Per target token."""
-        return math.exp(min(self.validation_loss, 100))
+        return perplexity(self.validation_loss)
 
     @property
     def examples(self) -> list[tuple[str, str, str]]:

@@ -1,5 +1,6 @@
 """The scores of a training: those of its validations, and those of the test sets that its final model translates."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,11 @@ def score_test(
     if not evaluation.greedy:
         return ScoredTest(pairs, found)
     return ScoredTest(pairs, found, found if num_beams == 1 else scored(num_beams=1))
+
+
+def perplexity(loss: float) -> float:
+    """Of a loss per token; bounded where it would be too large for a number."""
+    return math.exp(min(loss, 100))
 
 
 def translation_scores(hypotheses: list[str], references: list[str], tokenize: str) -> list[Score]:

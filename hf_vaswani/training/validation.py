@@ -1,7 +1,5 @@
 """What a model is worth on validation text: loss, perplexity, token accuracy, BLEU and chrF of its translations."""
 
-import math
-
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
@@ -14,7 +12,7 @@ from ..data.parallel_text import Pair
 from ..loss_vaswani import IGNORED_LABEL
 from ..translation.translate import translate
 from .arguments import TrainingArguments
-from .scoring import translation_scores
+from .scoring import perplexity, translation_scores
 
 
 class Validation:
@@ -51,7 +49,7 @@ class Validation:
         loss, accuracy = self.likelihood(model)
         values = {
             "validation_loss": loss,
-            "validation_perplexity": math.exp(min(loss, 100)),
+            "validation_perplexity": perplexity(loss),
             "validation_accuracy": accuracy,
         }
         if self.texts:

@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import InputError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+from ..locks import lock
 
 
 @dataclass
@@ -133,13 +129,10 @@ class ResumableOutput:
         looked at.
         """
         try:
-            if fcntl is not None:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._file.fileno())
         except BlockingIOError:
             self._file.close()
             raise InputError(f"Another run is writing {self.path}. Wait for its end, or name another file.") from None
-        except OSError:  # a file system without locks
-            pass
         if self._seen != self._state():
             self._file.close()
             raise InputError(f"Another run has written {self.path} meanwhile. Look at it, or name another file.")

@@ -21,6 +21,7 @@ RESULTS = {
     "minutes": 5.0,
     "parameters": 2_345_678,
     "validation_loss": 1.0986123,
+    "validation_perplexity": 3.0,
     "validation_accuracy": 0.6543,
     "averaged": [1000, 1100, 1234],
     "filters": {"pairs": 1000, "empty": 3, "copies": 0, "duplicates": 20},

@@ -27,7 +27,7 @@ def test_right_to_left_text_is_set_off_and_cannot_reach_beyond_itself():
 
 
 def test_half_a_character_is_no_obstacle():
-    plain("\ud800").encode()
+    assert plain("a\ud800b").encode() == b"a?b"
 
 
 def test_table_has_a_line_a_row():
