@@ -225,6 +225,20 @@ def split_heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:
     return states.view(*states.shape[:-1], states.shape[-1] // head_dim, head_dim).transpose(1, 2)
 
 
+def dropout(states: torch.Tensor, p: float, training: bool) -> torch.Tensor:
+    """Zeros with probability p, in training, and all else divided by 1 - p (section 5.4).
+
+    On a CPU, PyTorch draws a random number for each state, which takes a tenth of the time of training a small model.
+    Sixteen random bits decide just as well, p being rounded to a multiple of 2^-16: one number serves four states.
+    """
+    dropped = round(p * 2**16)
+    if not training or dropped in (0, 2**16) or states.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(states, p=p, training=training)
+    drawn = torch.empty(math.ceil(states.numel() / 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+    kept = drawn[: states.numel()].view(states.shape) >= dropped - 2**15
+    return states * kept.to(states.dtype).mul_(1 / (1 - dropped / 2**16))
+
+
 class VaswaniLayer(GradientCheckpointingLayer):
     """What encoder and decoder layers share: residual sub-layers (3.1) and the feed-forward network (3.3)."""
 
@@ -241,13 +255,13 @@ class VaswaniLayer(GradientCheckpointingLayer):
     def residual(self, hidden_states: torch.Tensor, norm: nn.Module, sublayer: Callable) -> torch.Tensor:
         """LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) where the norm comes first."""
         output = sublayer(norm(hidden_states) if self.norm_first else hidden_states)
-        output = hidden_states + F.dropout(output, p=self.dropout, training=self.training)
+        output = hidden_states + dropout(output, self.dropout, self.training)
         return output if self.norm_first else norm(output)
 
     def feed_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """max(0, x W1 + b1) W2 + b2 (equation 2), with the config's activation."""
         hidden_states = self.activation_fn(self.fc1(hidden_states))
-        hidden_states = F.dropout(hidden_states, p=self.activation_dropout, training=self.training)
+        hidden_states = dropout(hidden_states, self.activation_dropout, self.training)
         return self.fc2(hidden_states)
 
 

@@ -43,7 +43,18 @@ def sequence_loss(
     return total / num_items_in_batch
 
 
-class SmoothedCrossEntropy(torch.autograd.Function):
+class LossWithGradient(torch.autograd.Function):
+    """A loss of its first argument alone, whose gradient `forward` has made along with it and saved."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, of_loss: torch.Tensor):
+        (gradient,) = ctx.saved_tensors
+        # Nearly always the loss itself is differentiated: no need to go through the large tensor once more.
+        return gradient if of_loss == 1 else gradient * of_loss, *[None] * (len(ctx.needs_input_grad) - 1)
+
+
+class SmoothedCrossEntropy(LossWithGradient):
     """The loss of rows of logits `(n, vocab_size)` with labels `(n,)`; its gradient is made along with it."""
 
     @staticmethod
@@ -70,13 +81,6 @@ class SmoothedCrossEntropy(torch.autograd.Function):
             part *= (counted / divisor).unsqueeze(1)
         ctx.save_for_backward(gradient)
         return total / divisor
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, of_loss: torch.Tensor):
-        (gradient,) = ctx.saved_tensors
-        # Nearly always the loss itself is differentiated: no need to go through the large tensor once more.
-        return gradient if of_loss == 1 else gradient * of_loss, None, None, None
 
 
 __all__ = ["sequence_loss"]

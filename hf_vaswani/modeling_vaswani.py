@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_outputs import (
@@ -32,6 +31,7 @@ from .layers_vaswani import (
     VaswaniDecoderLayer,
     VaswaniEncoderLayer,
     check_length,
+    dropout,
     layer_norm,
 )
 from .loss_vaswani import IGNORED_LABEL, sequence_loss
@@ -94,7 +94,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
                 position_ids = torch.arange(length, device=inputs_embeds.device) + past_length
             positions = self.embed_positions(position_ids)
         hidden_states = inputs_embeds * self.embed_scale + positions.to(inputs_embeds.dtype)
-        return F.dropout(hidden_states, p=self.dropout, training=self.training)
+        return dropout(hidden_states, self.dropout, self.training)
 
     def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Token ids `(batch, length)` → their unscaled embeddings `(batch, length, d_model)`."""

@@ -8,7 +8,7 @@ from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_vaswani import VaswaniForConditionalGeneration
-from hf_vaswani.layers_vaswani import layer_norm, scaled_dot_product_attention, sinusoidal_positions
+from hf_vaswani.layers_vaswani import dropout, layer_norm, scaled_dot_product_attention, sinusoidal_positions
 from hf_vaswani.loss_vaswani import CACHED_LOGITS, sequence_loss
 
 from . import reference
@@ -354,6 +354,47 @@ def test_loss_in_evaluation_is_the_plain_negative_log_likelihood():
     output = model(**inputs, labels=labels)
     expected = -output.logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).mean()
     torch.testing.assert_close(output.loss, expected)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
+def test_dropout_zeros_the_asked_share_and_scales_the_rest(p):
+    torch.manual_seed(0)
+    output = dropout(torch.ones(1000, 1001), p, training=True)
+    kept = output[output != 0]
+    assert 1 - kept.numel() / output.numel() == pytest.approx(p, abs=2e-3)
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - p)), rtol=2e-4, atol=0)
+
+
+def test_dropout_decides_each_state_on_its_own():
+    torch.manual_seed(0)
+    zeros = dropout(torch.ones(200_000, 4), 0.5, training=True).eq(0).double()
+    correlations = torch.corrcoef(torch.cat([zeros.T, zeros.roll(1, 0).T]))
+    torch.testing.assert_close(correlations, torch.eye(8, dtype=torch.float64), atol=0.01, rtol=0)
+
+
+def test_gradient_passes_through_dropout_where_states_did():
+    torch.manual_seed(0)
+    states = torch.ones(7, 3, requires_grad=True)
+    output = dropout(states, 0.5, training=True)
+    output.sum().backward()
+    assert 0 < output.eq(0).sum() < 21
+    torch.testing.assert_close(states.grad, output.detach())
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.5, False), (0.0, True), (1e-9, True)])
+def test_without_dropout_states_stay_as_they_are(p, training):
+    states = torch.randn(50, 50)
+    assert torch.equal(dropout(states, p, training), states)
+
+
+@pytest.mark.parametrize("p", [1.0, 1 - 1e-9])
+def test_dropout_of_all_leaves_zeros(p):
+    assert not dropout(torch.ones(10, 10), p, training=True).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_dropout_keeps_the_type(dtype):
+    assert dropout(torch.ones(3, 5, dtype=dtype), 0.5, training=True).dtype == dtype
 
 
 def test_loss_in_training_is_smoothed():

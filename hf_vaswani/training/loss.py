@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..loss_vaswani import IGNORED_LABEL
+from ..loss_vaswani import CACHED_LOGITS, IGNORED_LABEL, LossWithGradient
 
 
 def training_loss(
@@ -24,10 +24,45 @@ def training_loss(
         return model(**batch, num_items_in_batch=target_tokens).loss
     doubled = {name: torch.cat([tensor, tensor]) for name, tensor in batch.items()}
     output = model(**doubled, num_items_in_batch=2 * target_tokens)
-    counted = batch["labels"] != IGNORED_LABEL
-    first, second = (logits[counted].float().log_softmax(-1) for logits in output.logits.chunk(2))
-    divergence = (
-        F.kl_div(first, second, reduction="sum", log_target=True)
-        + F.kl_div(second, first, reduction="sum", log_target=True)
-    ) / 2
-    return output.loss + r_drop / 2 * divergence / target_tokens
+    return output.loss + divergence(output.logits, batch["labels"] != IGNORED_LABEL, r_drop / 2 / target_tokens)
+
+
+def divergence(logits: torch.Tensor, counted: torch.Tensor, weight: float) -> torch.Tensor:
+    """The mean of both Kullback–Leibler divergences between two passes, summed over positions, times a weight.
+
+    Args:
+        logits: `(2 · batch, target_length, vocab_size)`, the second pass behind the first.
+        counted: `(batch, target_length)`, bool; the positions that count.
+    """
+    logits, counted = logits.float().flatten(0, -2), counted.flatten()
+    if logits.device.type == "cpu" and not torch.compiler.is_compiling():
+        return Divergence.apply(logits, counted, float(weight))
+    first, second = (half[counted].log_softmax(-1) for half in logits.chunk(2))
+    both = F.kl_div(first, second, reduction="sum", log_target=True)
+    both = both + F.kl_div(second, first, reduction="sum", log_target=True)
+    return weight / 2 * both
+
+
+class Divergence(LossWithGradient):
+    """The divergence on a CPU, with its gradient, some rows at a time as in `loss_vaswani.py`.
+
+    With log-probabilities l and m, probabilities p and q of the two passes, and K = sum(p (l - m)), the gradient of
+    K + sum(q (m - l)) by the first pass' logits is p (l - m - K) + p - q; by the second's likewise.
+    """
+
+    @staticmethod
+    def forward(ctx, logits: torch.Tensor, counted: torch.Tensor, weight: float) -> torch.Tensor:
+        passes = logits.unflatten(0, (2, -1))
+        gradient = torch.empty_like(passes)
+        scale, total = weight / 2 * counted.unsqueeze(1), logits.new_zeros(())
+        step = max(1, CACHED_LOGITS // 2 // logits.shape[1])
+        for start in range(0, len(counted), step):
+            rows = slice(start, start + step)
+            log_probs = passes[:, rows].log_softmax(-1)
+            probs = log_probs.exp()
+            part = torch.mul(probs, log_probs - log_probs.flip(0), out=gradient[:, rows])
+            divergences = part.sum(-1, keepdim=True)
+            total += (scale[rows] * divergences).sum()
+            part.addcmul_(probs, divergences, value=-1).add_(probs).sub_(probs.flip(0)).mul_(scale[rows])
+        ctx.save_for_backward(gradient.flatten(0, 1))
+        return total

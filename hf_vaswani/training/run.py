@@ -12,6 +12,7 @@ from ..cores import available_cores
 from ..errors import InputError
 from .finish import finish
 from .loop import TrainingLoop
+from .memory import keep_freed_memory
 from .output import only_training
 from .preflight import available_trackers, check
 from .processes import on_main_process
@@ -82,6 +83,7 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
     if accelerator.device.type == "cpu":
         # `accelerate launch` sets one thread a process unless told otherwise, whatever the machine has.
         torch.set_num_threads(arguments.cpu_threads or fair_share_of_cores(accelerator.num_processes))
+        keep_freed_memory()
     return accelerator
 
 

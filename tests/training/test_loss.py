@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from hf_vaswani.training.loss import training_loss
+from hf_vaswani.training.loss import divergence, training_loss
 
 from ..conftest import tiny_model
 
@@ -45,3 +45,17 @@ def test_batch_that_counts_nothing_has_no_loss():
     model = tiny_model(dropout=0.1).train()
     empty = {**BATCH, "labels": torch.full_like(LABELS, -100)}
     assert training_loss(model, empty, target_tokens=8, r_drop=1.0).item() == 0
+
+
+def test_gradient_of_the_divergence_is_that_of_the_formula():
+    torch.manual_seed(0)
+    # As many logits as are worked on in several parts.
+    logits = torch.randn(2, 500, 700, dtype=torch.float64, requires_grad=True)
+    counted = torch.rand(1, 500) < 0.8
+    first, second = (half[counted].log_softmax(-1) for half in logits.chunk(2))
+    expected = 0.3 / 2 * ((first.exp() - second.exp()) * (first - second)).sum()
+    (of_formula,) = torch.autograd.grad(expected, logits)
+    value = divergence(logits, counted, 0.3)
+    (of_value,) = torch.autograd.grad(2 * value, logits)
+    torch.testing.assert_close(value, expected.float(), rtol=1e-5, atol=0)
+    torch.testing.assert_close(of_value, 2 * of_formula, rtol=1e-3, atol=1e-7)
