@@ -24,7 +24,7 @@ DESCRIPTION = (
     "the baseline: the others are compared with it by paired bootstrap resampling."
 )
 # Kept here, not asked of sacreBLEU, whose import would slow down every command.
-METRICS = ("bleu", "chrf", "ter")
+METRIC_NAMES = ("bleu", "chrf", "ter")
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -61,7 +61,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_metric_options(group) -> None:
-    group.add_argument("--metrics", nargs="+", choices=METRICS, default=list(METRICS), help="default: all three")
+    group.add_argument(
+        "--metrics", nargs="+", choices=METRIC_NAMES, default=list(METRIC_NAMES), help="default: all three"
+    )
     group.add_argument("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a (default), none, intl, zh, char, …")
     group.add_argument("--lowercase", action="store_true", help="BLEU of lower-cased text")
     group.add_argument("--force", action="store_true", help="do not warn of text that looks tokenised")

@@ -23,7 +23,7 @@ class Curve:
 
     Attributes:
         key: of the value in the log.
-        label: what the legend calls it.
+        label: what the legend calls it; {sentences} are those of the validation that were translated.
         style: of the line, without its colour.
         best: `min` or `max`, which picks the point to be marked.
         best_label: what a comparison calls its value.
@@ -53,6 +53,7 @@ class Panel:
 
 
 MEASURED = {"marker": "o", "markersize": 4, "linewidth": 1.8}
+BESIDE = {**MEASURED, "marker": "s", "linestyle": "--", "linewidth": 1.2}
 PANELS = (
     Panel(
         "loss (nats per target token)",
@@ -68,8 +69,8 @@ PANELS = (
         height=2,
         from_zero=True,
         curves=(
-            Curve("validation_bleu", "BLEU", MEASURED, max, "BLEU"),
-            Curve("validation_chrf", "chrF", {**MEASURED, "marker": "s", "linestyle": "--", "linewidth": 1.2}),
+            Curve("validation_bleu", "BLEU, greedy{sentences}", MEASURED, max, "BLEU"),
+            Curve("validation_chrf", "chrF, greedy{sentences}", BESIDE),
         ),
     ),
     Panel(
@@ -79,7 +80,8 @@ PANELS = (
         curves=(Curve("learning_rate", "learning rate", {"linewidth": 1.8}),),
     ),
 )
-KEYS = tuple(curve.key for panel in PANELS for curve in panel.curves)
+SENTENCES = "validation_sentences"
+KEYS = (*(curve.key for panel in PANELS for curve in panel.curves), SENTENCES)
 LOG_SCALE_FROM = 10  # largest loss to smallest
 NEUTRAL = "0.35"
 
@@ -152,20 +154,23 @@ def series(records: list[Record], key: str) -> tuple[list[int], list[float]]:
 def curves_figure(runs: dict[str, list[Record]]) -> "Figure":
     """The picture as a matplotlib figure. Of one training, each curve has its colour; of several, each training has.
 
+    Panels without a value are left out, but for the loss where there is none at all.
+
     Args:
         runs: the records of each training by its name; at most seven of them.
     """
     is_comparison = len(runs) > 1
-    figure = new_figure(8, 8 + 0.25 * is_comparison * len(runs))
-    all_axes = figure.subplots(len(PANELS), sharex=True, height_ratios=[panel.height for panel in PANELS])
+    panels = [panel for panel in PANELS if _has_values(panel, runs)] or PANELS[:1]
+    heights = [panel.height for panel in panels]
+    figure = new_figure(8, 1.3 * sum(heights) + 0.25 * is_comparison * len(runs))
+    all_axes = figure.subplots(len(panels), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     last = max((record["update"] for records in runs.values() for record in records), default=0)
-    learning_rate = all_axes[-1]
-    learning_rate.set_xlim(0, 1.02 * max(last, 1))
-    learning_rate.xaxis.get_major_locator().set_params(integer=True)
-    learning_rate.xaxis.set_major_formatter("{x:,.0f}")
-    learning_rate.set_xlabel("updates")
-    learning_rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
-    for panel, axes in zip(PANELS, all_axes):
+    lowest = all_axes[-1]
+    lowest.set_xlim(0, 1.02 * max(last, 1))
+    lowest.xaxis.get_major_locator().set_params(integer=True)
+    lowest.xaxis.set_major_formatter("{x:,.0f}")
+    lowest.set_xlabel("updates")
+    for panel, axes in zip(panels, all_axes):
         _draw_panel(axes, panel, runs, is_comparison)
     figure.align_ylabels()
     if is_comparison:
@@ -181,12 +186,28 @@ def curves_figure(runs: dict[str, list[Record]]) -> "Figure":
     return figure
 
 
+def _has_values(panel: Panel, runs: dict[str, list[Record]]) -> bool:
+    values = [value for run in runs.values() for curve in panel.curves for value in series(run, curve.key)[1]]
+    return not all(map(math.isnan, values))
+
+
+def _sentences(runs: dict[str, list[Record]]) -> str:
+    """How many sentences the scores are of, as it stands in a label; nothing where the logs do not say."""
+    numbers = {record.get(SENTENCES) for run in runs.values() for record in run if "validation_bleu" in record}
+    if not numbers or None in numbers:
+        return ""
+    least, most = min(numbers), max(numbers)
+    return f", {least:,.0f} sentences" if least == most else f", {least:,.0f} to {most:,.0f} sentences"
+
+
 def _draw_panel(axes: "Axes", panel: Panel, runs: dict[str, list[Record]], is_comparison: bool) -> None:
     axes.set_ylabel(panel.label)
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(y=0.14)
+    axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
+    sentences = _sentences(runs)
     drawn, values = {}, []
     for run, (name, records) in enumerate(runs.items()):
         for position, curve in enumerate(panel.curves):
@@ -195,10 +216,11 @@ def _draw_panel(axes: "Axes", panel: Panel, runs: dict[str, list[Record]], is_co
             if not finite:
                 continue
             colour = COLOURS[run if is_comparison else position]
-            axes.plot(updates, points, color=colour, label=f"{name}: {curve.label}", **curve.style)
+            label = curve.label.format(sentences=sentences)
+            axes.plot(updates, points, color=colour, label=f"{name}: {label}", **curve.style)
             if curve.best:
                 _mark_best(axes, *best_point(records, curve), colour, curve, has_text=not is_comparison)
-            drawn[curve.label] = _handle(NEUTRAL if is_comparison else colour, curve.style, curve.label)
+            drawn[label] = _handle(NEUTRAL if is_comparison else colour, curve.style, label)
             values += finite
     if not drawn:
         axes.set_yticks([])

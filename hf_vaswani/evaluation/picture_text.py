@@ -54,10 +54,15 @@ def is_right_to_left(tokens: Iterable[str]) -> bool:
 def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
     """Tokens as matplotlib can draw them, and the font families that they need, the usual one first.
 
-    Characters for which no font is installed become their code points, `[4F60 597D]`, with a warning the first time.
-    Tokens of more than 16 characters are cut, and end with an ellipsis.
+    Characters for which no font is installed become those that Unicode has as compatible, as "■" for the "￭" that word
+    tokenizers put where no space was, or else their code points, `[4F60 597D]`, with a warning the first time. Tokens
+    of more than 16 characters are cut, and end with an ellipsis.
     """
     families, missing = font_families("".join(tokens))
+    if missing:
+        compatible = str.maketrans({c: unicodedata.normalize("NFKC", c) for c in missing})
+        tokens = [token.translate(compatible) for token in tokens]
+        families, missing = font_families("".join(tokens))
     if missing:
         _warn_of_missing(missing - _warned)
         run = re.compile(f"[{re.escape(''.join(missing))}]+")

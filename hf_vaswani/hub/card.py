@@ -4,7 +4,6 @@ The frame is `model_card_template.md`; here its values are made of the recipe an
 from a recipe or a text is set as plain text, and stays that (`markdown.py`).
 """
 
-import json
 import math
 import os
 from pathlib import Path
@@ -14,55 +13,58 @@ import jinja2
 import yaml
 
 from .markdown import fenced, plain, table
-from .metadata import METRICS, metadata, scores_by_test_set, title_of
+from .metadata import HUB_METRICS, metadata, title_of
+from .usage import usage_code
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # Keys of a recipe that say nothing of the model.
 PRIVATE = {"output_dir", "overwrite", "cache_dir", "processes", "cpu_threads"}
-# Keys for which nothing is a choice, and not the default.
-CHOSEN_NULLS = {"test_split"}
 # Those whose values are files, if they are text.
 FILE_KEYS = {"file", "source", "target", "train", "validation", "test"} | {
     f"{split}_{side}" for split in ("train", "validation", "test") for side in ("source", "target")
 }
 # Pictures of attention that a card shows.
 MOST_PICTURES = 4
-USAGE = """\
-import hf_vaswani
-from transformers import pipeline
-
-translator = pipeline("translation", model={name})
-print(translator({text})[0]["translation_text"])"""
 KINDS = {
     "BPE": "byte-pair encoding", "Unigram": "unigram language model", "WordPiece": "word pieces", "WordLevel": "words",
 }  # fmt: skip
 # Keys of section `tokenizer` that change how text is read, with what they do.
 TREATMENT = {
     "lowercase": "all text lower-cased", "byte_fallback": "unknown characters as bytes",
-    "bpe_dropout": "BPE dropout {value:g} in training",
 }  # fmt: skip
-DROPOUT = {"dropout": "dropout", "attention_dropout": "on attention", "activation_dropout": "inside the FFN"}
+DROPOUT = {
+    "dropout": "dropout", "attention_dropout": "dropout on attention", "activation_dropout": "dropout inside the FFN",
+}  # fmt: skip
 KWH = 3.6e6
 
 
-def card_text(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any], pictures_in: str = "") -> str:
+def card_text(
+    name: str,
+    recipe: dict[str, dict[str, Any]],
+    results: dict[str, Any],
+    defaults: dict[str, dict[str, Any]],
+    pictures_in: str = "",
+) -> str:
     """A model card: metadata in YAML and text in Markdown.
 
     Args:
         name: of the model.
         recipe: its sections, as `Recipe.to_dict()` gives them.
         results: what `Results.to_dict()` gives.
+        defaults: what a recipe's keys are where they are left out, by section.
         pictures_in: folder of the pictures, as seen from the card; "" for the card's own.
     """
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
     # Values are not templates: what stands in them in braces stays as it is.
+    shared = yaml.safe_dump(_shared(recipe, defaults), sort_keys=False, allow_unicode=True).strip()
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         metadata=metadata(name, recipe, results).to_yaml(),
         name=plain(name),
         summary=_summary(recipe, results),
         usage=_usage(name, results),
+        is_tokenised=_is_tokenised(recipe),
         scores=_scores(recipe, results),
         signatures=_signatures(results),
         validation={
@@ -76,10 +78,11 @@ def card_text(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, A
         architecture=_architecture(recipe, results),
         training=_training(recipe, results),
         samples=_samples(results),
+        tested=_tested(recipe, results),
         limits=_limits(recipe, results),
         by_length=_by_length(results),
         versions=_versions(results),
-        recipe=fenced(yaml.safe_dump(_without_paths(recipe), sort_keys=False, allow_unicode=True).strip(), "yaml"),
+        recipe=fenced(shared, "yaml"),
         **_pictures(results.get("pictures", []), pictures_in),
     )
     return text.encode("utf-8", "replace").decode()
@@ -102,31 +105,36 @@ def _summary(recipe: dict[str, Any], results: dict[str, Any]) -> str:
 
 def _usage(name: str, results: dict[str, Any]) -> str:
     example = results.get("findings", {}).get("example")
-    text = json.dumps(example["source"] if example else "…", ensure_ascii=False)
-    code = USAGE.format(name=json.dumps(name, ensure_ascii=False), text=text)
+    code = usage_code(name, example["source"] if example else "…")
     if example:
         # A comment ends with its line, and a text of the test set may hold more.
         code += f"\n# {' '.join(example['translation'].split()) or '(nothing)'}"
     return fenced(code, "python")
 
 
+def _is_tokenised(recipe: dict[str, Any]) -> bool:
+    """Whether the text came in tokens of its own, which BLEU then counts."""
+    return recipe["evaluation"]["tokenize"] == "none"
+
+
 def _scores(recipe: dict[str, Any], results: dict[str, Any]) -> str:
     beams = recipe["generation"]["num_beams"]
     rows = []
-    for name, scores in scores_by_test_set(results).items():
+    for name, scores in results["tests"].items():
         sentences = scores.get("sentences") or (results["pairs"]["test"] if name == "test" else None)
         for prefix, search in (("", f"beam {beams}" if beams > 1 else "greedy"), ("greedy_", "greedy")):
             if f"{prefix}bleu" in scores:
-                values = [f"{scores[prefix + key]:.2f}" if prefix + key in scores else "–" for key in METRICS]
-                rows.append([plain(title_of(name, results)), f"{sentences:,}" if sentences else "–", search, *values])
+                values = [f"{scores[prefix + key]:.2f}" if prefix + key in scores else "–" for key in HUB_METRICS]
+                title = plain(title_of(name, recipe, results))
+                rows.append([title, f"{sentences:,}" if sentences else "–", search, *values])
     return table(["test set", "sentences", "search", "BLEU", "chrF2"], rows) if rows else ""
 
 
 def _signatures(results: dict[str, Any]) -> list[tuple[str, str]]:
     found = [
         (title, scores[f"{key}_signature"])
-        for key, (_, title) in METRICS.items()
-        for scores in scores_by_test_set(results).values()
+        for key, (_, title) in HUB_METRICS.items()
+        for scores in results["tests"].values()
         if f"{key}_signature" in scores
     ]
     return list(dict.fromkeys(found))
@@ -139,7 +147,7 @@ def _texts(recipe: dict[str, Any], results: dict[str, Any]) -> str:
             continue
         sources = results["sources"].get(split)
         share = recipe["data"].get(f"{split}_share")
-        held_out = f"{share:.0%} of the text, held out at random" if share else "–"
+        held_out = f"{100 * share:g}% of the text, held out at random" if share else "–"
         origin = "; ".join(map(_origin, sources)) if sources else held_out
         rows.append([split, origin, f"{number:,}" if number else "streamed"])
     return table(["split", "from", "pairs"], rows)
@@ -190,7 +198,7 @@ def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
         else f"vocabularies of {tokenizer['source_tokens']:,} (source) and {tokenizer['target_tokens']:,} (target)"
     )
     settings = recipe["tokenizer"]
-    treatment = [words.format(value=settings[key]) for key, words in TREATMENT.items() if settings.get(key)]
+    treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("normalization") not in (None, "none"):
         treatment.append(f"Unicode form {settings['normalization'].upper()}")
     positions = of["position_type"]
@@ -222,7 +230,7 @@ def _both(encoder: int, decoder: int) -> str:
 
 def _training(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
     seen, training = results["seen"], recipe["training"]
-    facts = [f"{results['update']:,} updates in {_time(results['seconds'])}"]
+    facts = [f"{results['update']:,} updates in {duration(results['seconds'])}"]
     if results["epochs"]:
         facts[0] += f", {results['epochs']:.1f} epochs"
     if seen:
@@ -231,14 +239,8 @@ def _training(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
             f"{seen['source_tokens']:,} source and {seen['target_tokens']:,} target tokens, padding left out; on "
             f"average {mean:,.0f} target tokens an update"
         )
-    of = results["architecture"]
-    peak = f"{training['learning_rate']:g}"
-    rate = f"{peak} × equation 3" if training["schedule"] == "paper" else f"up to {peak}, {training['schedule']}"
-    dropout = [f"{words} {of[key]:g}" for key, words in DROPOUT.items() if of[key]]
-    facts.append(
-        f"Adam {tuple(training['adam_betas'])}; learning rate {rate}, {training['warmup_updates']:,} updates of "
-        f"warm-up; {', '.join(dropout) or 'no dropout'}; label smoothing {of['label_smoothing']:g}"
-    )
+    for settings in (_optimisation(training, results.get("processes")), _regularisation(recipe, results)):
+        facts.append("; ".join(f"{label} {value}" for label, value in settings))
     facts.append(
         f"Hardware: {'; then '.join(map(plain, results['machines'])) or 'not recorded'}; {results['precision']}"
     )
@@ -257,6 +259,57 @@ def _training(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
     return facts
 
 
+def _optimisation(training: dict[str, Any], processes: list[int] | None) -> list[tuple[str, str]]:
+    """How weights are moved, and by how much text at once, as labels and values.
+
+    Args:
+        processes: numbers of them that trained; `None` where that is not known.
+    """
+    beta1, beta2 = training["adam_betas"]
+    decay, clipping, average = (training[key] for key in ("weight_decay", "max_grad_norm", "ema_decay"))
+    settings = [
+        (f"AdamW, weight decay {decay:g}, betas" if decay else "Adam, betas", f"{beta1:g} and {beta2:g}"),
+        ("learning rate", _learning_rate(training)),
+        ("updates of", _update_size(training, processes)),
+    ]
+    if clipping:
+        settings.append(("gradients clipped to norm", f"{clipping:g}"))
+    if average:
+        settings.append(("moving average of the weights, decay", f"{average:g}"))
+    return settings
+
+
+def _learning_rate(training: dict[str, Any]) -> str:
+    schedule, peak, warmup = training["schedule"], f"{training['learning_rate']:g}", training["warmup_updates"]
+    if schedule == "paper":
+        rate = f"{peak} × equation 3"
+    else:
+        rate = f"{peak if schedule == 'constant' else f'up to {peak}'}, {schedule}"
+    return rate + (f", {warmup:,} updates of warm-up" if warmup else "")
+
+
+def _update_size(training: dict[str, Any], processes: list[int] | None) -> str:
+    """The most that an update is computed from, in all its forward passes; those of a single device where the number
+    of processes is not known, or has changed."""
+    is_known = processes is not None and len(processes) == 1
+    passes = training["accumulation"] * (processes[0] if is_known else 1)
+    size = f"up to {training['max_tokens'] * passes:,} tokens a side, padding included"
+    if training["max_sentences"]:
+        size += f", and {training['max_sentences'] * passes:,} pairs"
+    size += f", in {passes:,} forward passes" if passes > 1 else ""
+    return size if is_known else f"{size} on each device"
+
+
+def _regularisation(recipe: dict[str, Any], results: dict[str, Any]) -> list[tuple[str, str]]:
+    """What keeps the model from learning the text by heart, as labels and values."""
+    of = results["architecture"]
+    values = {words: of[key] for key, words in DROPOUT.items()}
+    values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
+    values["R-Drop, alpha"] = recipe["training"].get("r_drop")
+    settings = [(label, f"{value:g}") for label, value in values.items() if value]
+    return [*settings, ("label smoothing", f"{of['label_smoothing']:g}")]
+
+
 def _energy(results: dict[str, Any]) -> str:
     """Measured energy, or that there is none."""
     if not results["energy"]:
@@ -265,10 +318,17 @@ def _energy(results: dict[str, Any]) -> str:
     parts = []
     for kind, (joules, seconds) in results["energy"].items():
         # The end of the last update and that of the measurement are not quite the same moment.
-        share = "" if seconds >= 0.98 * results["seconds"] else f", in {_time(seconds)} of the training alone"
+        share = "" if seconds >= 0.98 * results["seconds"] else f", in {duration(seconds)} of the training alone"
         parts.append(f"{joules / KWH:.3g} kWh ({names[kind]}{share})")
     several = "; of the first machine alone" if any(" machines" in machine for machine in results["machines"]) else ""
     return f"Energy: {' and '.join(parts)}, measured{several}"
+
+
+def _tested(recipe: dict[str, Any], results: dict[str, Any]) -> str | None:
+    """The test set that was looked at closely, which is the first; `None` without one."""
+    if "findings" not in results:
+        return None
+    return plain(title_of(next(iter(results["tests"])), recipe, results))
 
 
 def _samples(results: dict[str, Any]) -> str:
@@ -288,12 +348,27 @@ def _limits(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
         "Each sentence is translated by itself. Like all such models, this one can leave out content, or make it up, "
         "in fluent words.",
     ]
+    if _is_tokenised(recipe):
+        counted = "BLEU counted the text's own tokens. " if results.get("findings") else ""
+        limits.insert(
+            0,
+            f"{counted}Text in another form than the training text, not tokenised or not lower-cased as it is, was "
+            "not tested; expect worse.",
+        )
     if findings := results.get("findings"):
-        return _measured_limits(findings, recipe["generation"]["max_length_offset"]) + limits
+        return _measured_limits(findings, _greatest_length(recipe, results["architecture"])) + limits
     return ["The model was not tested: none of its translations was scored.", *limits]
 
 
-def _measured_limits(findings: dict[str, Any], offset: int) -> list[str]:
+def _greatest_length(recipe: dict[str, Any], architecture: dict[str, Any]) -> str:
+    """At which the search for a translation ends, in words."""
+    words = f"source + {recipe['generation']['max_length_offset']} tokens"
+    if architecture["position_type"] == "learned":
+        words += f", and never more than {architecture['max_position_embeddings'] - 1:,}"
+    return words
+
+
+def _measured_limits(findings: dict[str, Any], greatest_length: str) -> list[str]:
     of, limits = f"of {findings['sentences']:,} test", []
     if unknown := findings["unknown_tokens"]:
         share = unknown / findings["source_tokens"]
@@ -309,9 +384,7 @@ def _measured_limits(findings: dict[str, Any], offset: int) -> list[str]:
     if cut := findings["sources_cut"]:
         limits.append(f"{cut:,} {of} sources are longer than the model takes, and were cut.")
     if at_limit := findings["at_limit"]:
-        limits.append(
-            f"{at_limit:,} {of} translations break off at the greatest length allowed (source + {offset} tokens)."
-        )
+        limits.append(f"{at_limit:,} {of} translations break off at the greatest length allowed ({greatest_length}).")
     if empty := findings["empty"]:
         limits.append(f"{empty:,} {of} translations are empty.")
     return limits
@@ -353,7 +426,8 @@ def _pictures(names: list[str], folder: str) -> dict[str, list]:
     }
 
 
-def _time(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time as people say it."""
     if seconds >= 2 * 3600:
         return f"{seconds / 3600:.1f} hours"
     return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
@@ -365,14 +439,14 @@ def _scientific(value: float) -> str:
     return f"{value / 10**exponent:.1f}·10^{exponent}"
 
 
-def _without_paths(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The recipe as others can use it: file names instead of this machine's paths, and only what the keys do not
-    leave at their default of nothing."""
+def _shared(recipe: dict[str, dict[str, Any]], defaults: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The recipe as others can use it: file names instead of this machine's paths, and no key that is empty by
+    default and left so."""
     sections = {
         section: {
             key: _file_names(value, key)
             for key, value in keys.items()
-            if (value not in (None, [], {}) or key in CHOSEN_NULLS) and key not in PRIVATE
+            if key not in PRIVATE and (value not in (None, [], {}) or value != defaults[section].get(key))
         }
         for section, keys in recipe.items()
     }

@@ -11,7 +11,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 # The Hub's id of each metric, and its name.
-METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
+HUB_METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
 LANGUAGE = re.compile("[a-z]{2,3}")
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -27,7 +27,7 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
     languages = [code for code in (data["source_language"], data["target_language"]) if code]
     sources = [source for split in results["sources"].values() for source in split]
     datasets = [source["dataset"] for source in sources if source.get("on_hub")]
-    scores = evaluations(results)
+    scores = evaluations(recipe, results)
     return ModelCardData(
         # A recipe's languages may be names of columns.
         language=[code for code in languages if LANGUAGE.fullmatch(code)] or None,
@@ -49,44 +49,51 @@ def base_model(start_from: str | None) -> str | None:
     return start_from if is_id and not start_from.startswith(".") else None
 
 
-def evaluations(results: dict[str, Any]) -> list[EvalResult]:
+def evaluations(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> list[EvalResult]:
     """The scores of all test sets, of the search that the model is saved with."""
     found = []
-    for name, scores in scores_by_test_set(results).items():
-        [source, *_] = results["sources"].get(name) or [{}]
+    for name, scores in results["tests"].items():
+        source, title = source_of(name, recipe, results), title_of(name, recipe, results)
         place = (
             {"dataset_type": source["dataset"], "dataset_config": source["config"], "dataset_split": source["split"],
              "dataset_revision": source["revision"]}
             if source.get("on_hub")
-            else {"dataset_type": title_of(name, results)}
+            else {"dataset_type": title}
         )  # fmt: skip
         found += [
             EvalResult(
                 task_type="translation",
-                dataset_name=title_of(name, results),
+                dataset_name=title,
                 metric_type=metric,
                 metric_value=round(scores[key], 2),
-                metric_name=f"{title} ({scores[f'{key}_signature']})",
+                metric_name=f"{metric_title} ({scores[f'{key}_signature']})",
                 **place,
             )
-            for key, (metric, title) in METRICS.items()
+            for key, (metric, metric_title) in HUB_METRICS.items()
             if key in scores
         ]
     return found
 
 
-def scores_by_test_set(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Scores by test set, "test" being the main one, each as "bleu", "bleu_signature", "chrf2" and so on."""
-    main = {key.removeprefix("test_"): value for key, value in results.items() if key.startswith("test_")}
-    return {**({"test": main} if main else {}), **results.get("tests", {})}
+def is_held_out(name: str, recipe: dict[str, dict[str, Any]]) -> bool:
+    """Whether a test set is a share of the training text."""
+    return name == "test" and bool(recipe["data"].get("test_share"))
 
 
-def title_of(name: str, results: dict[str, Any]) -> str:
+def source_of(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> dict[str, Any]:
+    """The source of a test set; empty where it is held out of a training text of several."""
+    sources = results["sources"].get("train" if is_held_out(name, recipe) else name) or [{}]
+    return {} if is_held_out(name, recipe) and len(sources) > 1 else sources[0]
+
+
+def title_of(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> str:
     """What a test set is called: by its name in the recipe or, of the main one, its data set or file."""
-    [source, *_] = results["sources"].get(name) or [{}]
-    text = results.get("text")
+    data, source, text = recipe["data"], source_of(name, recipe, results), results.get("text")
     if name != "test" or not source or "files" in source:
-        own = source["files"][0].partition(".")[0] if name == "test" and source else name
-        return f"{text}, {own}" if text else own
-    data = "hf_vaswani's corpus" if source["dataset"] == "embedded" else source["dataset"]
-    return ", ".join(part for part in (data, source["config"], source["split"]) if part)
+        parts = [text, source["files"][0].partition(".")[0] if name == "test" and source else name]
+    else:
+        dataset = "hf_vaswani's corpus" if source["dataset"] == "embedded" else source["dataset"]
+        parts = [dataset, source["config"], source["split"]]
+    if is_held_out(name, recipe):
+        parts.append(f"{100 * data['test_share']:g}% held out, seed {data['split_seed']}")
+    return ", ".join(part for part in parts if part)

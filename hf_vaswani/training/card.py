@@ -9,13 +9,14 @@ from ..hub.card import card_text, shown_pictures
 from .claims import (
     CARD_DIGEST,
     CARD_FILE,
+    MEASURED_BY,
     RESULTS_FILE,
     digest_of,
     keep_edited_card,
     read_results,
     results_text,
 )
-from .output import RECIPE_FILE, read_stored
+from .output import RECIPE_FILE, held, read_stored
 from .recipe import Recipe
 
 # Larger pictures stay where they are: a copy is for a repository of source code.
@@ -33,34 +34,7 @@ def rewrite_card(folder: Path, output: Path | None = None) -> Path:
         The path of the card.
 
     Raises:
-        InputError: where the folder holds no finished training, or one of an earlier version.
-    """
-    recipe, results = _content(folder)
-    pictures = [name for name in results.get("pictures", []) if (folder / name).is_file()]
-    try:
-        if output is None:
-            text = card_text(folder.resolve().name, recipe, {**results, "pictures": pictures})
-            keep_edited_card(folder)
-            _write(folder / RESULTS_FILE, results_text({**results, CARD_DIGEST: digest_of(text)}))
-            _write(folder / CARD_FILE, text)
-            return folder / CARD_FILE
-        copied = [name for name in shown_pictures(pictures) if (folder / name).stat().st_size <= MOST_BYTES]
-        for name in copied:
-            target = output.with_suffix("") / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(folder / name, target)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        _write(output, card_text(output.stem, recipe, {**results, "pictures": copied}, pictures_in=output.stem))
-        return output
-    except OSError as error:
-        raise InputError(f"{error.filename} cannot be written: {error.strerror}") from None
-
-
-def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Recipe and results of a training.
-
-    Raises:
-        InputError: all that is missing.
+        InputError: where the folder holds no finished training, or one of an earlier version, or one that is running.
     """
     faults = [
         f"{folder / name} is missing: {folder} holds no finished training."
@@ -69,13 +43,57 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     ]
     if faults:
         raise InputError.of(faults)
+    try:
+        with held(folder):
+            return _copy(folder, output) if output else _replace(folder)
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be read or written: {error.strerror}") from None
+
+
+def _replace(folder: Path) -> Path:
+    recipe, results = _content(folder)
+    shown = {**results, "pictures": _pictures(folder, results)}
+    text = card_text(folder.resolve().name, recipe, shown, Recipe().to_dict())
+    keep_edited_card(folder)
+    _write(folder / RESULTS_FILE, results_text({**results, CARD_DIGEST: digest_of(text)}))
+    _write(folder / CARD_FILE, text)
+    return folder / CARD_FILE
+
+
+def _copy(folder: Path, output: Path) -> Path:
+    recipe, results = _content(folder)
+    wanted = shown_pictures(_pictures(folder, results))
+    copied = [name for name in wanted if (folder / name).stat().st_size <= MOST_BYTES]
+    for name in copied:
+        target = output.with_suffix("") / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / name, target)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    shown = {**results, "pictures": copied}
+    _write(output, card_text(output.stem, recipe, shown, Recipe().to_dict(), pictures_in=output.stem))
+    return output
+
+
+def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Recipe and results of a training; of the recipe, what the model was measured by is that of the results.
+
+    Raises:
+        InputError: where one of them is damaged, or of an earlier version.
+    """
     stored, results = read_stored(folder / RECIPE_FILE), read_results(folder)
     if "architecture" not in results:
         raise InputError(
             f"{folder / RESULTS_FILE} is damaged, or of an earlier version. The command of the training, which trains "
             "no more, writes it anew, and the card with it."
         )
+    # Results of an earlier version do not have these.
+    stored |= {section: results[section] for section in MEASURED_BY if section in results}
     return {name: {**keys, **stored.get(name, {})} for name, keys in Recipe().to_dict().items()}, results
+
+
+def _pictures(folder: Path, results: dict[str, Any]) -> list[str]:
+    """Those of a model's pictures that are there."""
+    return [name for name in results.get("pictures", []) if (folder / name).is_file()]
 
 
 def _write(path: Path, text: str) -> None:

@@ -50,6 +50,7 @@ class Progress:
             not count them, began the training.
         energy: joules that were measured, and the seconds in which they were, by kind of device.
         machines: that trained, in words, each once.
+        processes: numbers of them that trained, each once; `None` as with `seen`.
         is_irregular: saved because the run ended, not because it was due.
         log_window: sums since the last line of the log, so that the next line is that of a training in one.
     """
@@ -69,6 +70,7 @@ class Progress:
     seen: dict[str, int] | None = field(default_factory=dict)
     energy: dict[str, list[float]] = field(default_factory=dict)
     machines: list[str] = field(default_factory=list)
+    processes: list[int] | None = field(default_factory=list)
 
 
 @dataclass
@@ -192,8 +194,9 @@ def make_readable(folder: Path) -> None:
     """Give files the rights that new ones have here; safetensors makes its own for their owner alone."""
     mask = os.umask(0)
     os.umask(mask)
-    for file in folder.iterdir():
-        file.chmod(0o666 & ~mask)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(0o666 & ~mask)
 
 
 def file_digest(path: Path, to_disk: bool = False) -> str:
@@ -256,7 +259,7 @@ def load_checkpoint(path: Path) -> TrainingState:
         return TrainingState(
             weights=load_file(path / WEIGHTS_FILE),
             optimizer=_load(path / OPTIMIZER_FILE),
-            progress=Progress(**{"seen": None, **json.loads((path / PROGRESS_FILE).read_text())}),
+            progress=Progress(**{"seen": None, "processes": None, **json.loads((path / PROGRESS_FILE).read_text())}),
             ema=load_file(path / EMA_FILE) if (path / EMA_FILE).exists() else None,
             scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
         )

@@ -1,4 +1,4 @@
-"""What a training's folder says of its model: results, translations of the test set, the card.
+"""What a training's folder says of its model: results, translations of the test set, pictures, the card.
 
 They are never left beside a model of which they do not speak: they go before another one comes, and come after it. A
 card that was edited is kept, in its place as long as it speaks of this model, and else as `README.md.old`.
@@ -14,6 +14,9 @@ CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
 RESULTS_FILE = "results.json"
 # With the name of the test set before it.
 TRANSLATIONS, GREEDY_TRANSLATIONS = "_translations.txt", "_translations_greedy.txt"
+# Sections of the recipe that say how the model was measured. They are stored with its scores, as the recipe's own file
+# is that of a run which may not have come to its end.
+MEASURED_BY = ("generation", "evaluation")
 # Key of the results: the digest of the card that was written with them.
 CARD_DIGEST = "card"
 
@@ -64,15 +67,17 @@ def keep_edited_card(folder: Path) -> None:
 
 
 def withdraw(folder: Path) -> None:
-    """Remove results, translations and card; an edited card is renamed.
+    """Remove results, translations, pictures and card; an edited card is renamed.
 
     Raises:
         OSError: where that cannot be done.
     """
     keep_edited_card(folder)
-    tests = read_results(folder).get("tests", ["test"])
-    translations = [f"{test}{ending}" for test in tests for ending in (TRANSLATIONS, GREEDY_TRANSLATIONS)]
-    for name in (CARD_FILE, *translations, RESULTS_FILE):
+    results = read_results(folder)
+    endings = (TRANSLATIONS, GREEDY_TRANSLATIONS)
+    translations = [f"{test}{ending}" for test in results.get("tests", ["test"]) for ending in endings]
+    # The results name the other files: they go last.
+    for name in (CARD_FILE, *translations, *results.get("pictures", []), RESULTS_FILE):
         (folder / name).unlink(missing_ok=True)
 
 

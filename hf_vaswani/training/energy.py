@@ -124,15 +124,28 @@ class EnergyMeter:
 
     def _advance(self) -> None:
         with self._lock:
-            for counter, now, last in zip(self._counters, new := self._read(), self._last):
-                if now is None or last is None:
+            readings = self._read()
+            for counter, last, now in zip(self._counters, self._last, readings):
+                if last is None or now is None:
                     self._joules.pop(counter.kind, None)
                 elif counter.kind in self._joules:
-                    self._joules[counter.kind] += now - last + (counter.range or 0 if now < last else 0)
-            self._last = new
+                    self._joules[counter.kind] += joules_between(last, now, counter.range)
+            self._last = readings
 
     def _read(self) -> list[float | None]:
         return [_value(counter) for counter in self._counters]
+
+
+def joules_between(last: float, now: float, range: float | None) -> float:
+    """The joules that a counter counted from one reading to the next.
+
+    Args:
+        range: joules after which it begins at 0 again. Where one without a range has begun again, as GPUs' do with
+            their driver, nobody knows what it had counted before: nothing is added.
+    """
+    if now >= last:
+        return now - last
+    return 0.0 if range is None else range - last + now
 
 
 def _value(counter: Counter) -> float | None:

@@ -46,7 +46,8 @@ def facts_of(
         tests: the translated test sets by name, whose first is looked at closely.
     """
     facts = training_facts(start, loop, model, counts)
-    for test in [*tests.values()][:1]:
+    if tests:
+        test = next(iter(tests.values()))
         facts["findings"] = test_set_facts(start, test.pairs, test.found.texts)
     return facts
 
@@ -59,7 +60,7 @@ def training_facts(
     settings = start.filters
     return {
         "sources": {
-            split.removeprefix(TESTS): [describe(source) for source in sources]
+            split.removeprefix(TESTS): [describe_source(source) for source in sources]
             for split, sources in sources_of(recipe.data).items()
         },
         "text": recipe.data.name,
@@ -80,12 +81,13 @@ def training_facts(
         "seconds": progress.seconds,
         "energy": progress.energy,
         "machines": progress.machines,
+        "processes": progress.processes,
         "precision": precision(loop.accelerator),
         "versions": versions(),
     }
 
 
-def describe(source: TextSource) -> dict[str, Any]:
+def describe_source(source: TextSource) -> dict[str, Any]:
     """A source by the names that others know it by, files without the folders that they lie in."""
     if not source.dataset:
         paths = [source.file] if source.file else [*source.source, *source.target]
@@ -137,7 +139,7 @@ def test_set_facts(start: Start, test: list[Pair], hypotheses: list[str]) -> dic
     source_ids, hypothesis_ids = encode_in_slices(plain_encoder(start.tokenizer), sources, hypotheses)
     lengths, hypothesis_lengths = (np.array([len(row) for row in rows]) for rows in (source_ids, hypothesis_ids))
     unknown, limit = start.tokenizer.unk_token_id, longest_sequence(start.model.config)
-    offset = start.recipe.generation.max_length_offset
+    longest = greatest_lengths(lengths, start.recipe.generation.max_length_offset, limit)
     return {
         "sentences": len(test),
         "example": short_example(sources, hypotheses),
@@ -147,10 +149,21 @@ def test_set_facts(start: Start, test: list[Pair], hypotheses: list[str]) -> dic
         "unknown_tokens": int(sum((row == unknown).sum() for row in source_ids)) if unknown is not None else 0,
         "empty": sum(not hypothesis.strip() for hypothesis in hypotheses),
         # The tokens of a translation that was cut, and the end that it has not.
-        "at_limit": int((hypothesis_lengths > lengths + offset).sum()),
+        "at_limit": int((hypothesis_lengths > longest).sum()),
         "sources_cut": int((lengths > limit).sum()) if limit else 0,
         **beyond_training(start, lengths),
     }
+
+
+def greatest_lengths(lengths: np.ndarray, offset: int, positions: int | None) -> np.ndarray:
+    """The tokens at which the search for each translation ends.
+
+    Args:
+        lengths: of the sources, in tokens.
+        offset: tokens that a translation may have more.
+        positions: of the model, where they are learned; the token that a translation begins with takes the first.
+    """
+    return lengths + offset if positions is None else np.minimum(lengths + offset, positions - 1)
 
 
 def beyond_training(start: Start, lengths: np.ndarray) -> dict[str, int]:

@@ -25,6 +25,7 @@ from .claims import (
     CARD_DIGEST,
     CARD_FILE,
     GREEDY_TRANSLATIONS,
+    MEASURED_BY,
     RESULTS_FILE,
     TRANSLATIONS,
     digest_of,
@@ -38,13 +39,17 @@ from .claims import (
 from .facts import facts_of
 from .loop import TrainingLoop
 from .output import BEST, CHECKPOINTS, CURVES_FILE
-from .pictures import draw_attention
+from .pictures import FOLDER as PICTURES
+from .pictures import save_attention_pictures
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
 from .scoring import ScoredTest, score_test
 from .selection import ranked
 from .start import Start
+
+# Where all that is final is written first.
+PART = ".final.part"
 
 
 def finish(start: Start, loop: TrainingLoop) -> Results | None:
@@ -75,6 +80,7 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         validation_accuracy,
         [update_of(file.parent) for file in files],
         counts,
+        {section: recipe.to_dict()[section] for section in MEASURED_BY},
         tests,
         on_main_process(loop.accelerator, lambda: draw_pictures(start, loop, model)),
         on_main_process(loop.accelerator, lambda: facts_of(start, loop, model, counts, tests)),
@@ -94,36 +100,39 @@ def score_tests(start: Start, loop: TrainingLoop, model: VaswaniForConditionalGe
 
 
 def draw_pictures(start: Start, loop: TrainingLoop, model: VaswaniForConditionalGeneration) -> list[str]:
-    """Draw curves and attention; the pictures' paths, relative to the output folder."""
-    loop.log.draw()
-    curves = [CURVES_FILE] if (start.folder / CURVES_FILE).exists() else []
+    """Draw curves and attention aside; the pictures' paths, relative to the output folder that they will be in.
+
+    The card has curves of its own: those of the log go on when the training does, and are no more of this model.
+    """
+    part, curves = start.folder / PART, f"{PICTURES}/{CURVES_FILE}"
+    shutil.rmtree(part, ignore_errors=True)
+    drawn = [curves] if loop.log.draw(copy=part / curves) else []
     name, pairs = next(iter(start.texts.test_sets.items()), ("validation", start.texts.validation))
     sources = [source for source, _ in pairs]
-    return curves + draw_attention(
-        start.folder, model, start.tokenizer, name, sources, start.recipe.evaluation, loop.log.say
+    return drawn + save_attention_pictures(
+        part, model, start.tokenizer, name, sources, start.recipe.evaluation, loop.log.say
     )
 
 
 def save_results(start: Start, model: VaswaniForConditionalGeneration, results: Results) -> None:
-    """Write model, tokenizer, results, translations and card, the card last.
+    """Write model, tokenizer, results, translations and card beside the pictures, then move all, the card last.
 
     Nothing of an earlier run goes before all that takes its place is written under another name.
 
     Raises:
         TrainingError: where they cannot be written.
     """
-    folder, part = start.folder, start.folder / ".final.part"
+    folder, part = start.folder, start.folder / PART
     values = results.to_dict()
     speaks_of_model = speaks_of(folder, values)
     try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
+        part.mkdir(exist_ok=True)
         model.save_pretrained(part)
         start.tokenizer.save_pretrained(part)
         if speaks_of_model and has_edited_card(folder):
             values[CARD_DIGEST] = read_results(folder).get(CARD_DIGEST)
         else:
-            card = card_text(folder.resolve().name, start.recipe.to_dict(), values)
+            card = card_text(folder.resolve().name, start.recipe.to_dict(), values, Recipe().to_dict())
             values[CARD_DIGEST] = digest_of(card)
             (part / CARD_FILE).write_bytes(card.encode())
         (part / RESULTS_FILE).write_bytes(results_text(values).encode())
@@ -134,8 +143,10 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
         make_readable(part)
         if not speaks_of_model:
             withdraw(folder)
-        for file in in_order(list(part.iterdir())):
-            file.replace(folder / file.name)
+        for file in in_order([path for path in part.rglob("*") if path.is_file()]):
+            target = folder / file.relative_to(part)
+            target.parent.mkdir(exist_ok=True)
+            file.replace(target)
     except (OSError, SafetensorError) as error:
         raise TrainingError(
             f"The final model cannot be written to {folder}: {reason(error)}. The training itself is whole: make "

@@ -1,6 +1,7 @@
 """What a training says while it runs: a progress bar or plain lines, a file of records, a picture of curves."""
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -125,14 +126,20 @@ class TrainingLog:
             left = "" if minutes is None else f"  minutes_left {_short(minutes)}"
             self.say(f"update {self.progress.update}: {shown}{left}")
 
-    def draw(self) -> None:
-        """Draw the curves anew. A picture that cannot be drawn ends no training."""
+    def draw(self, copy: Path | None = None) -> bool:
+        """Draw the curves anew, and copy the picture to a path: whether it is there. If not, that ends no training."""
         if not self.folder:
-            return
+            return False
+        picture = self.folder / CURVES_FILE
         try:
-            draw_curves(self.folder / LOG_FILE, self.folder / CURVES_FILE)
+            draw_curves(self.folder / LOG_FILE, picture)
+            if copy:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(picture, copy)
+            return True
         except Exception as error:
             self.say(f"{CURVES_FILE} could not be drawn: {error}")
+            return False
 
     def say(self, message: str) -> None:
         """A line for the reader."""

@@ -110,14 +110,20 @@ class TrainingLoop:
         """
         if self.is_finished():
             return
-        machine = describe_machine(self.accelerator)
-        self.progress.machines = [*dict.fromkeys([*self.progress.machines, machine])]
+        self.note_devices()
         self.started = time.monotonic() - self.progress.seconds
         with StopSignals() as self.stop, self.energy_meter() as self.meter:
             self.make_updates()
         self.log.close()
         if reason := self.early_end():
             self.log.say(reason)
+
+    def note_devices(self) -> None:
+        """Remember what trains now, beside what trained before."""
+        progress, accelerator = self.progress, self.accelerator
+        progress.machines = [*dict.fromkeys([*progress.machines, describe_machine(accelerator)])]
+        if progress.processes is not None:
+            progress.processes = [*dict.fromkeys([*progress.processes, accelerator.num_processes])]
 
     def energy_meter(self) -> EnergyMeter:
         """What measures the energy of this run, in the process that writes the checkpoints."""

@@ -113,30 +113,43 @@ def only_training(folder: Path, processes: "Accelerator") -> Iterator[None]:
     Raises:
         InputError: where one does.
     """
-    held = []
+    with contextlib.ExitStack() as stack:
 
-    def hold() -> None:
+        def hold() -> None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(folder))
+            except OSError as error:
+                raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
+
+        on_main_process(processes, hold)
+        yield
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold an output folder in this process while the block runs.
+
+    Raises:
+        InputError: where another process does.
+        OSError: where the folder cannot be opened.
+    """
+    # Elsewhere no folder can be opened either.
+    if not ARE_THERE_LOCKS:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            held.append(os.open(folder, os.O_RDONLY))
-        except OSError as error:
-            raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
-        try:
-            lock(held[0])
+            lock(descriptor)
         except BlockingIOError:
             raise InputError(
                 f"Another training is running in {folder}. Wait for its end, or choose another."
             ) from None
-
-    # Elsewhere no folder can be opened either.
-    if ARE_THERE_LOCKS:
-        on_main_process(processes, hold)
-    try:
         yield
     finally:
         # The system lets go of a lock whose process was killed.
-        for descriptor in held:
-            os.close(descriptor)
+        os.close(descriptor)
 
 
 def _remove_training(folder: Path) -> None:

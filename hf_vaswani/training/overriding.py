@@ -10,6 +10,8 @@ from .arguments import SPLITS
 
 Sections = dict[str, dict[str, Any]]
 DATA_SET = ("dataset", "dataset_config", "dataset_revision")
+# Of a text, for the model card: true of no other text.
+DESCRIPTION = ("name", "license")
 
 
 def make_room(values: Sections, options: dict[str, set[str]]) -> None:
@@ -23,9 +25,9 @@ def make_room(values: Sections, options: dict[str, set[str]]) -> None:
         values["model"] = {}
     given, replaced = options.get("data", set()), set()
     if "dataset" in given:
-        replaced |= {*DATA_SET, *(name for split in SPLITS for name in _files(split))}
+        replaced |= {*DATA_SET, *DESCRIPTION, *(name for split in SPLITS for name in _files(split))}
     elif any(given & set(_files(split)) for split in SPLITS):
-        replaced |= {*DATA_SET, *(f"{split}_split" for split in SPLITS)}
+        replaced |= {*DATA_SET, *DESCRIPTION, *(f"{split}_split" for split in SPLITS)}
     for split in SPLITS:
         whole, *sides = _files(split)
         if whole in given:

@@ -1,4 +1,4 @@
-"""The pictures of a finished training: the attention of some sentences, beside the curves that its log has drawn."""
+"""The pictures of a finished training: its curves, and the attention of some sentences."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ PREFIX = "attention_"
 SHORTEST, LONGEST = 5, 20
 
 
-def draw_attention(
+def save_attention_pictures(
     folder: Path,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -24,12 +24,12 @@ def draw_attention(
     evaluation: EvaluationArguments,
     report: Callable[[str], None],
 ) -> list[str]:
-    """Draw the attention of some sentences and their translations, in the place of an earlier run's pictures.
+    """Draw the attention of some sentences and their translations.
 
     A picture that cannot be drawn costs no training its results: it is reported, and those after it are left out.
 
     Args:
-        folder: of the training. Pictures go into its `pictures/`, named after text, line (from 1), kind and layer.
+        folder: into whose `pictures/` they go, named after text, line (from 1), kind and layer.
         name: of the text that the sentences are of.
 
     Returns:
@@ -39,13 +39,10 @@ def draw_attention(
     drawn: list[str] = []
     try:
         for line in readable_sentences(tokenizer, texts, evaluation.attention):
-            pictures.mkdir(exist_ok=True)
+            pictures.mkdir(parents=True, exist_ok=True)
             prefix = f"{PREFIX}{name}_{line + 1}"
             for path in _draw_sentence(pictures / prefix, model, tokenizer, texts[line], evaluation.attention_layers):
                 drawn.append(f"{FOLDER}/{path.name}")
-        for path in pictures.glob(f"{PREFIX}*.png"):
-            if f"{FOLDER}/{path.name}" not in drawn:
-                path.unlink()
     except Exception as error:  # matplotlib, fonts, the disk: whatever it is, the training itself is whole
         report(f"Attention could not be drawn: {type(error).__name__}: {' '.join(str(error).split())}")
     return drawn

@@ -172,7 +172,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
         raise InputError(f"{path} must hold the sections {', '.join(keys)}, each with its keys.")
     for section, entries in content.items():
         if section not in keys:
-            faults.append(f"{path}: unknown section '{section}'{_nearest(section, keys)}")
+            faults.append(f"{path}: unknown section '{section}'{_nearest(section, {key: key for key in keys})}")
         elif not isinstance(entries or {}, dict):
             faults.append(f"{path}: section '{section}' must hold keys and values, not {entries!r}")
         else:
@@ -229,19 +229,18 @@ def _section_of(name: str, faults: list[str]) -> str | None:
     return None
 
 
-def _all_names(section: str | None = None) -> list[str]:
-    """Names to suggest: those of a section first written bare, then all with their section."""
+def _all_names(section: str | None = None) -> dict[str, str]:
+    """Names to compare with, and what each is called where it is suggested: in a recipe, one of another section than
+    the given one is called by its section too."""
     keys = recipe_keys()
-    return [
-        *keys.get(section, []),
-        *(n for s in keys for n in keys[s]),
-        *(f"{s}.{n}" for s in keys for n in keys[s]),
-    ]
+    dotted = {f"{s}.{n}": f"{s}.{n}" for s in keys for n in keys[s]}
+    bare = {n: f"{s}.{n}" if section else n for s in keys for n in keys[s]}
+    return dotted | bare | {n: n for n in keys.get(section, [])}
 
 
-def _nearest(name: str, names: typing.Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(name), list(names), n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else "; see --help for all keys"
+def _nearest(name: str, names: typing.Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    return f"; did you mean '{names[close[0]]}'?" if close else "; see --help for all keys"
 
 
 def _typed(values: dict[str, dict[str, Any]], faults: list[str]) -> dict[str, dict[str, Any]]:

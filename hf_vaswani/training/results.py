@@ -1,22 +1,17 @@
 """What a training came to: figures, example translations, and how to go on."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from ..evaluation.score import Score
+from ..hub.card import duration
+from ..hub.usage import usage_code
 from .arguments import MAIN_TEST
 from .scoring import ScoredTest, perplexity
 
 EXAMPLES = 8
-
-USE = """\
-    import hf_vaswani
-    from transformers import pipeline
-
-    translator = pipeline("translation", model={folder})
-    print(translator({text})[0]["translation_text"])"""
 
 
 @dataclass(frozen=True)
@@ -31,6 +26,7 @@ class Results:
         validation_accuracy: share of target tokens that it ranks first, given those before.
         averaged: updates whose weights the final model is the mean of.
         filters: counts of the filters of the training text.
+        settings: the recipe's sections `generation` and `evaluation`, by which the model was measured.
         tests: each test set, translated and scored, by its name; the recipe's own is `test`.
         pictures: paths relative to the folder.
         facts: what else the model card tells, as plain values; of `facts.py`.
@@ -44,6 +40,7 @@ class Results:
     validation_accuracy: float
     averaged: list[int]
     filters: dict[str, int]
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     tests: dict[str, ScoredTest] = field(default_factory=dict)
     pictures: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -71,12 +68,14 @@ class Results:
             "update", "minutes", "parameters", "validation_loss", "validation_perplexity", "validation_accuracy",
             "averaged", "filters", "pictures",
         )  # fmt: skip
+        tests = {name: test.to_dict() for name, test in self.tests.items()}
+        # Those of the recipe's own test set once more, where they are easily found; the card reads `tests`.
         scores = {}
         for score in self.test:
             name = f"test_{score.name.lower()}"
             scores |= {name: score.value, f"{name}_signature": score.signature}
-        tests = {name: test.to_dict() for name, test in self.tests.items()}
-        return {**{name: getattr(self, name) for name in names}, **scores, "tests": tests, **self.facts}
+        values = {name: getattr(self, name) for name in names}
+        return {**values, **self.settings, **scores, "tests": tests, **self.facts}
 
     def report(self) -> str:
         """What a reader wants to see at the end: example translations, the score, and how to go on."""
@@ -88,7 +87,7 @@ class Results:
                 f"reference    {reference}",
                 "",
             ]
-        lines.append(f"{self.update:,} updates in {duration(self.minutes)}; {self.parameters:,} parameters")
+        lines.append(f"{self.update:,} updates in {duration(60 * self.minutes)}; {self.parameters:,} parameters")
         lines.append(
             f"validation loss {self.validation_loss:.4f} per target token, perplexity "
             f"{self.validation_perplexity:.2f}; {self.validation_accuracy:.1%} right"
@@ -105,19 +104,9 @@ class Results:
             "",
             "Go on in Python with:",
             "",
-            *USE.format(folder=quoted(str(self.folder)), text=quoted(self._example_text())).splitlines(),
+            indent(usage_code(str(self.folder), self._example_text()), " " * 4),
         ]
         return "\n".join(lines)
 
     def _example_text(self) -> str:
         return self.examples[0][0] if self.examples else "…"
-
-
-def duration(minutes: float) -> str:
-    """A time as people say it."""
-    return f"{minutes:.1f} minutes" if minutes >= 1 else f"{60 * minutes:.0f} seconds"
-
-
-def quoted(text: str) -> str:
-    """Text as it stands in Python code."""
-    return json.dumps(text, ensure_ascii=False)

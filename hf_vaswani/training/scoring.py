@@ -55,7 +55,7 @@ def score_test(
 
     def scored(**search: int) -> Translations:
         texts = translate(sources, **search)
-        return Translations(texts, translation_scores(texts, references, evaluation.tokenize))
+        return Translations(texts, bleu_and_chrf(texts, references, evaluation.tokenize))
 
     found = scored()
     if not evaluation.greedy:
@@ -68,8 +68,8 @@ def perplexity(loss: float) -> float:
     return math.exp(min(loss, 100))
 
 
-def translation_scores(hypotheses: list[str], references: list[str], tokenize: str) -> list[Score]:
-    """BLEU and chrF2.
+def bleu_and_chrf(hypotheses: list[str], references: list[str], tokenize: str) -> list[Score]:
+    """The two scores of translations, in this order.
 
     Args:
         tokenize: sacreBLEU's tokenizer for BLEU.

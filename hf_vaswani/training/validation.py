@@ -12,7 +12,7 @@ from ..data.parallel_text import Pair
 from ..loss_vaswani import IGNORED_LABEL
 from ..translation.translate import translate
 from .arguments import TrainingArguments
-from .scoring import perplexity, translation_scores
+from .scoring import bleu_and_chrf, perplexity
 
 
 class Validation:
@@ -55,8 +55,9 @@ class Validation:
         if self.texts:
             references = [target for _, target in self.texts]
             hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
-            bleu, chrf = translation_scores(hypotheses, references, self.tokenize)
+            bleu, chrf = bleu_and_chrf(hypotheses, references, self.tokenize)
             values |= {"validation_bleu": bleu.value, "validation_chrf": chrf.value}
+            values |= {"validation_sentences": len(self.texts)}
         return values
 
     @torch.no_grad()

@@ -347,6 +347,12 @@ def test_characters_without_a_font_become_code_points_with_one_warning(only_defa
     assert "No installed font has 7 of the characters (世 你 和 好 安 …)" in caplog.text
 
 
+def test_characters_without_a_font_become_compatible_ones_where_there_are_such(only_default_fonts, caplog):
+    figure = draw_attention(uniform(2, 2), ["￭.", "ＡＢ"], ["￭.", "ＡＢ"])
+    assert ticks(figure.axes[0].get_xticklabels()) == ["■.", "AB"]
+    assert not caplog.records
+
+
 def test_fonts_that_have_the_characters_are_found_among_the_installed(monkeypatch):
     # Musical symbols are in one of matplotlib's own fonts, which is not its default.
     entries = font_manager.fontManager.ttflist

@@ -62,8 +62,8 @@ def test_each_value_is_drawn_against_its_updates():
         "run: validation, without either": ([100, 200, 1300], [3.5, 2.125, 2.5]),
     }
     assert lines(score) == {
-        "run: BLEU": ([100, 200, 1300], [5.25, 31.5, 31.75]),
-        "run: chrF": ([200, 1300], [50.0, 51.0]),
+        "run: BLEU, greedy": ([100, 200, 1300], [5.25, 31.5, 31.75]),
+        "run: chrF, greedy": ([200, 1300], [50.0, 51.0]),
     }
     assert lines(rate) == {"run: learning rate": ([50, 100, 150], [0.0005, 0.001, 0.0008])}
 
@@ -76,7 +76,7 @@ def test_best_validation_is_marked_with_value_and_update():
 
 
 def test_first_of_equally_good_points_is_the_best():
-    score = curves_figure({"run": [{"update": u, "validation_bleu": 9.0} for u in (10, 20)]}).axes[1]
+    [score] = curves_figure({"run": [{"update": u, "validation_bleu": 9.0} for u in (10, 20)]}).axes
     assert texts(score) == ["best 9.000 at update 10"]
 
 
@@ -87,7 +87,7 @@ def test_axes_say_quantity_and_unit_and_updates_have_separators():
     assert score.get_ylabel() == "validation score (0 to 100)"
     assert rate.get_ylabel() == "learning rate" and rate.get_xlabel() == "updates"
     assert "1,000" in tick_labels(figure, rate.xaxis)
-    assert legend(score) == ["BLEU", "chrF"]
+    assert legend(score) == ["BLEU, greedy", "chrF, greedy"]
 
 
 def test_legend_says_that_only_training_loss_is_smoothed():
@@ -115,7 +115,40 @@ def test_value_that_is_no_finite_number_is_a_gap(write_log, gap):
 def test_log_of_a_young_training_gives_a_picture(write_log, tmp_path, records):
     draw_curves(write_log("run", records), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 0
-    assert texts(curves_figure({"run": records}).axes[1]) == ["not in the log"]
+
+
+def test_panel_without_a_value_is_left_out_and_the_picture_is_lower():
+    losses = [{name: value for name, value in record.items() if "bleu" not in name and "chrf" not in name}
+              for record in RECORDS]  # fmt: skip
+    figure = curves_figure({"run": losses})
+    assert [axes.get_ylabel() for axes in figure.axes] == ["loss (nats per target token)", "learning rate"]
+    assert figure.axes[-1].get_xlabel() == "updates"
+    assert figure.get_figheight() < curves_figure({"run": RECORDS}).get_figheight()
+    assert len(curves_figure({"without": losses, "with": RECORDS}).axes) == 3
+
+
+@pytest.mark.parametrize("records", [[], [{"update": 5, "loss": None}]])
+def test_log_without_any_value_gives_a_picture_that_says_so(records):
+    [loss] = curves_figure({"run": records}).axes
+    assert texts(loss) == ["not in the log"]
+
+
+def measured_on(*sentences):
+    return [{"update": u, "validation_bleu": 9.0, "validation_sentences": n} for u, n in enumerate(sentences)]
+
+
+@pytest.mark.parametrize(
+    ("runs", "label"),
+    [
+        ({"run": measured_on(200, 200)}, "BLEU, greedy, 200 sentences"),
+        ({"run": measured_on(200, 1000)}, "BLEU, greedy, 200 to 1,000 sentences"),
+        ({"a": measured_on(200), "b": measured_on(500), "c": []}, "BLEU, greedy, 200 to 500 sentences"),
+        ({"run": measured_on(200) + RECORDS}, "BLEU, greedy"),
+    ],
+)
+def test_legend_says_on_how_many_sentences_scores_were_measured_where_the_log_does(runs, label):
+    score = next(axes for axes in curves_figure(runs).axes if "score" in axes.get_ylabel())
+    assert label in [name.partition(": ")[2] for name in lines(score)]
 
 
 def test_last_line_that_is_cut_off_is_left_out(write_log):

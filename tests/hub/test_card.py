@@ -12,6 +12,7 @@ from huggingface_hub.repocard_data import eval_results_to_model_index, model_ind
 
 from hf_vaswani.hub.card import card_text
 from hf_vaswani.training.recipe import Recipe, load_recipe
+from tests.training.test_recipes import RECIPES
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"
@@ -25,10 +26,11 @@ RESULTS = {
     "validation_accuracy": 0.6543,
     "averaged": [1000, 1100, 1234],
     "filters": {"pairs": 1000, "empty": 3, "copies": 0, "duplicates": 20},
-    "test_bleu": 34.567,
-    "test_bleu_signature": BLEU,
-    "test_chrf2": 55.555,
-    "test_chrf2_signature": CHRF,
+    "tests": {
+        "test": {
+            "sentences": 60, "bleu": 34.567, "bleu_signature": BLEU, "chrf2": 55.555, "chrf2_signature": CHRF,
+        },
+    },
     "sources": {
         "train": [{"dataset": "opus_books", "on_hub": True, "config": "de-en", "split": "train", "revision": None,
                    "weight": None}],
@@ -55,6 +57,7 @@ RESULTS = {
     "seconds": 302.0,
     "energy": {},
     "machines": ["AMD X, 2 cores"],
+    "processes": [1],
     "precision": "fp32",
     "versions": {"hf_vaswani": "0.1.0", "torch": "2.13.0"},
     "findings": {
@@ -76,14 +79,18 @@ def recipe_dict(**data):
     return recipe
 
 
-def card_of(recipe=None, **changes):
+def card_of(recipe=None, name="de-en", pictures_in="", **changes):
     """The text of a card; a change to `None` takes the key out."""
     results = {key: value for key, value in {**RESULTS, **changes}.items() if value is not None}
-    return card_text("de-en", recipe or recipe_dict(), results)
+    return card_text(name, recipe or recipe_dict(), results, Recipe().to_dict(), pictures_in)
+
+
+def recipe_in(card: str) -> str:
+    return card.split("```yaml\n")[1].split("\n```")[0]
 
 
 def without_scores():
-    return {key: None for key in RESULTS if key.startswith("test_") or key == "findings"}
+    return {"tests": {}, "findings": None}
 
 
 def test_card_holds_what_was_measured():
@@ -95,10 +102,12 @@ def test_card_holds_what_was_measured():
         "1.3·10^15", "updates 1,000, 1,100 and 1,234", "Of 1,000 training pairs read, 997 are trained on.",
         "Left out: 3 with an empty side.", "Kept: 20 that repeat an earlier pair.", "byte-pair encoding",
         "3 + 2 layers", "post-norm; d_model 128; heads 4; feed-forward 512 + 256",
-        "learning rate 1 × equation 3, 4,000 updates of warm-up; dropout 0.3, inside the FFN 0.2; label smoothing 0.1",
+        "Adam, betas 0.9 and 0.98; learning rate 1 × equation 3, 4,000 updates of warm-up; updates of up to",
+        "- dropout 0.3; dropout inside the FFN 0.2; label smoothing 0.1\n",
         "one vocabulary of 4,000", "0.50% of the test set's source tokens are unknown",
         "3 of 60 test sources are longer than all that was trained on (44 tokens)",
-        "2 of 60 test translations break off", "1 of 60 test translations are empty", "| 2–9 | 40 | 61.23 |",
+        "2 of 60 test translations break off at the greatest length allowed (source + 50 tokens).",
+        "1 of 60 test translations are empty", "| 2–9 | 40 | 61.23 |",
         "| 12.3 | Ein Hund. | A cat. | A dog. |",
         "| 12.3 | Ein Hund. | *(nothing)* | A dog. |", "de to en", "hf_vaswani 0.1.0, torch 2.13.0",
         "valid.de, valid.en", "[opus\\_books](https://huggingface.co/datasets/opus_books), de-en, train",
@@ -143,16 +152,26 @@ def test_test_set_of_the_hub_is_named_by_id_configuration_and_split():
 
 
 def test_each_test_set_has_its_scores_and_greedy_search_stands_beside_beam():
-    more = {
-        "test_2017": {"bleu": 30.0, "bleu_signature": BLEU, "chrf2": 50.0, "chrf2_signature": CHRF, "sentences": 7}
+    tests = {
+        "test": {**RESULTS["tests"]["test"], "greedy_bleu": 33.0, "greedy_chrf2": 54.0},
+        "test_2017": {"bleu": 30.0, "bleu_signature": BLEU, "chrf2": 50.0, "chrf2_signature": CHRF, "sentences": 7},
     }
-    text = card_of(tests=more, test_greedy_bleu=33.0, test_greedy_chrf2=54.0)
+    text = card_of(tests=tests)
     assert "| greedy | 33.00 | 54.00 |" in text
     assert r"| test\_2017 | 7 | beam 4 | 30.00 | 50.00 |" in text
     scores = ModelCard(text).data.eval_results
     assert [(score.dataset_name, score.metric_value) for score in scores] == [
         ("test_2016", 34.57), ("test_2016", 55.55), ("test_2017", 30.0), ("test_2017", 50.0),
     ]  # fmt: skip
+
+
+def test_of_several_test_sets_the_one_that_was_looked_at_closely_is_named():
+    more = {"test_2017": {"bleu": 30.0, "bleu_signature": BLEU, "sentences": 7}}
+    translations, limits = parts_of(card_of(tests={**RESULTS["tests"], **more}), "Translations", "Limits")
+    assert r"test set test\_2016," in translations and r"test set test\_2016." in limits
+    translations, limits = parts_of(card_of(tests=more), "Translations", "Limits")
+    assert r"test set test\_2017," in translations and r"test set test\_2017." in limits
+    assert "What is counted" not in card_of(**without_scores())
 
 
 def test_card_without_a_test_set_states_no_score_and_says_that_it_was_not_tested():
@@ -165,8 +184,101 @@ def test_card_without_a_test_set_states_no_score_and_says_that_it_was_not_tested
 
 def test_card_of_a_test_set_that_was_held_out_says_so():
     sources = {"train": RESULTS["sources"]["train"]}
-    text = card_of(recipe_dict(test_share=0.1, validation_share=0.05), sources=sources)
+    text = card_of(recipe_dict(test_share=0.1, validation_share=0.004), sources=sources)
     assert "| test | 10% of the text, held out at random | 60 |" in text
+    assert "| validation | 0.4% of the text, held out at random | 50 |" in text
+
+
+def test_greatest_length_of_a_translation_is_bounded_by_learned_positions():
+    architecture = {**RESULTS["architecture"], "position_type": "learned", "max_position_embeddings": 80}
+    assert "(source + 50 tokens, and never more than 79)" in card_of(architecture=architecture)
+
+
+def test_model_of_tokenised_text_asks_for_such_text():
+    recipe = recipe_dict()
+    recipe["evaluation"]["tokenize"] = "none"
+    use, limits = parts_of(card_of(recipe), "Use", "Limits")
+    assert "Give the model text in the form that it was trained on" in use
+    assert "- BLEU counted the text's own tokens." in limits
+    use, limits = parts_of(card_of(), "Use", "Limits")
+    assert "in the form" not in use and "own tokens" not in limits
+
+
+def parts_of(card: str, *headings: str) -> list[str]:
+    return [card.split(f"## {heading}\n")[1].split("\n## ")[0] for heading in headings]
+
+
+def training_of(card: str) -> str:
+    [training] = parts_of(card, "Training")
+    return training
+
+
+def test_settings_beyond_the_papers_are_told():
+    recipe = recipe_dict()
+    recipe["training"].update(weight_decay=0.01, max_grad_norm=1.0, ema_decay=0.999, r_drop=3.0)
+    recipe["tokenizer"]["bpe_dropout"] = 0.1
+    text = training_of(card_of(recipe))
+    assert "- AdamW, weight decay 0.01, betas 0.9 and 0.98; " in text
+    assert "; gradients clipped to norm 1; moving average of the weights, decay 0.999\n" in text
+    assert "; BPE dropout 0.1; R-Drop, alpha 3; label smoothing 0.1\n" in text
+    plain = training_of(card_of())
+    for word in ("AdamW", "weight decay", "clipped", "moving average", "BPE dropout", "R-Drop"):
+        assert word not in plain
+
+
+@pytest.mark.parametrize(
+    ("schedule", "warmup", "words"),
+    [
+        ("constant", 0, "; learning rate 0.0001, constant; "),
+        ("constant", 50, "; learning rate 0.0001, constant, 50 updates of warm-up; "),
+        ("inverse_sqrt", 500, "; learning rate up to 0.0001, inverse_sqrt, 500 updates of warm-up; "),
+    ],
+)
+def test_learning_rate_is_told_as_its_schedule_has_it(schedule, warmup, words):
+    recipe = recipe_dict()
+    recipe["training"].update(schedule=schedule, learning_rate=1e-4, warmup_updates=warmup)
+    assert words in training_of(card_of(recipe))
+
+
+def test_each_dropout_is_called_so_where_there_is_no_other():
+    rates = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.1}
+    text = card_of(architecture={**RESULTS["architecture"], **rates})
+    assert "\n- dropout inside the FFN 0.1; label smoothing 0.1\n" in text
+
+
+@pytest.mark.parametrize(
+    ("processes", "words"),
+    [
+        ([2], "up to 6,000 tokens a side, padding included, and 48 pairs, in 6 forward passes\n"),
+        ([2, 4], "up to 3,000 tokens a side, padding included, and 24 pairs, in 3 forward passes on each device\n"),
+        (None, "up to 3,000 tokens a side, padding included, and 24 pairs, in 3 forward passes on each device\n"),
+    ],
+)
+def test_size_of_an_update_is_that_of_all_forward_passes(processes, words):
+    recipe = recipe_dict()
+    recipe["training"].update(max_tokens=1000, max_sentences=8, accumulation=3)
+    assert f"; updates of {words}" in training_of(card_of(recipe, processes=processes))
+
+
+def identity_of_score(recipe, sources):
+    [score, _] = ModelCard(card_of(recipe, sources=sources)).data.eval_results
+    return score.dataset_type, score.dataset_name, score.dataset_config, score.dataset_split
+
+
+def test_score_of_a_held_out_test_set_names_the_text_and_the_share():
+    sources = {"train": RESULTS["sources"]["train"]}
+    name = "opus_books, de-en, train, 5% held out, seed 3"
+    recipe = recipe_dict(test_share=0.05, split_seed=3)
+    assert identity_of_score(recipe, sources) == ("opus_books", name, "de-en", "train")
+    assert f"| {name.replace('_', chr(92) + '_')} | 60 |" in card_of(recipe, sources=sources)
+
+
+def test_score_of_a_test_set_held_out_of_several_texts_or_files_has_no_identity_on_the_hub():
+    recipe, [books] = recipe_dict(test_share=0.005), RESULTS["sources"]["train"]
+    mixed, files = "test, 0.5% held out, seed 1", "europarl, 0.5% held out, seed 1"
+    assert identity_of_score(recipe, {"train": [books, books]}) == (mixed, mixed, None, None)
+    file = {"files": ["europarl.de", "europarl.en"], "weight": None}
+    assert identity_of_score(recipe, {"train": [file]}) == (files, files, None, None)
 
 
 def test_energy_is_told_where_it_was_measured_and_only_there():
@@ -183,7 +295,7 @@ def test_energy_is_told_where_it_was_measured_and_only_there():
 
 def test_what_an_earlier_version_did_not_count_is_not_told():
     unknown = {"seen": None, "epochs": None, "flops": None, "machines": []}
-    text = card_text("de-en", recipe_dict(), {**RESULTS, **unknown})
+    text = card_text("de-en", recipe_dict(), {**RESULTS, **unknown}, Recipe().to_dict())
     assert "tokens an update" not in text and "epochs" not in text and "floating-point" not in text
     assert "Hardware: not recorded" in text
 
@@ -210,10 +322,24 @@ def test_recipe_in_the_card_gives_the_same_training(tmp_path):
     recipe = recipe_dict(dataset="embedded", test_split=None)
     recipe["training"].update(freeze=["model.encoder"], adam_betas=[0.8, 0.9], max_minutes=2.0, ema_decay=0.9)
     recipe["tokenizer"].update(type="word", lowercase=True)
-    text = card_of(recipe)
     path = tmp_path / "recipe.yaml"
-    path.write_text(text.split("```yaml\n")[1].split("\n```")[0], encoding="utf-8")
+    path.write_text(recipe_in(card_of(recipe)), encoding="utf-8")
     assert load_recipe(path, ["--output_dir=/somewhere/private"]).to_dict() == recipe
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipe_in_the_card_is_the_one_that_was_trained(name, tmp_path):
+    has_text = "dataset:" in RECIPES[name].read_text()
+    trained = load_recipe(RECIPES[name], [] if has_text else ["--train=train.tsv", "--validation=valid.tsv"])
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe_in(card_of(trained.to_dict())), encoding="utf-8")
+    assert load_recipe(path, [f"--output_dir={trained.training.output_dir}"]) == trained
+
+
+def test_recipe_in_the_card_leaves_out_what_is_empty_by_default():
+    training = yaml.safe_load(recipe_in(card_of()))["training"]
+    assert training["max_updates"] == 100_000
+    assert not {"max_epochs", "freeze", "trackers"} & training.keys()
 
 
 NASTY = [
@@ -231,7 +357,7 @@ def test_text_of_the_data_changes_nothing_of_the_card(text):
             if side != "chrf2":
                 sample[side] = text
     nasty["sources"]["test"] = nasty["sources"]["validation"] = [{"files": [text], "weight": None}]
-    cards = [card_text("de-en", recipe_dict(license=text), results) for results in (plain, nasty)]
+    cards = [card_of(recipe_dict(license=text), **results) for results in (plain, nasty)]
     assert "49" not in cards[1].replace("4986", "")
     outlines = [outline(card) for card in cards]
     assert outlines[0] == outlines[1]
@@ -252,7 +378,7 @@ def outline(card: str) -> list[str]:
 
 def test_model_of_any_name_is_named_in_heading_code_and_metadata():
     name = 'my "best" | <model>'
-    text = card_text(name, recipe_dict(), RESULTS)
+    text = card_of(name=name)
     assert '# my "best" \\| &lt;model&gt;\n' in text
     assert ModelCard(text).data.model_name == name
     code = text.split("```python\n")[1].split("\n```")[0]
@@ -264,16 +390,13 @@ def test_pictures_are_shown_from_where_they_lie():
     text = card_of(pictures=pictures)
     assert "![Learning curves](curves.png)" in text and "![attention 0](attention_0.png)" in text
     assert text.count("![attention") == 4
-    assert "![Learning curves](de-en/curves.png)" in card_text(
-        "de-en", recipe_dict(), {**RESULTS, "pictures": pictures}, "de-en"
-    )
+    assert "![Learning curves](de-en/curves.png)" in card_of(pictures=pictures, pictures_in="de-en")
     assert "![" not in card_of()
 
 
 def test_code_in_the_card_runs(saved_model):
-    results = copy.deepcopy(RESULTS)
-    results["findings"]["example"] = {"source": 'w1 "w2" \\ {w3}', "translation": "x"}
-    code = card_text("the-model", recipe_dict(), results).split("```python\n")[1].split("\n```")[0]
+    findings = {**RESULTS["findings"], "example": {"source": 'w1 "w2" \\ {w3}', "translation": "x"}}
+    code = card_of(name="the-model", findings=findings).split("```python\n")[1].split("\n```")[0]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code.replace('"the-model"', repr(str(saved_model))), {})
@@ -281,7 +404,7 @@ def test_code_in_the_card_runs(saved_model):
 
 
 def test_name_of_the_text_stands_before_that_of_its_test_sets():
-    tests = {"test_2017": {"bleu": 30.0, "bleu_signature": BLEU}}
+    tests = {**RESULTS["tests"], "test_2017": {"bleu": 30.0, "bleu_signature": BLEU}}
     text = card_of(text="Multi30k", tests=tests)
     assert "997 sentence pairs of Multi30k" in text
     names = {result.dataset_name for result in ModelCard(text).data.eval_results}

@@ -4,14 +4,21 @@ import contextlib
 import io
 import json
 
+import numpy as np
 import pytest
+import torch
 import yaml
 from huggingface_hub import ModelCard
 from sacrebleu import sentence_chrf
 
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
+from hf_vaswani.locks import ARE_THERE_LOCKS
+from hf_vaswani.training.facts import greatest_lengths
+from hf_vaswani.training.output import held
 from hf_vaswani.training.run import train
+from hf_vaswani.training.start import longest_sequence
 from hf_vaswani.training.validation import Validation
 
 
@@ -33,7 +40,7 @@ def test_results_hold_what_was_seen_and_what_came_of_it(recipe, tmp_path):
     assert results["pairs"] == {"train": 60, "validation": 8, "test": 8}
     assert results["tokenizer"] == {"type": "WordLevel", "joint": True, "source_tokens": 12, "target_tokens": 12}
     assert results["sources"]["train"] == [{"files": ["train.x", "train.y"], "weight": None}]
-    assert results["machines"] and results["precision"] == "fp32"
+    assert results["machines"] and results["processes"] == [1] and results["precision"] == "fp32"
     assert results["architecture"]["encoder_ffn_dim"] == 64
     findings = results["findings"]
     assert findings["unknown_tokens"] == 0
@@ -74,6 +81,20 @@ def test_long_and_unknown_text_of_the_test_set_is_counted(recipe, tmp_path):
     assert findings["at_limit"] == expected
 
 
+@pytest.mark.parametrize(("positions", "ends"), [("sinusoidal", [7, 10]), ("learned", [7, 8])])
+def test_greatest_lengths_are_those_at_which_the_search_ends(positions, ends):
+    sizes = {name: 1 for name in ("encoder_layers", "decoder_layers")}
+    config = VaswaniConfig(vocab_size=12, d_model=64, position_type=positions, max_position_embeddings=9, **sizes)
+    model = VaswaniForConditionalGeneration(config).eval()
+    pad, eos = config.pad_token_id, config.eos_token_id
+    sources = torch.tensor([[5, 6, eos, pad, pad, pad], [5, 6, 7, 8, 9, eos]])
+    search = {"max_length_offset": 4, "num_beams": 1, "suppress_tokens": [pad, eos]}
+    found = model.generate(sources, attention_mask=sources != pad, **search)
+    # The token that a translation begins with is none of its own.
+    assert (found[:, 1:] != pad).sum(1).tolist() == ends
+    assert greatest_lengths(np.array([3, 6]), 4, longest_sequence(config)).tolist() == ends
+
+
 def test_what_was_seen_is_counted_over_all_runs_and_is_that_of_a_training_in_one(recipe):
     whole = results_of(train(recipe("--accumulation=2", output="whole")).folder)
     train(recipe("--accumulation=2", "--max_updates=5", output="parts"))
@@ -86,12 +107,12 @@ def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(re
     folder = train(recipe("--max_updates=4")).folder
     [checkpoint] = (folder / "checkpoints").glob("update-*")
     progress = json.loads((checkpoint / "progress.json").read_text())
-    for name in ("seen", "energy", "machines"):
+    for name in ("seen", "energy", "machines", "processes"):
         del progress[name]
     (checkpoint / "progress.json").write_text(json.dumps(progress))
     (checkpoint / "digests.json").write_text("{}")
     results = results_of(train(recipe()).folder)
-    assert results["seen"] is results["epochs"] is results["flops"] is None
+    assert results["seen"] is results["epochs"] is results["flops"] is results["processes"] is None
     assert "tokens an update" not in (folder / "README.md").read_text()
 
 
@@ -125,6 +146,7 @@ def test_overwriting_takes_the_old_claims_away_before_anything_is_trained(recipe
         train(recipe("--overwrite=true", "--seed=9"))
     names = {path.name for path in folder.iterdir()}
     assert not {"README.md", "README.md.old", "results.json", "test_translations.txt"} & names
+    assert list((folder / "pictures").iterdir()) == []
     assert "thesis.txt" in names
 
 
@@ -136,10 +158,22 @@ def test_overwriting_keeps_a_card_that_was_edited_under_another_name(recipe):
     assert "hf_vaswani" in card.read_text()
 
 
+def claims_of(folder):
+    """The model of a folder and all that speaks of it, by their names."""
+    names = ["README.md", "results.json", "test_translations.txt", "model.safetensors"]
+    return {name: (folder / name).read_bytes() for name in names + results_of(folder)["pictures"]}
+
+
+def left_of(claims, folder):
+    """Which of the claims are still there that every model has of its own; short translations may look alike."""
+    own = [name for name in claims if "translations" not in name and "decoder" not in name]
+    return [name for name in own if (folder / name).exists() and (folder / name).read_bytes() == claims[name]]
+
+
 def test_failing_test_set_leaves_model_and_card_of_before(recipe, monkeypatch):
-    folder = train(recipe("--max_updates=4")).folder
-    names = ("README.md", "results.json", "test_translations.txt", "model.safetensors")
-    before = {name: (folder / name).read_bytes() for name in names}
+    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    before = claims_of(folder)
+    curves = (folder / "curves.png").read_bytes()
     original = Validation.translate
 
     def fail(self, model, texts, **options):
@@ -149,14 +183,34 @@ def test_failing_test_set_leaves_model_and_card_of_before(recipe, monkeypatch):
 
     monkeypatch.setattr(Validation, "translate", fail)
     with pytest.raises(RuntimeError):
-        train(recipe())
-    assert {name: (folder / name).read_bytes() for name in names} == before
+        train(recipe("--attention=1"))
+    assert claims_of(folder) == before
+    assert len(results_of(folder)["pictures"]) == 4
+    # The training itself went on, and shows that it did.
+    assert (folder / "curves.png").read_bytes() != curves
+
+
+def test_training_killed_once_its_pictures_are_drawn_leaves_those_of_the_model_before(recipe, monkeypatch):
+    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    before = claims_of(folder)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hf_vaswani.training.finish.save_results", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe("--attention=1"))
+    assert claims_of(folder) == before
+    train(recipe("--attention=1"))
+    assert claims_of(folder).keys() == before.keys() and not left_of(before, folder)
+    assert not (folder / ".final.part").exists()
 
 
 @pytest.mark.parametrize("moment", ["model.safetensors", "results.json", "README.md"])
 def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(recipe, monkeypatch, moment):
-    folder = train(recipe("--max_updates=4")).folder
-    old = (folder / "model.safetensors").read_bytes()
+    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    old = claims_of(folder)
     original = type(folder).replace
 
     def replace(self, target):
@@ -166,11 +220,12 @@ def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(r
 
     monkeypatch.setattr(type(folder), "replace", replace)
     with pytest.raises(KeyboardInterrupt):
-        train(recipe())
+        train(recipe("--attention=1"))
     assert not (folder / "README.md").exists()
+    assert left_of(old, folder) in ([], ["model.safetensors"])
     if (folder / "results.json").exists():
         assert results_of(folder)["update"] == 12
-        assert (folder / "model.safetensors").read_bytes() != old
+        assert (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
     monkeypatch.undo()
     train(recipe())
     assert "12 updates" in (folder / "README.md").read_text()
@@ -196,13 +251,14 @@ def test_command_puts_a_copy_of_the_card_and_its_pictures_elsewhere(recipe, tmp_
     results = results_of(folder)
     (folder / "attention.png").write_bytes(bytes(150_001))
     (folder / "results.json").write_text(
-        json.dumps({**results, "pictures": ["curves.png", "attention.png", "gone.png"]})
+        json.dumps({**results, "pictures": ["pictures/curves.png", "attention.png", "gone.png"]})
     )
     output = tmp_path / "cards" / "reversal.md"
     assert main(["card", str(folder), "--output", str(output)]) == 0
     text = output.read_text()
-    assert "](reversal/curves.png)" in text and "attention.png" not in text and "gone.png" not in text
-    assert [path.name for path in (tmp_path / "cards" / "reversal").iterdir()] == ["curves.png"]
+    assert "](reversal/pictures/curves.png)" in text and "attention.png" not in text and "gone.png" not in text
+    copies = [path for path in (tmp_path / "cards" / "reversal").rglob("*") if path.is_file()]
+    assert copies == [tmp_path / "cards" / "reversal" / "pictures" / "curves.png"]
     assert ModelCard.load(output).data.model_name == "reversal"
 
 
@@ -216,6 +272,44 @@ def test_command_says_what_is_missing(recipe, tmp_path, capsys):
     assert main(["card", str(folder)]) == 2
     assert "of an earlier version" in capsys.readouterr().err
     assert (folder / "README.md").read_text() == before
+
+
+def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(recipe, monkeypatch):
+    folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
+    written = (folder / "README.md").read_text()
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hf_vaswani.training.finish.score_tests", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe("--num_beams=4", "--max_length_offset=7"))
+    assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["generation"]["num_beams"] == 4
+    assert main(["card", str(folder)]) == 0
+    assert (folder / "README.md").read_text() == written
+    assert "| greedy |" in written and "(source + 1 tokens)" in written
+
+
+def test_results_of_an_earlier_version_have_the_search_of_the_recipe(recipe):
+    folder = train(recipe("--num_beams=3")).folder
+    written, results = (folder / "README.md").read_text(), results_of(folder)
+    del results["generation"], results["evaluation"]
+    (folder / "results.json").write_text(json.dumps(results))
+    assert main(["card", str(folder)]) == 0
+    assert "| beam 3 |" in written and (folder / "README.md").read_text() == written
+
+
+@pytest.mark.skipif(not ARE_THERE_LOCKS, reason="needs locks")
+def test_command_is_refused_while_a_training_runs(recipe, tmp_path, capsys):
+    folder = train(recipe()).folder
+    (folder / "README.md").unlink()
+    with held(folder):
+        assert main(["card", str(folder)]) == 2
+        assert main(["card", str(folder), "--output", str(tmp_path / "copy.md")]) == 2
+    assert capsys.readouterr().err.count(f"Another training is running in {folder}.") == 2
+    assert not (folder / "README.md").exists() and not (tmp_path / "copy.md").exists()
+    assert main(["card", str(folder)]) == 0
 
 
 def test_recipe_without_newer_keys_gives_a_card(recipe):

@@ -49,6 +49,12 @@ def test_joules_of_all_packages_are_summed_over_new_beginnings(powercap):
         assert meter.total()["cpu"][0] == pytest.approx((890 + 50 + 10) * 1e-6)
 
 
+def test_counter_without_a_range_that_begins_anew_takes_no_energy_away():
+    readings = iter([100.0, 130.0, 5.0, 15.0])
+    with EnergyMeter([Counter("gpu", lambda: next(readings))], {}) as meter:
+        assert [meter.total()["gpu"][0] for _ in range(3)] == [30.0, 30.0, 40.0]
+
+
 def test_counter_that_begins_anew_again_and_again_is_followed_without_being_asked(monkeypatch):
     monkeypatch.setattr(energy, "INTERVAL_SECONDS", 0.001)
     reads = []

@@ -40,11 +40,12 @@ def test_file_goes_before_defaults_and_options_before_the_file(recipe):
 
 
 def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
-    path = recipe("data: {datset: embedded}\ntraining: {output_dir: o, warmup: 3}\nmodle: {}")
+    path = recipe("data: {datset: embedded}\ntraining: {output_dir: o, warmup: 3, bpe_dropout: 0.1}\nmodle: {}")
     message = faults(path, ["--max_update", "3", "--learning.rate", "1"])
     for expected in (
         "unknown key 'data.datset'; did you mean 'dataset'?",
         "unknown key 'training.warmup'; did you mean 'warmup_updates'?",
+        "unknown key 'training.bpe_dropout'; did you mean 'tokenizer.bpe_dropout'?",
         "unknown section 'modle'; did you mean 'model'?",
         "--max_update: unknown key; did you mean 'max_updates'?",
         "--learning.rate: unknown key; did you mean",
@@ -198,6 +199,17 @@ def test_files_on_the_command_line_replace_the_data_set_and_leave_the_rest(recip
     assert (data.train_source, data.train_target) == ("a", "b")
     assert (data.source_language, data.target_language, data.max_length, data.drop_copies) == ("de", "en", 50, True)
     assert (data.validation_share, data.test_share, data.split_seed) == (0.1, 0.2, 7)
+
+
+@pytest.mark.parametrize("options", [FILES, ["--dataset=other/talks"]])
+def test_another_text_has_neither_the_name_nor_the_licence_of_the_files(recipe, options):
+    named = recipe(OF_A_DATA_SET.replace("split_seed: 7", "split_seed: 7, name: Books, license: MIT"))
+    data = load_recipe(named, ["--max_length=30"]).data
+    assert (data.name, data.license) == ("Books", "MIT")
+    data = load_recipe(named, options).data
+    assert (data.name, data.license) == (None, None)
+    data = load_recipe(named, [*options, "--data.name=Mine"]).data
+    assert (data.name, data.license) == ("Mine", None)
 
 
 def test_files_of_a_split_replace_its_share_alone(recipe):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from huggingface_hub import ModelCard
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani import VaswaniConfig
@@ -34,6 +35,7 @@ CONSTANT = {"schedule": "constant", "learning_rate": 1e-4, "warmup_updates": 0, 
 NOAM = {"schedule": "paper", "learning_rate": 1.0, "warmup_updates": 4000}
 ADAM_OF_TORCH, ADAM_OF_PAPER = [0.9, 0.999], [0.9, 0.98]
 PAPER_TRAINING = {**NOAM, "adam_betas": ADAM_OF_PAPER, "adam_eps": 1e-9, "max_tokens": 6250, "accumulation": 4}
+ONE_PICTURE = {"tokenize": "13a", "greedy": False, "attention": 1, "attention_layers": "mean"}
 PAPER_SEARCH = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_type": "gnmt", "max_length_offset": 50}
 WMT = {"dataset": "wmt/wmt14", "source_language": "en", "train_split": "train", "validation_split": "validation"}
 BYTE_PAIRS = {"type": "bpe", "joint": True, "vocab_size": 37_000}
@@ -50,6 +52,7 @@ def paper(
         "model": {**BASE, **POST, **ONE_MATRIX, **ON_OUTPUTS, "label_smoothing": 0.1, **model},
         "training": {**PAPER_TRAINING, "max_updates": updates, "average_last": checkpoints, "save_every": every},
         "generation": PAPER_SEARCH,
+        "evaluation": ONE_PICTURE,
     }
 
 
@@ -64,6 +67,7 @@ FACTS = {
         "training": {**CONSTANT, "adam_betas": ADAM_OF_TORCH, "mixed_precision": "no", "max_sentences": 8,
                      "max_epochs": 30, "max_updates": None},
         "generation": {"num_beams": 1},
+        "evaluation": ONE_PICTURE,
     },
     "system_b_ted_pt_en": {
         "data": {"dataset": "neulab/ted_hrlr", "dataset_config": "pt_to_en", "source_language": "pt",
@@ -74,18 +78,22 @@ FACTS = {
         "training": {**NOAM, "adam_betas": ADAM_OF_TORCH, "mixed_precision": "no", "max_sentences": 64,
                      "average_last": 1},
         "generation": {"num_beams": 1},
+        "evaluation": {"attention_layers": "all"},
     },
     "system_c_ar_en": {
-        "data": {"source_language": "ar", "target_language": "en", "max_length": 80},
+        "data": {"dataset": "Helsinki-NLP/opus-100", "dataset_config": "ar-en", "source_language": "ar",
+                 "target_language": "en", "max_length": 80},
         "tokenizer": {"joint": False, "vocab_size": 32_000, "target_vocab_size": 26_000},
         "model": {**BASE, "encoder_layers": 4, "decoder_layers": 4, "encoder_attention_heads": 4,
                   "decoder_attention_heads": 4, "position_type": "learned", "max_position_embeddings": 80, **PRE,
                   **UNTIED, **ON_ALL, "label_smoothing": 0.1},
         "training": {**CONSTANT, "adam_betas": ADAM_OF_TORCH, "mixed_precision": "fp16"},
         "generation": {"num_beams": 4},
+        "evaluation": {"greedy": True},
     },
     "system_d_iwslt_en_fr": {
-        "data": {"source_language": "en", "target_language": "fr", "max_length": None, "max_length_coverage": 0.95},
+        "data": {"dataset": "ahazeemi/iwslt14-en-fr", "source_language": "en", "target_language": "fr",
+                 "max_length": None, "max_length_coverage": 0.95},
         "tokenizer": {"type": "word", "words": "rules", "joint": False, "vocab_size": 56_000,
                       "target_vocab_size": 73_000,
                       "special_tokens": {"unk": "<unk>", "pad": "<pad>", "bos": "<bos>", "eos": "<eos>"}},
@@ -93,6 +101,18 @@ FACTS = {
                   "label_smoothing": 0.0},
         "training": {**NOAM, "adam_betas": ADAM_OF_TORCH, "mixed_precision": "no", "average_last": 1},
         "generation": {"num_beams": 1},
+    },
+    # Wu et al. 2021; 54 updates are an epoch.
+    "multi30k_tiny": {
+        "data": {"source_language": "en", "target_language": "de"},
+        "tokenizer": {"type": "bpe", "joint": True, "vocab_size": 10_000},
+        "model": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "encoder_attention_heads": 4,
+                  "decoder_attention_heads": 4, "encoder_ffn_dim": 256, "decoder_ffn_dim": 256, **POST, **ONE_MATRIX,
+                  **ON_OUTPUTS, "dropout": 0.3, "label_smoothing": 0.1},
+        "training": {"schedule": "inverse_sqrt", "learning_rate": 0.005, "warmup_updates": 2000, "max_updates": 8000,
+                     "max_tokens": 2048, "accumulation": 4, "validate_every": 54, "patience": 10, "save_every": 54,
+                     "average_last": 10},
+        "generation": {"num_beams": 5},
     },
     "paper_base_en_de": paper(GERMAN, {}, BYTE_PAIRS, 100_000, 5, 1500),
     "paper_big_en_de": paper(GERMAN, {**BIG, "dropout": 0.3}, BYTE_PAIRS, 300_000, 20, 600),
@@ -123,17 +143,45 @@ def test_recipe_says_what_is_known_of_its_system(name):
 def test_rows_of_table_3_are_one_option_each():
     path = RECIPES["paper_table3"]
     listed = [line.strip("# (ABCDE)\n").split()[0] for line in path.open() if " table3_" in line and "--" not in line]
-    assert listed == list(TABLE_3)
-    for row, fields in TABLE_3.items():
-        model = load_recipe(path, ["--preset", row]).model
-        assert model == {name: value for name, value in fields.items() if name != "vocab_size"}
+    assert listed == list(TABLE_3) == list(ROWS_OF_TABLE_3)
+    base = said_by(load_recipe(path))["model"]
+    for row, changes in ROWS_OF_TABLE_3.items():
+        model = said_by(load_recipe(path, ["--preset", row]))["model"]
+        assert {name: value for name, value in model.items() if value != base.get(name)} == changes
+
+
+def of_both(name: str, value: int) -> dict[str, int]:
+    return {f"encoder_{name}": value, f"decoder_{name}": value}
+
+
+# What a row of Table 3 says besides numbers that follow from it, such as d_k = d_model / heads.
+ROWS_OF_TABLE_3 = {
+    "table3_a_1_head": of_both("attention_heads", 1),
+    "table3_a_4_heads": of_both("attention_heads", 4),
+    "table3_a_16_heads": of_both("attention_heads", 16),
+    "table3_a_32_heads": of_both("attention_heads", 32),
+    "table3_b_dk_16": {"d_k": 16},
+    "table3_b_dk_32": {"d_k": 32},
+    "table3_c_2_layers": of_both("layers", 2),
+    "table3_c_4_layers": of_both("layers", 4),
+    "table3_c_8_layers": of_both("layers", 8),
+    "table3_c_dmodel_256": {"d_model": 256},
+    "table3_c_dmodel_1024": {"d_model": 1024},
+    "table3_c_dff_1024": of_both("ffn_dim", 1024),
+    "table3_c_dff_4096": of_both("ffn_dim", 4096),
+    "table3_d_dropout_0.0": {"dropout": 0.0},
+    "table3_d_dropout_0.2": {"dropout": 0.2},
+    "table3_d_smoothing_0.0": {"label_smoothing": 0.0},
+    "table3_d_smoothing_0.2": {"label_smoothing": 0.2},
+    "table3_e_learned": {"position_type": "learned"},
+}
 
 
 # Sizes that make a training of each recipe a matter of seconds.
 CUT = [
     "--d_model=16", "--encoder_layers=1", "--decoder_layers=1", "--encoder_ffn_dim=16", "--decoder_ffn_dim=16",
     "--vocab_size=300", "--max_updates=3", "--max_tokens=300", "--validate_every=3", "--validate_sentences=2",
-    "--save_every=2", "--mixed_precision=no", "--cpu_threads=1", "--max_length_offset=2",
+    "--save_every=2", "--cpu_threads=1", "--max_length_offset=2",
 ]  # fmt: skip
 # What a cut training must still be.
 UNCUT = {
@@ -203,9 +251,17 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
     assert stored["test_bleu"] >= 0 and stored["validation_loss"] > 0
     held_out = load_texts(recipe.data).test
     assert len((folder / "test_translations.txt").read_text().splitlines()) == len(held_out) > 0
-    card = (folder / "README.md").read_text()
-    assert "model-index" in card and stored["test_bleu_signature"] in card
-    assert (folder / "curves.png").exists()
+    assert ("greedy_bleu" in stored["tests"]["test"]) == whole.evaluation.greedy
+    card = ModelCard.load(folder / "README.md")
+    [bleu] = [result for result in card.data.eval_results if result.metric_type == "bleu"]
+    assert bleu.metric_value == pytest.approx(stored["test_bleu"], abs=0.01)
+    assert stored["test_bleu_signature"] in card.text
+    curves, *attentions = stored["pictures"]
+    assert curves == "pictures/curves.png" and f"]({curves})" in card.text
+    # Encoder, decoder and cross-attention, of one layer.
+    assert len(attentions) == 3 * whole.evaluation.attention
+    assert all(("_layer_0" in picture) == (whole.evaluation.attention_layers == "all") for picture in attentions)
+    assert all((folder / picture).is_file() for picture in stored["pictures"])
 
 
 # Bad input

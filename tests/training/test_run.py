@@ -44,6 +44,7 @@ def test_log_holds_loss_rate_and_speed_of_updates_and_the_validations(recipe):
     validations = [record for record in records(folder) if "validation_loss" in record]
     assert [record["update"] for record in validations] == [6, 12]
     assert set(validations[0]) >= {"validation_loss", "validation_perplexity", "validation_bleu"}
+    assert validations[0]["validation_sentences"] == 8
 
 
 def test_final_weights_are_the_mean_of_the_last_checkpoints(recipe):
