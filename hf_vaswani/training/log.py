@@ -15,6 +15,9 @@ from ..evaluation.curves import draw_curves
 from .checkpoint import Progress, reason
 from .output import CURVES_FILE, LOG_FILE
 
+# Drawing takes a second, which no training shall notice.
+SECONDS_BETWEEN_PICTURES = 60
+
 
 class TrainingLog:
     """Shows records of a training and appends them to `log.jsonl`, one JSON object a line.
@@ -51,6 +54,7 @@ class TrainingLog:
         self.updates = int(progress.log_window.get("updates", 0))
         self._begin_speed()
         self.started, self.first_update = time.monotonic(), progress.update
+        self.drawn, self.is_picture_old = self.started, True
 
     def _cut(self) -> None:
         """Remove records of later updates and lines that are damaged. The log is there whole all the while."""
@@ -108,6 +112,7 @@ class TrainingLog:
             self.track(values, step=self.progress.update)
         if not self.folder:
             return
+        self.is_picture_old = True
         try:
             with (self.folder / LOG_FILE).open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"update": self.progress.update, **values}) + "\n")
@@ -126,13 +131,24 @@ class TrainingLog:
             left = "" if minutes is None else f"  minutes_left {_short(minutes)}"
             self.say(f"update {self.progress.update}: {shown}{left}")
 
+    def draw_at_times(self) -> None:
+        """Draw the curves, unless they were drawn less than a minute ago."""
+        if time.monotonic() - self.drawn >= SECONDS_BETWEEN_PICTURES:
+            self.draw()
+
     def draw(self, copy: Path | None = None) -> bool:
-        """Draw the curves anew, and copy the picture to a path: whether it is there. If not, that ends no training."""
+        """Draw the curves up to now, and copy the picture to a path.
+
+        Returns:
+            Whether it is there. A picture that cannot be drawn ends no training.
+        """
         if not self.folder:
             return False
         picture = self.folder / CURVES_FILE
         try:
-            draw_curves(self.folder / LOG_FILE, picture)
+            if self.is_picture_old or not picture.exists():
+                draw_curves(self.folder / LOG_FILE, picture)
+                self.drawn, self.is_picture_old = time.monotonic(), False
             if copy:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(picture, copy)

@@ -114,6 +114,7 @@ class TrainingLoop:
         self.started = time.monotonic() - self.progress.seconds
         with StopSignals() as self.stop, self.energy_meter() as self.meter:
             self.make_updates()
+        self.log.draw()
         self.log.close()
         if reason := self.early_end():
             self.log.say(reason)
@@ -263,7 +264,7 @@ class TrainingLoop:
         raise in_all_processes(self.accelerator, error)
 
     def validate(self) -> None:
-        """Record the validation measures, draw the curves, keep the weights where they are among the best."""
+        """Record the validation measures, draw the curves at times, keep the weights where they are among the best."""
         arguments, progress = self.arguments, self.progress
         with self.log.pause(), self.evaluation_model() as model:
             values = self.validation.measure(model)
@@ -274,7 +275,7 @@ class TrainingLoop:
                 best = BestWeights(self.folder / BEST, arguments.best_metric, arguments.keep_best)
                 weights = gather_weights(model)
                 on_main_process(self.accelerator, lambda: best.consider(weights, progress.update, scores))
-        self.log.draw()
+        self.log.draw_at_times()
 
     @contextmanager
     def evaluation_model(self) -> Iterator[nn.Module]:

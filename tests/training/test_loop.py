@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM
 
 from hf_vaswani.errors import InputError, TrainingError
+from hf_vaswani.training import log
 from hf_vaswani.training import loop as loop_module
 from hf_vaswani.training.run import train
 
@@ -176,6 +177,20 @@ def test_curves_are_drawn_and_trackers_told(recipe):
     accumulator = event_accumulator.EventAccumulator(str(events)).Reload()
     assert [event.value for event in accumulator.Scalars("loss")] == pytest.approx(losses(folder))
     assert [event.step for event in accumulator.Scalars("validation_bleu")] == [6, 12]
+
+
+@pytest.mark.parametrize("seconds, expected", [(60, [12]), (0, [6, 12])])
+def test_curves_are_drawn_at_the_end_and_at_validations_far_enough_apart(recipe, monkeypatch, seconds, expected):
+    drawn, original = [], log.draw_curves
+
+    def draw(records, picture):
+        drawn.append(json.loads(records.read_text().splitlines()[-1])["update"])
+        original(records, picture)
+
+    monkeypatch.setattr(log, "draw_curves", draw)
+    monkeypatch.setattr(log, "SECONDS_BETWEEN_PICTURES", seconds)
+    train(recipe())
+    assert drawn == expected
 
 
 def test_unknown_and_missing_trackers_are_refused_with_the_other_faults(recipe, tmp_path):
