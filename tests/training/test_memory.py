@@ -9,9 +9,10 @@ import pytest
 # Page faults of each of 21 tensors of 80 MB, made and freed one after the other.
 FAULTS = """
 import resource, sys, torch
-from hf_vaswani.training.memory import keep_freed_memory
-if sys.argv[1] == "keep" and not keep_freed_memory():
-    sys.exit("malloc is not glibc's")
+if sys.argv[1] == "keep":
+    from hf_vaswani.training.memory import keep_freed_memory
+    if not keep_freed_memory():
+        sys.exit("malloc is not glibc's")
 for _ in range(21):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     torch.zeros(20_000_000)
