@@ -33,9 +33,10 @@ class TokenizerArguments:
     type: Literal["bpe", "unigram", "wordpiece", "word"] = key(
         "bpe", "bpe (byte-pair encoding), unigram (language model), wordpiece (longest match first) or word"
     )
-    words: Literal["punctuation", "rules"] = key(
+    words: Literal["punctuation", "spaces", "rules"] = key(
         "punctuation",
-        "where words end (word): at white space and punctuation, or by rules: don't is do n't, l'homme is l' homme",
+        "where words end: at white space, punctuation and digits; at white space, for text that is split into words "
+        "already (spaces; bpe, unigram, wordpiece); by rules, don't is do n't, l'homme is l' homme (rules; word)",
     )
     vocab_size: int = key(8000, "most tokens of a vocabulary, special tokens included")
     target_vocab_size: int | None = key(None, "the same for the target, with joint=false; default: vocab_size")
@@ -78,8 +79,10 @@ def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
         faults.append(f"tokenizer.bpe_dropout={arguments.bpe_dropout} leaves out merges, which {kind} does not have")
     if arguments.byte_fallback and arguments.type not in ("bpe", "unigram"):
         faults.append(f"tokenizer.byte_fallback=True is for the types bpe and unigram, not for {kind}")
-    if arguments.words != "punctuation" and arguments.type != "word":
-        faults.append(f"tokenizer.words={arguments.words} is for the type word, not for {kind}")
+    if arguments.words == "rules" and arguments.type != "word":
+        faults.append(f"tokenizer.words=rules is for the type word, not for {kind}")
+    if arguments.words == "spaces" and arguments.type == "word":
+        faults.append(f"tokenizer.words=spaces is for sub-words, not for {kind}, whose words may end without a space")
     if arguments.min_frequency is not None and arguments.type == "unigram":
         faults.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")
     if arguments.target_vocab_size is not None and arguments.joint:

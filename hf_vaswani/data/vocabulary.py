@@ -1,7 +1,8 @@
 """Learns a vocabulary from text and makes it a tokenizer: byte-pair encoding, unigram, word pieces or words.
 
 Sub-words: the space before a word is the mark `▁` in front of its first piece, white space, punctuation and digits
-are set apart, and every further space is a piece of its own, so that decoding gives back the text.
+are set apart, and every further space is a piece of its own, so that decoding gives back the text. In text that is
+split into words already, a punctuation mark is a word with a space before it: set apart, it would be two pieces.
 
 Words: `word_splitting.py` says where they end, and marks where no space stood there.
 
@@ -31,6 +32,8 @@ DEFAULT_MIN_FREQUENCY = 2
 LONGEST_WORD = 1000
 # Characters that SentencePiece has its own use for; they become pieces without it.
 SENTENCEPIECE_RESERVED = frozenset("\0\t\n\r\x1f▅")
+# Always set apart, so that no text can be taken for a special token or a byte.
+BRACKET = r"[<>\[\]{}()]"
 
 # A text that can be read again and again.
 Texts = Callable[[], Iterable[str]]
@@ -89,7 +92,7 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
         raise InputError(
             "tokenizer.type=unigram is learnt by SentencePiece, which is not installed: pip install sentencepiece"
         ) from None
-    normalizer, splitter = _subword_normalizer(arguments), _subword_splitter()
+    normalizer, splitter = _subword_normalizer(arguments), _subword_splitter(arguments)
     words, counts, runs = Counter(), Counter(), Counter()
     for text in _counted(texts, normalizer, counts, name):
         words.update(word for word, _ in splitter.pre_tokenize_str(text))
@@ -177,7 +180,7 @@ def _learn_merges(
     """At most `size` pieces, single characters first, and the merges that make the longer ones, in order."""
     normalizer, counts = _subword_normalizer(arguments), Counter()
     trained = Tokenizer(models.BPE())
-    trained.pre_tokenizer = _subword_splitter()
+    trained.pre_tokenizer = _subword_splitter(arguments)
 
     def train(normalized: Iterable[str], **alphabet) -> None:
         trainer = trainers.BpeTrainer(
@@ -241,7 +244,11 @@ def _subword_normalizer(arguments: TokenizerArguments) -> normalizers.Normalizer
     return _normalizer(arguments, normalizers.Replace(SPACE, LITERAL_SPACE_MARK), normalizers.Replace(" ", SPACE))
 
 
-def _subword_splitter() -> pre_tokenizers.PreTokenizer:
+def _subword_splitter(arguments: TokenizerArguments) -> pre_tokenizers.PreTokenizer:
+    if arguments.words == "spaces":
+        set_apart = [pre_tokenizers.Split(Regex(BRACKET), "isolated")]
+    else:
+        set_apart = [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
     return pre_tokenizers.Sequence(
         [
             # A space before the text, and not before what follows an added token inside it. One `Metaspace` would
@@ -249,8 +256,7 @@ def _subword_splitter() -> pre_tokenizers.PreTokenizer:
             pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False),
             pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never"),
             pre_tokenizers.Split(Regex(r"\s"), "isolated"),
-            pre_tokenizers.Punctuation(),
-            pre_tokenizers.Digits(individual_digits=True),
+            *set_apart,
         ]
     )
 
@@ -258,7 +264,7 @@ def _subword_splitter() -> pre_tokenizers.PreTokenizer:
 def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> Tokenizer:
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = _subword_normalizer(arguments)
-    tokenizer.pre_tokenizer = _subword_splitter()
+    tokenizer.pre_tokenizer = _subword_splitter(arguments)
     bytes_ = [decoders.ByteFallback()] if arguments.byte_fallback else []
     tokenizer.decoder = decoders.Sequence(
         [decoders.Metaspace(), *bytes_, decoders.Fuse(), decoders.Replace(LITERAL_SPACE_MARK, SPACE)]

@@ -199,6 +199,8 @@ def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
     )
     settings = recipe["tokenizer"]
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
+    if settings.get("words") == "spaces":
+        treatment.append("words end at white space alone")
     if settings.get("normalization") not in (None, "none"):
         treatment.append(f"Unicode form {settings['normalization'].upper()}")
     positions = of["position_type"]

@@ -58,6 +58,24 @@ def test_decoding_gives_back_the_text(type, joint):
         assert both_ways(tokenizer, text) == text
 
 
+@pytest.mark.parametrize("type", ["bpe", "wordpiece"])
+def test_words_of_tokenised_text_are_whole_pieces_with_punctuation_and_digits(type):
+    pairs = [("zwei t-shirts , 12 ?", "two t-shirts , 12 ?")] * 20
+    tokenizer = train_tokenizer(pairs, TokenizerArguments(type=type, words="spaces", vocab_size=90))
+    assert tokenizer.tokenize("two t-shirts , 12 ?") == ["▁two", "▁t-shirts", "▁,", "▁12", "▁?"]
+    assert both_ways(tokenizer, "two t-shirts , 12 ?") == "two t-shirts , 12 ?"
+
+
+@pytest.mark.parametrize("type", WITH_BYTES)
+def test_no_word_of_tokenised_text_is_taken_for_a_special_token_or_a_byte(type):
+    pairs = [("a<pad> [X]b <0x41>", "<0x41> a<pad>")] * 20
+    tokenizer = train_tokenizer(
+        pairs, TokenizerArguments(type=type, words="spaces", vocab_size=400, byte_fallback=True)
+    )
+    for text in (*STRANGE, *TEXTS, *pairs[0]):
+        assert both_ways(tokenizer, text) == text
+
+
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("type", WITH_BYTES)
 def test_with_bytes_any_text_comes_back(type, joint):
@@ -290,6 +308,7 @@ def test_text_without_a_repeated_word_is_refused():
         ({"vocab_size": 261, "byte_fallback": True}, "4 special tokens and 256 bytes come first; it must be at least"),
         ({"joint": False, "target_vocab_size": 5}, "target_vocab_size=5 is too small"),
         ({"words": "rules"}, "words=rules is for the type word"),
+        ({"words": "spaces", "type": "word"}, "words=spaces is for sub-words"),
         ({"special_tokens": {"ukn": "[UNK]"}}, "special_tokens.ukn: unknown role; did you mean 'unk'?"),
         ({"special_tokens": {"cls": "[CLS]"}}, "special_tokens.cls: unknown role; known are pad, bos, eos, unk"),
         ({"special_tokens": {"unk": ["UNK"]}}, r"must be text, got \['UNK'\]; put it in quotes"),
