@@ -58,7 +58,9 @@ def test_caches_have_the_decoders_layers(encoder_layers, decoder_layers, cache):
     assert torch.equal(tokens, expected)
 
 
-@pytest.mark.parametrize("num_beams", [1, pytest.param(3, marks=pytest.mark.slow)])
+# Quanto compiles its kernels.
+@pytest.mark.slow
+@pytest.mark.parametrize("num_beams", [1, 3])
 def test_quantised_cache_is_used_and_gives_nearly_the_same_scores(monkeypatch, num_beams):
     pytest.importorskip("optimum.quanto")
     model = tiny_model()
