@@ -304,11 +304,13 @@ def _update_size(training: dict[str, Any], processes: list[int] | None) -> str:
 
 def _regularisation(recipe: dict[str, Any], results: dict[str, Any]) -> list[tuple[str, str]]:
     """What keeps the model from learning the text by heart, as labels and values."""
-    of = results["architecture"]
+    of, training = results["architecture"], recipe["training"]
     values = {words: of[key] for key, words in DROPOUT.items()}
     values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
-    values["R-Drop, alpha"] = recipe["training"].get("r_drop")
+    values["R-Drop, alpha"] = training.get("r_drop")
     settings = [(label, f"{value:g}") for label, value in values.items() if value]
+    if training.get("r_drop") and training.get("r_drop_from", 1) > 1:
+        settings.append(("R-Drop from update", f"{training['r_drop_from']:,}"))
     return [*settings, ("label smoothing", f"{of['label_smoothing']:g}")]
 
 

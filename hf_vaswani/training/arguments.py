@@ -88,6 +88,7 @@ class TrainingArguments:
     weight_decay: float = key(0.0, "decoupled weight decay (AdamW), on matrices")
     max_grad_norm: float | None = key(None, "clip the gradient to this norm")
     r_drop: float = key(0.0, "weight alpha of R-Drop: each pair twice, under two dropout masks that shall agree")
+    r_drop_from: int = key(1, "first update with R-Drop; those before it see each pair once, in half the time")
     ema_decay: float | None = key(None, "translate with a moving average of the weights: 0.999")
     max_skipped_updates: int = key(20, "updates in a row with a gradient that is not finite, before the run stops")
     mixed_precision: Literal["no", "fp16", "bf16"] | None = key(

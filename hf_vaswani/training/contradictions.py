@@ -13,7 +13,7 @@ AT_LEAST_ONE = {
     "training": (
         "max_updates", "max_epochs", "max_tokens", "max_sentences", "accumulation", "max_skipped_updates",
         "cpu_threads", "log_every", "validate_every", "patience", "save_every", "keep_last", "average_last",
-        "average_best",
+        "average_best", "r_drop_from",
     ),
     "generation": ("num_beams", "max_length_offset"),
 }  # fmt: skip

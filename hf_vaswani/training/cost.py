@@ -4,7 +4,7 @@ from ..modeling_vaswani import VaswaniForConditionalGeneration
 
 
 def training_flops(
-    model: VaswaniForConditionalGeneration, source_tokens: int, target_tokens: int, passes: int = 1
+    model: VaswaniForConditionalGeneration, source_tokens: int, target_tokens: int, passes: float = 1
 ) -> float | None:
     """6·N·D: six operations for each weight of a matrix and each token that passes it, two of them forward.
 
@@ -13,7 +13,7 @@ def training_flops(
 
     Args:
         source_tokens, target_tokens: seen in training, without padding.
-        passes: of each token through the network, in an update.
+        passes: of each token through the network, in the mean of all updates.
 
     Returns:
         `None` where layers are left out in training, for which the estimate would be too high.

@@ -15,6 +15,7 @@ from ..data.sources import EMBEDDED, TextSource
 from ..data.tokenizer import side_backends
 from ..evaluation.analysis import best_and_worst, scores_by_length, short_example
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .checkpoint import Progress
 from .cost import training_flops
 from .loop import TrainingLoop
 from .machine import precision, versions
@@ -77,7 +78,7 @@ def training_facts(
         "architecture": {name: getattr(model.config, name) for name in ARCHITECTURE},
         "seen": progress.seen,
         "epochs": epochs(start, progress.seen),
-        "flops": flops(start, model, progress.seen),
+        "flops": flops(start, model, progress),
         "seconds": progress.seconds,
         "energy": progress.energy,
         "machines": progress.machines,
@@ -120,12 +121,14 @@ def epochs(start: Start, seen: dict[str, int] | None) -> float | None:
     return seen["pairs"] / len(corpus.text if isinstance(corpus, ResampledCorpus) else corpus.pairs)
 
 
-def flops(start: Start, model: VaswaniForConditionalGeneration, seen: dict[str, int] | None) -> float | None:
+def flops(start: Start, model: VaswaniForConditionalGeneration, progress: Progress) -> float | None:
     """The estimated cost of the training; `None` where it cannot be estimated."""
-    training = start.recipe.training
+    training, seen = start.recipe.training, progress.seen
     if not seen or training.freeze:
         return None
-    return training_flops(model, seen["source_tokens"], seen["target_tokens"], passes=2 if training.r_drop else 1)
+    # Updates with R-Drop compute their tokens twice; all updates have about as many.
+    doubled = max(progress.update - training.r_drop_from + 1, 0) / progress.update if training.r_drop else 0
+    return training_flops(model, seen["source_tokens"], seen["target_tokens"], passes=1 + doubled)
 
 
 def test_set_facts(start: Start, test: list[Pair], hypotheses: list[str]) -> dict[str, Any]:

@@ -204,6 +204,11 @@ class TrainingLoop:
                 d_model=self.d_model,
             )
 
+    @property
+    def r_drop(self) -> float:
+        """Weight of R-Drop in the next update."""
+        return self.arguments.r_drop if self.progress.update + 1 >= self.arguments.r_drop_from else 0.0
+
     def step(self, data: UpdateData) -> tuple[float | None, bool]:
         """One update.
 
@@ -218,7 +223,7 @@ class TrainingLoop:
             batch = {name: tensor.to(accelerator.device, non_blocking=True) for name, tensor in batch.items()}
             is_last = i == len(data.micro_batches) - 1
             with nullcontext() if is_last else accelerator.no_sync(self.model):
-                loss = training_loss(self.model, batch, data.target_tokens, arguments.r_drop)
+                loss = training_loss(self.model, batch, data.target_tokens, self.r_drop)
                 # Processes average their gradients; the loss is already divided by the tokens of all of them.
                 accelerator.backward(loss * accelerator.num_processes)
             loss_sum += loss.detach().float()

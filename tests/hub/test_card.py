@@ -216,11 +216,12 @@ def training_of(card: str) -> str:
 def test_settings_beyond_the_papers_are_told():
     recipe = recipe_dict()
     recipe["training"].update(weight_decay=0.01, max_grad_norm=1.0, ema_decay=0.999, r_drop=3.0)
+    recipe["training"]["r_drop_from"] = 7001
     recipe["tokenizer"]["bpe_dropout"] = 0.1
     text = training_of(card_of(recipe))
     assert "- AdamW, weight decay 0.01, betas 0.9 and 0.98; " in text
     assert "; gradients clipped to norm 1; moving average of the weights, decay 0.999\n" in text
-    assert "; BPE dropout 0.1; R-Drop, alpha 3; label smoothing 0.1\n" in text
+    assert "; BPE dropout 0.1; R-Drop, alpha 3; R-Drop from update 7,001; label smoothing 0.1\n" in text
     plain = training_of(card_of())
     for word in ("AdamW", "weight decay", "clipped", "moving average", "BPE dropout", "R-Drop"):
         assert word not in plain

@@ -103,6 +103,12 @@ def test_what_was_seen_is_counted_over_all_runs_and_is_that_of_a_training_in_one
     assert parts["machines"] == whole["machines"] and len(whole["machines"]) == 1
 
 
+def test_cost_counts_the_tokens_of_updates_with_r_drop_twice(recipe):
+    plain = results_of(train(recipe("--max_updates=4", output="plain")).folder)["flops"]
+    doubled = results_of(train(recipe("--max_updates=4", "--r_drop=1", "--r_drop_from=2", output="doubled")).folder)
+    assert doubled["flops"] == pytest.approx(plain * (1 + 3 / 4))
+
+
 def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(recipe):
     folder = train(recipe("--max_updates=4")).folder
     [checkpoint] = (folder / "checkpoints").glob("update-*")

@@ -131,6 +131,13 @@ def test_training_stops_where_validation_gains_no_more_and_stays_stopped(recipe)
     assert train(recipe(*options, "--patience=4")).update == 10
 
 
+def test_r_drop_begins_with_its_update(recipe):
+    plain = losses(train(recipe("--dropout=0.2", output="plain")).folder)
+    late = losses(train(recipe("--dropout=0.2", "--r_drop=4", "--r_drop_from=5", output="late")).folder)
+    assert late[:4] == plain[:4]
+    assert all(loss != other for loss, other in zip(late[4:], plain[4:], strict=True))
+
+
 def test_frozen_parameters_stay_as_they_are(recipe):
     folder = train(recipe("--freeze=[model.encoder.layers]", "--save_every=1", "--keep_last=12")).folder
     first, last = (load_file(folder / "checkpoints" / f"update-{u:08d}" / "model.safetensors") for u in (1, 12))
