@@ -25,6 +25,13 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
         faults.append("FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …")
     if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
         faults.append(f"{kind.value} is not supported. Several devices train with DDP, Accelerate's default, or FSDP.")
+    started = int(os.environ.get("WORLD_SIZE", 1))
+    if started > accelerator.num_processes:
+        # Accelerate looks for other processes on a CPU only where it is told to.
+        faults.append(
+            f"The launcher started {started} processes that do not know of each other: each would train alone. On "
+            "CPUs, set ACCELERATE_USE_CPU=true."
+        )
     if faults:
         raise InputError.of(faults)
 

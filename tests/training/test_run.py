@@ -247,6 +247,13 @@ def test_overwrite_starts_anew_and_leaves_other_files_alone(recipe):
     assert AutoModelForSeq2SeqLM.from_pretrained(results.folder).config.d_model == 64
 
 
+def test_processes_that_do_not_know_of_each_other_are_refused(recipe, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="2 processes that do not know of each other.*ACCELERATE_USE_CPU"):
+        train(recipe())
+    assert not (tmp_path / "out").exists()
+
+
 def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp_path):
     (tmp_path / "test.x").write_bytes(b"\xe4\n")
     with pytest.raises(InputError) as error:
