@@ -18,8 +18,9 @@ from .helpers import losses, run_training, same_weights, start_training, timeles
 
 # Everything random, and everything that has state.
 ALL_AT_ONCE = (
-    "--dropout=0.2", "--accumulation=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--r_drop_from=20", "--max_grad_norm=1",
-    "--max_tokens=60", "--save_every=3", "--log_every=2", "--validate_every=5", "--max_updates=60", "--keep_best=2",
+    "--dropout=0.2", "--accumulation=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--r_drop_from=20",
+    "--max_grad_norm=1", "--max_tokens=60", "--save_every=3", "--log_every=2", "--validate_every=5",
+    "--max_updates=60", "--keep_best=2",
 )  # fmt: skip
 
 

@@ -44,11 +44,11 @@ def assert_same_training(folder: Path, expected: Path):
         ["--weight_decay=0.01", "--freeze=[model.decoder]", "--patience=1", "--validate_every=3"],
         # Neither epochs nor parts of them are whole updates: the Trainer has to be given fewer batches.
         ["--accumulation=4", "--max_tokens=60", "--schedule=paper", "--max_grad_norm=0.5", "--encoder_layerdrop=0.5"],
-        ["--accumulation=3", "--streaming=true", "--stream_part=25", "--max_length=60", "--r_drop=1", "--r_drop_from=4"],
+        ["--accumulation=3", "--streaming=true", "--stream_part=25", "--max_length=60", "--r_drop=1"],
         ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average_best=2", "--joint=false"],
         ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--schedule=cosine"],
         ["--mixed_precision=fp16", "--accumulation=2", "--validate_sentences=0"],
-        ["--max_epochs=2", "--max_updates=null", "--accumulation=3"],
+        ["--max_epochs=2", "--max_updates=null", "--accumulation=3", "--r_drop=1", "--r_drop_from=4"],
     ],
     ids=" ".join,
 )
