@@ -26,7 +26,7 @@ def _row(**fields) -> dict[str, Any]:
     """A variation of the base model in Table 3.
 
     Section 5.1 speaks of about 37 000 tokens. With these the rows have some 2 million parameters fewer than the table
-    says. The one size at which all of its rows (A) to (E) come out as printed is 41 000, give or take 100.
+    says. The one size at which all of its rows (A) to (D) come out as printed is 41 000, give or take 100.
     """
     return {"vocab_size": 41_000, **fields}
 

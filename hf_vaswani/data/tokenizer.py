@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..errors import InputError
 from ..tokenization_vaswani import VaswaniTokenizer
@@ -71,8 +71,21 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
         raise InputError(f"{path}{where} cannot be loaded: {' '.join(str(error).split())}") from None
 
 
-def side_backends(tokenizer: PreTrainedTokenizerFast) -> dict[str, Tokenizer]:
-    """The tokenizers of `"source"` and `"target"`; the same one twice where the vocabulary is joint."""
+def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The number of the target's tokens."""
+    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
+        return len(tokenizer.target_encoder)
+    return getattr(tokenizer, "target_vocab_size", len(tokenizer))
+
+
+def side_backends(tokenizer: PreTrainedTokenizerBase) -> dict[str, Tokenizer]:
+    """The tokenizers of `"source"` and `"target"`; the same one twice where the vocabulary is joint.
+
+    Raises:
+        InputError: where it is not made of them, as Marian's is not.
+    """
     if isinstance(tokenizer, VaswaniTokenizer):
         return tokenizer.backends
+    if not tokenizer.is_fast:
+        raise InputError(f"{type(tokenizer).__name__} is not of the library tokenizers, which this needs.")
     return dict.fromkeys(("source", "target"), tokenizer.backend_tokenizer)

@@ -287,6 +287,11 @@ def _handle(colour: str, style: dict[str, object], label: str):
 
 
 def _names(logs: list[Path]) -> list[str]:
-    """What trainings are called: their folders, with the whole path where several have one name."""
-    names = [log.resolve().parent.name for log in logs]
-    return [name if names.count(name) == 1 else str(log.parent) for name, log in zip(names, logs)]
+    """What trainings are called: their folders, with the whole path where several have one name; the files, where
+    several are in one folder."""
+    folders = [log.resolve().parent for log in logs]
+    names = [folder.name for folder in folders]
+    return [
+        str(log) if folders.count(folder) > 1 else str(log.parent) if names.count(name) > 1 else name
+        for log, folder, name in zip(logs, folders, names)
+    ]

@@ -4,7 +4,6 @@ The frame is `model_card_template.md`; here its values are made of the recipe an
 from a recipe or a text is set as plain text, and stays that (`markdown.py`).
 """
 
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -82,6 +81,7 @@ def card_text(
         limits=_limits(recipe, results),
         by_length=_by_length(results),
         versions=_versions(results),
+        again=_again(recipe["training"], results),
         recipe=fenced(shared, "yaml"),
         **_pictures(results.get("pictures", []), pictures_in),
     )
@@ -197,7 +197,9 @@ def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
         if tokenizer["joint"]
         else f"vocabularies of {tokenizer['source_tokens']:,} (source) and {tokenizer['target_tokens']:,} (target)"
     )
-    settings = recipe["tokenizer"]
+    # A tokenizer that was made before was used as it is, whatever these keys say.
+    is_new = not (recipe["tokenizer"]["path"] or recipe["training"]["start_from"])
+    settings = recipe["tokenizer"] if is_new else {}
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("words") == "spaces":
         treatment.append("words end at white space alone")
@@ -411,6 +413,22 @@ def _versions(results: dict[str, Any]) -> str:
     return f"Trained with {words}."
 
 
+def _again(training: dict[str, Any], results: dict[str, Any]) -> str:
+    """The command that makes the same updates, as far as there is one."""
+    command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
+    processes, precision = results.get("processes") or [], results["precision"].partition(",")[0]
+    if precision in ("fp16", "bf16") and training["mixed_precision"] is None:
+        command += f" --mixed_precision {precision}"
+    if training["max_minutes"] and results["seconds"] >= 60 * training["max_minutes"]:
+        if training["schedule"] in ("linear", "cosine"):
+            words = " It was the clock that ended this training: on another machine it makes other updates."
+        else:
+            # The clock ended it, which says nothing on another machine.
+            command += f" --max_minutes null --max_updates {results['update']}"
+    how = f", in {processes[0]} processes" if len(processes) == 1 and processes[0] > 1 else ""
+    return f"`{command}` with this file and the text above trains the model again{how}.{words}"
+
+
 def shown_pictures(names: list[str]) -> list[str]:
     """The pictures that a card shows: curves, then attention, of which cross-attention says most."""
     attention = sorted((name for name in names if "curves" not in name), key=lambda name: "cross" not in name)
@@ -439,8 +457,8 @@ def duration(seconds: float) -> str:
 
 def _scientific(value: float) -> str:
     """As the paper writes costs: 3.3 · 10^18."""
-    exponent = math.floor(math.log10(value))
-    return f"{value / 10**exponent:.1f}·10^{exponent}"
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}·10^{int(exponent)}"
 
 
 def _shared(recipe: dict[str, dict[str, Any]], defaults: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,6 @@
 """
 
 import re
-from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
@@ -13,7 +12,6 @@ from huggingface_hub import EvalResult, ModelCardData
 # The Hub's id of each metric, and its name.
 HUB_METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
 LANGUAGE = re.compile("[a-z]{2,3}")
-HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> ModelCardData:
@@ -35,18 +33,12 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
         library_name="transformers",
         pipeline_tag="translation",
         tags=["vaswani", "transformer", "encoder-decoder"],
-        base_model=base_model(training["start_from"]),
+        base_model=results.get("base_model"),
         datasets=list(dict.fromkeys(datasets)) or None,
         metrics=list(dict.fromkeys(score.metric_type for score in scores)) or None,
         model_name=name if scores else None,
         eval_results=scores or None,
     )
-
-
-def base_model(start_from: str | None) -> str | None:
-    """The Hub id of the model that training began with, if it was one of the Hub."""
-    is_id = start_from and HUB_ID.fullmatch(start_from) and not Path(start_from).exists()
-    return start_from if is_id and not start_from.startswith(".") else None
 
 
 def evaluations(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> list[EvalResult]:
@@ -81,9 +73,9 @@ def is_held_out(name: str, recipe: dict[str, dict[str, Any]]) -> bool:
 
 
 def source_of(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> dict[str, Any]:
-    """The source of a test set; empty where it is held out of a training text of several."""
-    sources = results["sources"].get("train" if is_held_out(name, recipe) else name) or [{}]
-    return {} if is_held_out(name, recipe) and len(sources) > 1 else sources[0]
+    """The source of a test set; empty where it is of several."""
+    sources = results["sources"].get("train" if is_held_out(name, recipe) else name) or []
+    return sources[0] if len(sources) == 1 else {}
 
 
 def title_of(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> str:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors.torch import load_file
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.prepared import tokenizer_digest
 from ..data.tokenizer import has_tokenizer
 from ..errors import InputError
+from ..interop.conversion import weight_faults
 from ..interop.folders import new_folder
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import Tensors, average_weights, checkpoint_folders, damage_of, set_weights, weights, weights_file
@@ -40,11 +41,14 @@ class Member:
         if not self.is_model and (damage := damage_of(self.path)):
             raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
         try:
-            if self.is_model:
-                return weights(VaswaniForConditionalGeneration.from_pretrained(self.path))
-            return load_file(weights_file(self.path))
+            if not self.is_model:
+                return load_file(weights_file(self.path))
+            model, report = VaswaniForConditionalGeneration.from_pretrained(self.path, output_loading_info=True)
         except Exception as error:  # transformers raises many kinds for files that are damaged or missing
             raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+        if faults := weight_faults(str(self.path), [], report["missing_keys"], report["unexpected_keys"]):
+            raise InputError.of(faults)
+        return weights(model)
 
 
 def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
@@ -99,6 +103,12 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
     if source.parent.name in (CHECKPOINTS, BEST) and source.is_dir():
         return [_of_training(source, source.parent.parent)]
     if (source / "config.json").exists():
+        kind = PreTrainedConfig.get_config_dict(source)[0].get("model_type")
+        if kind != VaswaniConfig.model_type:
+            raise InputError(
+                f"{source} is a model of the kind {kind!r}, not {VaswaniConfig.model_type!r}. hf-vaswani import makes "
+                "one of this kind of what it can."
+            )
         return [Member(source, config=source, tokenizer=source)]
     raise InputError(f"{source} is no folder of a training, a checkpoint or a model.")
 

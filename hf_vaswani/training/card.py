@@ -23,12 +23,13 @@ from .recipe import Recipe
 MOST_BYTES = 150_000
 
 
-def rewrite_card(folder: Path, output: Path | None = None) -> Path:
+def rewrite_card(folder: Path, output: Path | None = None, name: str | None = None) -> Path:
     """Write the card of a finished training.
 
     Args:
         folder: of the training.
         output: file of a copy, whose pictures are put into the folder of its name; `None` for `README.md` in `folder`.
+        name: of the model: its id on the Hub, say; by default that of the folder, or of the output without its suffix.
 
     Returns:
         The path of the card.
@@ -45,22 +46,22 @@ def rewrite_card(folder: Path, output: Path | None = None) -> Path:
         raise InputError.of(faults)
     try:
         with held(folder):
-            return _copy(folder, output) if output else _replace(folder)
+            return _copy(folder, output, name) if output else _replace(folder, name)
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read or written: {error.strerror}") from None
 
 
-def _replace(folder: Path) -> Path:
+def _replace(folder: Path, name: str | None) -> Path:
     recipe, results = _content(folder)
     shown = {**results, "pictures": _pictures(folder, results)}
-    text = card_text(folder.resolve().name, recipe, shown, Recipe().to_dict())
+    text = card_text(name or folder.resolve().name, recipe, shown, Recipe().to_dict())
     keep_edited_card(folder)
     _write(folder / RESULTS_FILE, results_text({**results, CARD_DIGEST: digest_of(text)}))
     _write(folder / CARD_FILE, text)
     return folder / CARD_FILE
 
 
-def _copy(folder: Path, output: Path) -> Path:
+def _copy(folder: Path, output: Path, model_name: str | None) -> Path:
     recipe, results = _content(folder)
     wanted = shown_pictures(_pictures(folder, results))
     copied = [name for name in wanted if (folder / name).stat().st_size <= MOST_BYTES]
@@ -70,7 +71,7 @@ def _copy(folder: Path, output: Path) -> Path:
         shutil.copyfile(folder / name, target)
     output.parent.mkdir(parents=True, exist_ok=True)
     shown = {**results, "pictures": copied}
-    _write(output, card_text(output.stem, recipe, shown, Recipe().to_dict(), pictures_in=output.stem))
+    _write(output, card_text(model_name or output.stem, recipe, shown, Recipe().to_dict(), pictures_in=output.stem))
     return output
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.arguments import TokenizerArguments, tokenizer_faults
-from .arguments import MAIN_TEST, SPLITS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
+from .arguments import SPLITS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 
 AT_LEAST_ONE = {
     "data": ("max_length", "stream_part", "processes"),
@@ -145,11 +145,11 @@ def _of_test_names(data: DataArguments) -> list[str]:
         for name in data.tests
         if not re.fullmatch(r"\w([\w.-]*\w)?", str(name))
     ]
-    if MAIN_TEST in data.tests:
-        faults.append(
-            f"data.tests: {MAIN_TEST!r} is the test set that data.test or its like name; choose another name"
-        )
-    return faults
+    return faults + [
+        f"data.tests: {name!r} is the text that data.{name} or its like name; choose another name"
+        for name in SPLITS
+        if name in data.tests
+    ]
 
 
 def _of_training(training: TrainingArguments) -> list[str]:

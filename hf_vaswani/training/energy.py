@@ -112,8 +112,10 @@ class EnergyMeter:
         """
         self._advance()
         seconds = time.monotonic() - self._started
+        with self._lock:
+            measured = dict(self._joules)
         total = {kind: list(values) for kind, values in self._before.items()}
-        for kind, joules in self._joules.items():
+        for kind, joules in measured.items():
             before = total.get(kind, [0.0, 0.0])
             total[kind] = [before[0] + joules, before[1] + seconds]
         return total

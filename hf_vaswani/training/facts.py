@@ -1,6 +1,7 @@
 """What a model card tells of a training besides its scores: text, tokenizer, sizes, costs, examples, weak points."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import faults_found, pairs_kept
 from ..data.parallel_text import Pair
 from ..data.sources import EMBEDDED, TextSource
-from ..data.tokenizer import side_backends
+from ..data.tokenizer import side_backends, target_vocab_size
 from ..evaluation.analysis import best_and_worst, scores_by_length, short_example
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import Progress
@@ -64,10 +65,11 @@ def training_facts(
             split.removeprefix(TESTS): [describe_source(source) for source in sources]
             for split, sources in sources_of(recipe.data).items()
         },
+        "base_model": hub_id(recipe.training.start_from),
         "text": recipe.data.name,
         "pairs": {
             "train": pairs_kept(counts, settings) if counts else None,
-            "validation": len(start.texts.validation),
+            "validation": len(start.validation_pairs),
             **{name: len(pairs) for name, pairs in start.texts.test_sets.items()},
         },
         "faults": [
@@ -88,6 +90,12 @@ def training_facts(
     }
 
 
+def hub_id(name: str | None) -> str | None:
+    """A name of a model, if it is one of the Hub: not a path, and nothing that lies here."""
+    is_id = name and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) and not Path(name).exists()
+    return name if is_id else None
+
+
 def describe_source(source: TextSource) -> dict[str, Any]:
     """A source by the names that others know it by, files without the folders that they lie in."""
     if not source.dataset:
@@ -104,13 +112,13 @@ def describe_source(source: TextSource) -> dict[str, Any]:
 
 def describe_tokenizer(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """Kind and sizes."""
-    backends = side_backends(tokenizer)
-    return {
-        "type": type(backends["source"].model).__name__,
-        "joint": backends["source"] is backends["target"],
-        "source_tokens": len(tokenizer),
-        "target_tokens": getattr(tokenizer, "target_vocab_size", len(tokenizer)),
-    }
+    if tokenizer.is_fast:
+        backends = side_backends(tokenizer)
+        kind, is_joint = type(backends["source"].model).__name__, backends["source"] is backends["target"]
+    else:  # of another system
+        kind, is_joint = type(tokenizer).__name__, not getattr(tokenizer, "separate_vocabs", False)
+    sizes = {"source_tokens": len(tokenizer), "target_tokens": target_vocab_size(tokenizer)}
+    return {"type": kind, "joint": is_joint, **sizes}
 
 
 def epochs(start: Start, seen: dict[str, int] | None) -> float | None:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
+from transformers import FSMTTokenizer, GenerationConfig, PreTrainedTokenizerBase, set_seed
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.parallel_text import Pair
-from ..data.tokenizer import has_tokenizer, load_tokenizer, train_tokenizer
+from ..data.tokenizer import has_tokenizer, load_tokenizer, target_vocab_size, train_tokenizer
 from ..errors import InputError
 from ..interop import import_model, import_tokenizer
 from ..modeling_vaswani import VaswaniForConditionalGeneration
@@ -67,8 +67,13 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
     """A tokenizer that training can use.
 
     Raises:
-        InputError: where it has no token for padding or for the end.
+        InputError: where it has no token for padding or for the end, or no way to encode targets.
     """
+    if isinstance(tokenizer, FSMTTokenizer) and tokenizer.encoder != {t: i for i, t in tokenizer.decoder.items()}:
+        raise InputError(
+            f"{source}: FSMTTokenizer encodes targets with the source's vocabulary, and the target has another. Name "
+            "another tokenizer with tokenizer.path."
+        )
     missing = [kind for kind in ("pad_token", "eos_token") if getattr(tokenizer, kind) is None]
     if missing:
         raise InputError(f"{source}: the tokenizer has no {' and no '.join(missing)}.")
@@ -85,14 +90,17 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
     if recipe.training.start_from:
         model = load_start(recipe, tokenizer)
     else:
+        # Without a token for it the decoder begins with padding, as T5's and Marian's do.
+        start = tokenizer.pad_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
         model = VaswaniForConditionalGeneration(
             VaswaniConfig(
                 **recipe.model,
                 vocab_size=len(tokenizer),
-                decoder_vocab_size=getattr(tokenizer, "target_vocab_size", len(tokenizer)),
+                decoder_vocab_size=target_vocab_size(tokenizer),
                 pad_token_id=tokenizer.pad_token_id,
                 bos_token_id=tokenizer.bos_token_id,
                 eos_token_id=tokenizer.eos_token_id,
+                decoder_start_token_id=start,
             )
         )
         model.generation_config = GenerationConfig.from_model_config(model.config)
@@ -114,7 +122,7 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
         elif getattr(config, name) != value:
             faults.append(f"model.{name}={value!r} contradicts training.start_from={source}, which has "
                           f"{getattr(config, name)!r}; leave it out")  # fmt: skip
-    target_size = getattr(tokenizer, "target_vocab_size", len(tokenizer))
+    target_size = target_vocab_size(tokenizer)
     if len(tokenizer) > config.vocab_size or target_size > config.decoder_vocab_size:
         faults.append(
             f"the tokenizer has {len(tokenizer)} source and {target_size} target tokens, but the model of "

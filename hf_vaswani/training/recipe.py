@@ -77,6 +77,9 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
             if text is None and kind is not bool:
                 faults.append(f"--{name} needs a value: {_describe(kind)}")
                 continue
+            if text == "":
+                faults.append(f"--{name} is empty; null stands for none")
+                continue
             values.setdefault(section, {})[key_name] = _option_value(text or "true", kind)
     leave_out_defaults(values)
     typed = _typed(values, faults)

@@ -1,6 +1,5 @@
 """A training from recipe to finished folder: the one function behind every training command."""
 
-import os
 from datetime import timedelta
 
 import torch
@@ -12,6 +11,7 @@ from ..cores import available_cores
 from ..errors import InputError
 from .finish import finish
 from .loop import TrainingLoop
+from .machine import processes_here
 from .memory import keep_freed_memory
 from .output import only_training
 from .preflight import available_trackers, check
@@ -44,6 +44,7 @@ def train(recipe: Recipe, kind: type[TrainingLoop] = TrainingLoop) -> Results | 
     """
     accelerator = make_accelerator(recipe)
     try:
+        check_and_set_up(recipe, accelerator)
         results = train_and_finish(recipe, accelerator, kind)
         # A process that is done must not take down the group while another still writes.
         accelerator.wait_for_everyone()
@@ -58,14 +59,10 @@ def train(recipe: Recipe, kind: type[TrainingLoop] = TrainingLoop) -> Results | 
 
 
 def make_accelerator(recipe: Recipe) -> Accelerator:
-    """Devices, processes and precision, as recipe and launcher say.
-
-    Raises:
-        InputError: all that can be seen to be wrong with the recipe here.
-    """
+    """Devices, processes and precision, as recipe and launcher say."""
     arguments = recipe.training
     # One step, whatever the launcher is told: the loop divides by the tokens of the whole update itself.
-    accelerator = Accelerator(
+    return Accelerator(
         mixed_precision=arguments.mixed_precision,
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         log_with=[name for name in arguments.trackers if name in available_trackers()] or None,
@@ -75,6 +72,14 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
             InitProcessGroupKwargs(timeout=PATIENCE),
         ],
     )
+
+
+def check_and_set_up(recipe: Recipe, accelerator: Accelerator) -> None:
+    """Check what can be checked before long work, and set up this process for its device.
+
+    Raises:
+        InputError: all that can be seen to be wrong with the recipe here.
+    """
     on_main_process(accelerator, lambda: check(recipe, accelerator))
     if accelerator.device.type == "cpu" and accelerator.mixed_precision == "fp16":
         # Accelerate leaves out mixed precision fp16 on a CPU, silently; torch has it.
@@ -82,9 +87,8 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
         accelerator.scaler = torch.amp.GradScaler("cpu")
     if accelerator.device.type == "cpu":
         # `accelerate launch` sets one thread a process unless told otherwise, whatever the machine has.
-        torch.set_num_threads(arguments.cpu_threads or fair_share_of_cores(accelerator.num_processes))
+        torch.set_num_threads(recipe.training.cpu_threads or fair_share_of_cores(accelerator.num_processes))
         keep_freed_memory()
-    return accelerator
 
 
 def train_and_finish(recipe: Recipe, accelerator: Accelerator, kind: type[TrainingLoop]) -> Results | None:
@@ -124,7 +128,7 @@ def train_updates(recipe: Recipe, start: Start, accelerator: Accelerator, kind: 
 
 def fair_share_of_cores(processes: int) -> int:
     """Cores for each of so many processes on this machine; at least one."""
-    return max(available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", processes)), 1)
+    return max(available_cores() // processes_here(processes), 1)
 
 
 def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:

@@ -143,6 +143,8 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
             remedy = "A larger vocab_size, or byte_fallback, can"
             if start.recipe.tokenizer.type == "word":
                 remedy = "A larger vocab_size, or a lower min_frequency, has more words"
+            if start.recipe.tokenizer.path or start.recipe.training.start_from:
+                remedy = "The tokenizer was made for other text"
             lines.append(
                 f"{unknown:.1%} of training tokens are {start.tokenizer.unk_token}: text that the vocabulary cannot "
                 f"spell. {remedy}"

@@ -181,6 +181,11 @@ def test_trainings_in_folders_of_one_name_are_called_by_their_paths(write_log, t
     assert curves._names(logs) == [str(tmp_path / "run"), str(tmp_path / "x" / "run"), "other"]
 
 
+def test_trainings_in_one_folder_are_called_by_their_files(tmp_path):
+    logs = [tmp_path / "run" / "a.jsonl", tmp_path / "run" / "b.jsonl", tmp_path / "other" / "log.jsonl"]
+    assert curves._names(logs) == [str(logs[0]), str(logs[1]), "other"]
+
+
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")])
 def test_suffix_chooses_the_format(write_log, tmp_path, suffix, start):
     path = tmp_path / f"picture.{suffix}"

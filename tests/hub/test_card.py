@@ -119,8 +119,7 @@ def test_metadata_is_what_the_hub_reads(tmp_path):
     path = tmp_path / "README.md"
     recipe = recipe_dict()
     recipe["training"]["license"] = "apache-2.0"
-    recipe["training"]["start_from"] = "Helsinki-NLP/opus-mt-de-en"
-    path.write_text(card_of(recipe), encoding="utf-8")
+    path.write_text(card_of(recipe, base_model="Helsinki-NLP/opus-mt-de-en"), encoding="utf-8")
     data = ModelCard.load(path).data
     assert data.pipeline_tag == "translation" and data.library_name == "transformers"
     assert data.language == ["de", "en"] and data.license == "apache-2.0"
@@ -280,6 +279,42 @@ def test_score_of_a_test_set_held_out_of_several_texts_or_files_has_no_identity_
     assert identity_of_score(recipe, {"train": [books, books]}) == (mixed, mixed, None, None)
     file = {"files": ["europarl.de", "europarl.en"], "weight": None}
     assert identity_of_score(recipe, {"train": [file]}) == (files, files, None, None)
+
+
+def test_score_of_a_test_set_of_several_texts_is_none_of_the_first():
+    [books] = RESULTS["sources"]["train"]
+    assert identity_of_score(recipe_dict(), {"test": [books, books]}) == ("test", "test", None, None)
+
+
+def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
+    recipe = recipe_dict()
+    recipe["tokenizer"].update(lowercase=True, words="spaces")
+    words = ("all text lower-cased", "words end at white space alone", "Unicode form NFC")
+    [new] = parts_of(card_of(recipe), "Model")
+    assert all(word in new for word in words)
+    for section, key in (("tokenizer", "path"), ("training", "start_from")):
+        changed = copy.deepcopy(recipe)
+        changed[section][key] = "elsewhere"
+        [model] = parts_of(card_of(changed), "Model")
+        assert not any(word in model for word in words)
+
+
+@pytest.mark.parametrize(
+    ("settings", "results", "expected"),
+    [
+        ({}, {}, "`hf-vaswani train recipe.yaml --output_dir FOLDER` with this file and the text above trains the"),
+        ({"max_minutes": 6}, {}, "--output_dir FOLDER` with"),
+        ({"max_minutes": 5}, {}, "--output_dir FOLDER --max_minutes null --max_updates 1234` with"),
+        ({"max_minutes": 5, "schedule": "linear"}, {}, "model again. It was the clock that ended this training"),
+        ({}, {"precision": "bf16, mixed", "processes": [4]}, " --mixed_precision bf16` with"),
+        ({}, {"processes": [4]}, "trains the model again, in 4 processes."),
+    ],
+)
+def test_command_that_trains_the_model_again_makes_as_many_updates_in_the_same_way(settings, results, expected):
+    recipe = recipe_dict()
+    recipe["training"].update(settings)
+    [again] = parts_of(card_of(recipe, **results), "Recipe")
+    assert expected in again
 
 
 def test_energy_is_told_where_it_was_measured_and_only_there():

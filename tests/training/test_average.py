@@ -1,6 +1,8 @@
+import json
+
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.cli import main
@@ -73,6 +75,20 @@ def test_models_of_other_shapes_are_refused_and_nothing_is_left(tmp_path):
     with pytest.raises(InputError, match=r"b has other weights than .*a: .* is \(.*\) and \(.*\)"):
         average([tmp_path / "a", tmp_path / "b"], tmp_path / "mean")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_models_of_another_kind_or_without_all_their_weights_are_refused(tmp_path):
+    for name in ("whole", "incomplete", "foreign"):
+        tiny_model().save_pretrained(tmp_path / name)
+    config = json.loads((tmp_path / "foreign" / "config.json").read_text())
+    (tmp_path / "foreign" / "config.json").write_text(json.dumps({**config, "model_type": "marian"}))
+    weights = load_file(tmp_path / "incomplete" / "model.safetensors")
+    weights.popitem()
+    save_file(weights, tmp_path / "incomplete" / "model.safetensors", {"format": "pt"})
+    for name, fault in (("foreign", "is a model of the kind 'marian'"), ("incomplete", "lacks weights")):
+        with pytest.raises(InputError, match=f"{name} {fault}"):
+            average([tmp_path / "whole", tmp_path / name], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
 
 
 def test_damaged_checkpoint_is_refused(training, tmp_path):

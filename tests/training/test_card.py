@@ -15,7 +15,7 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.locks import ARE_THERE_LOCKS
-from hf_vaswani.training.facts import greatest_lengths
+from hf_vaswani.training.facts import greatest_lengths, hub_id
 from hf_vaswani.training.output import held
 from hf_vaswani.training.run import train
 from hf_vaswani.training.start import longest_sequence
@@ -266,6 +266,29 @@ def test_command_puts_a_copy_of_the_card_and_its_pictures_elsewhere(recipe, tmp_
     copies = [path for path in (tmp_path / "cards" / "reversal").rglob("*") if path.is_file()]
     assert copies == [tmp_path / "cards" / "reversal" / "pictures" / "curves.png"]
     assert ModelCard.load(output).data.model_name == "reversal"
+
+
+def test_command_gives_the_card_the_name_of_the_model_on_the_hub(recipe):
+    folder = train(recipe()).folder
+    assert main(["card", str(folder), "--name", "you/reversal"]) == 0
+    card = ModelCard.load(folder / "README.md")
+    assert card.data.model_name == "you/reversal"
+    assert "\n# you/reversal\n" in card.content and 'model="you/reversal"' in card.content
+
+
+@pytest.mark.parametrize("name, expected", [("Helsinki-NLP/opus-mt-de-en", True), ("gpt2", True), ("here", False)])
+def test_model_that_training_starts_from_is_named_if_it_is_one_of_the_hub(name, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert hub_id(name) == (name if expected else None)
+    assert not any(map(hub_id, ["../there", "/a/b", "~/a", "a/b/c", str(tmp_path), None]))
+
+
+def test_loss_of_the_validation_is_that_of_as_many_pairs_as_the_card_says(recipe, tmp_path):
+    for name in ("validation.x", "validation.y"):
+        path = tmp_path / name
+        path.write_text("\n" + path.read_text())
+    assert results_of(train(recipe()).folder)["pairs"]["validation"] == 8
 
 
 def test_command_says_what_is_missing(recipe, tmp_path, capsys):

@@ -147,13 +147,19 @@ def test_bleu_that_chooses_the_best_weights_stays_the_same(recipe):
 
 def test_faults_of_the_keys_are_named_together(recipe):
     with pytest.raises(InputError) as error:
-        recipe("--attention=-1", "--attention_layers=some", "--greedy=often", "--tests={test: a.tsv, a/b: a.tsv}")
+        recipe(
+            "--attention=-1",
+            "--attention_layers=some",
+            "--greedy=often",
+            "--tests={test: a.tsv, train: a.tsv, a/b: a.tsv}",
+        )
     for expected in (
         "evaluation.attention must be at least 0, got -1",
         "evaluation.attention_layers must be one of 'mean', 'all', got 'some'",
         "evaluation.greedy must be true or false, got 'often'",
         "data.tests: 'a/b' cannot be the name of a test set",
-        "data.tests: 'test' is the test set that",
+        "data.tests: 'test' is the text that data.test",
+        "data.tests: 'train' is the text that data.train",
     ):
         assert expected in str(error.value)
     with pytest.raises(InputError, match="data.tests must be keys with values, got 'a.tsv'"):

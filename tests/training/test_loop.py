@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
 from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training import log
 from hf_vaswani.training import loop as loop_module
 from hf_vaswani.training.run import train
 
+from ..families import family
 from .helpers import losses, records, same_weights
 
 
@@ -161,6 +162,38 @@ def test_training_goes_on_from_a_finished_model_with_its_tokenizer(recipe):
     for name, value in load_file(second / "model.safetensors").items():
         torch.testing.assert_close(value, expected[name], atol=1e-6, rtol=0)
     assert (second / "tokenizer.json").read_text() == (first / "tokenizer.json").read_text()
+
+
+def test_training_goes_on_from_another_systems_model_with_its_tokenizer(recipe, tmp_path):
+    model, tokenizer = family("Marian", tmp_path)
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "marian")
+    options = (f"--start_from={tmp_path / 'marian'}", "--average_last=1")
+    train(recipe(*options, "--max_updates=2"))
+    folder = train(recipe(*options, "--max_updates=4")).folder
+    assert json.loads((folder / "results.json").read_text())["tokenizer"] == {
+        "type": "MarianTokenizer", "joint": True, "source_tokens": len(tokenizer), "target_tokens": len(tokenizer),
+    }  # fmt: skip
+    assert (
+        f"- Tokenizer: MarianTokenizer, one vocabulary of {len(tokenizer)} for both"
+        in (folder / "README.md").read_text()
+    )
+    assert type(AutoTokenizer.from_pretrained(folder)) is type(tokenizer)
+    with pytest.raises(InputError, match="MarianTokenizer is not of the library tokenizers"):
+        train(recipe(*options, "--bpe_dropout=0.1", output="dropout"))
+
+
+def test_tokenizer_that_encodes_targets_as_sources_is_refused(recipe, tmp_path):
+    pytest.importorskip("sacremoses")
+    for name, tokens in (("src", "a</w> b</w>"), ("tgt", "c</w> d</w>")):
+        vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *tokens.split()])}
+        (tmp_path / f"{name}.json").write_text(json.dumps(vocabulary))
+    (tmp_path / "codes").write_text("a b 1\n")
+    files = {"src_vocab_file": "src.json", "tgt_vocab_file": "tgt.json", "merges_file": "codes"}
+    made = FSMTTokenizer(langs=["de", "en"], **{name: str(tmp_path / file) for name, file in files.items()})
+    made.save_pretrained(tmp_path / "fsmt")
+    with pytest.raises(InputError, match="tokenizer.path: .*FSMTTokenizer encodes targets with the source's"):
+        train(recipe(f"--tokenizer.path={tmp_path / 'fsmt'}"))
 
 
 def test_recipe_that_contradicts_the_model_it_starts_from_is_refused(recipe, tmp_path):

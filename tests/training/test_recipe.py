@@ -141,6 +141,12 @@ def test_faults_of_the_tokenizer_are_named_with_the_others(recipe):
     assert "training.max_updates must be at least 1" in message
 
 
+def test_empty_option_is_an_error_and_no_word(recipe):
+    assert faults(recipe(), ["--tokenizer.path", "", "--name=", "--d_model", ""]).splitlines() == [
+        f"--{name} is empty; null stands for none" for name in ("tokenizer.path", "name", "d_model")
+    ]
+
+
 def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
     assert "does not exist" in faults(tmp_path / "absent.yaml")
     assert "is not a YAML file" in faults(recipe("a: [1"))

@@ -142,6 +142,15 @@ def test_tokenizer_made_before_is_used_as_it_is(recipe, tmp_path):
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == made.get_vocab()
 
 
+def test_tokenizer_without_a_beginning_lets_the_decoder_begin_with_padding(recipe, tmp_path):
+    made = train_tokenizer([("a b c d", "e f g h")], TokenizerArguments(type="word", min_frequency=1))
+    made.bos_token = None
+    made.save_pretrained(tmp_path / "made")
+    folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_updates=2")).folder
+    config = AutoModelForSeq2SeqLM.from_pretrained(folder).config
+    assert (config.bos_token_id, config.decoder_start_token_id) == (None, made.pad_token_id)
+
+
 def test_learned_positions_train_and_translate_texts_beyond_their_end(recipe, tmp_path):
     for name in ("validation.x", "validation.y", "test.x", "test.y"):
         path = tmp_path / name
