@@ -106,7 +106,8 @@ def scaled_dot_product_attention(
     Args:
         query: `(batch, heads, target_length, d_k)`; key and value: `(batch, heads, source_length, d_k or d_v)`.
         attention_mask: additive, or bool and True for what is seen; broadcastable to
-            `(batch, heads, target_length, source_length)`.
+            `(batch, heads, target_length, source_length)`. Without one, queries of a causal module see the keys up to
+            their own.
 
     Returns:
         The attended values `(batch, target_length, heads, d_v)` and the weights
@@ -117,6 +118,8 @@ def scaled_dot_product_attention(
     scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
     # float32: in fp16 the lowest finite mask value plus a negative score is -inf, and a row of these a NaN.
     scores = scores.float()
+    if attention_mask is None and query.shape[2] > 1 and module.is_causal:
+        attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     elif attention_mask is not None:
@@ -181,13 +184,15 @@ class VaswaniAttention(nn.Module):
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 
     def _attention_function(self, query: torch.Tensor, attention_mask: torch.Tensor | None) -> Callable:
-        """The config's attention, but at the steps of a search, where queries `(batch, heads, length, d_k)` are few.
-
-        There torch's own for CPUs takes several times as long as the plain products.
+        """The config's attention, save where torch's own for CPUs takes several times as long as the plain products:
+        at the steps of a search, where queries `(batch, heads, length, d_k)` are few, and in the backward pass of 16
+        bits.
         """
         implementation = self.config._attn_implementation
         # A program that is traced must not depend on the length.
         if implementation == "sdpa" and query.device.type == "cpu" and not torch.compiler.is_compiling():
+            if query.requires_grad and query.dtype in (torch.bfloat16, torch.float16):
+                return scaled_dot_product_attention
             hides_nothing = attention_mask is None and (not self.is_causal or query.shape[2] == 1)
             if query.shape[2] <= FEW_QUERIES and (hides_nothing or attention_mask is not None):
                 return scaled_dot_product_attention

@@ -119,6 +119,35 @@ def test_attention_equals_equation_1_in_float64(implementation):
             np.testing.assert_allclose(attended[row, :, head], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_causal_attention_without_a_mask_sees_nothing_that_is_later(implementation):
+    query, key, value = torch.randn(3, 2, 3, 5, 4, generator=torch.Generator().manual_seed(0))
+    attend = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
+    module = nn.Module().eval()
+    module.is_causal = True
+    attended = attend(module, query, key, value, None)[0]
+    for end in range(1, 6):
+        whole = torch.zeros(2, 1, 1, end)
+        last = attend(module, query[:, :, end - 1 : end], key[:, :, :end], value[:, :, :end], whole)[0]
+        torch.testing.assert_close(attended[:, end - 1 : end], last)
+
+
+@pytest.mark.parametrize("padding", [False, True])
+def test_gradient_in_16_bits_on_a_cpu_is_that_of_the_plain_products(padding):
+    def gradients(implementation: str) -> list[torch.Tensor]:
+        model, inputs = tiny_model(implementation, dropout=0.0).train(), batch(target_length=12)
+        if padding:
+            inputs["decoder_attention_mask"] = torch.ones(2, 12, dtype=torch.long)
+            inputs["decoder_attention_mask"][0, 8:] = 0
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(**inputs, labels=inputs["decoder_input_ids"]).loss
+        loss.backward()
+        return [parameter.grad for parameter in model.parameters()]
+
+    for plain, own in zip(gradients("eager"), gradients("sdpa"), strict=True):
+        assert torch.equal(plain, own)
+
+
 @pytest.mark.parametrize("eps", [1e-5, 1e-3])
 def test_layer_norm_equals_the_formula_in_float64(eps):
     norm = layer_norm(tiny_config(layer_norm_eps=eps))
