@@ -390,7 +390,9 @@ def _measured_limits(findings: dict[str, Any], greatest_length: str) -> list[str
     if cut := findings["sources_cut"]:
         limits.append(f"{cut:,} {of} sources are longer than the model takes, and were cut.")
     if at_limit := findings["at_limit"]:
-        limits.append(f"{at_limit:,} {of} translations break off at the greatest length allowed ({greatest_length}).")
+        limits.append(
+            f"At least {at_limit:,} {of} translations break off at the greatest length allowed ({greatest_length})."
+        )
     if empty := findings["empty"]:
         limits.append(f"{empty:,} {of} translations are empty.")
     return limits

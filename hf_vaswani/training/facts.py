@@ -159,7 +159,8 @@ def test_set_facts(start: Start, test: list[Pair], hypotheses: list[str]) -> dic
         "source_tokens": int(lengths.sum()),
         "unknown_tokens": int(sum((row == unknown).sum() for row in source_ids)) if unknown is not None else 0,
         "empty": sum(not hypothesis.strip() for hypothesis in hypotheses),
-        # The tokens of a translation that was cut, and the end that it has not.
+        # The tokens of a translation that was cut, and the end that it has not. It may have been longer before its
+        # unknown tokens were left out of the text: these are the least.
         "at_limit": int((hypothesis_lengths > longest).sum()),
         "sources_cut": int((lengths > limit).sum()) if limit else 0,
         **beyond_training(start, lengths),

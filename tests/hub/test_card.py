@@ -106,7 +106,7 @@ def test_card_holds_what_was_measured():
         "- dropout 0.3; dropout inside the FFN 0.2; label smoothing 0.1\n",
         "one vocabulary of 4,000", "0.50% of the test set's source tokens are unknown",
         "3 of 60 test sources are longer than all that was trained on (44 tokens)",
-        "2 of 60 test translations break off at the greatest length allowed (source + 50 tokens).",
+        "- At least 2 of 60 test translations break off at the greatest length allowed (source + 50 tokens).",
         "1 of 60 test translations are empty", "| 2–9 | 40 | 61.23 |",
         "| 12.3 | Ein Hund. | A cat. | A dog. |",
         "| 12.3 | Ein Hund. | *(nothing)* | A dog. |", "de to en", "hf_vaswani 0.1.0, torch 2.13.0",
