@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import ModelCard
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from hf_vaswani import VaswaniConfig
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.data.sources import TextSource, iterate_pairs
 from hf_vaswani.data.tokenizer import side_backends
 from hf_vaswani.errors import InputError
@@ -138,6 +138,12 @@ def test_recipe_says_what_is_known_of_its_system(name):
     assert {section: {key: said[section][key] for key in keys} for section, keys in expected.items()} == expected
     if name == "system_d_iwslt_en_fr":
         assert said["training"]["weight_decay"] > 0
+
+
+def test_best_model_of_multi30k_has_at_most_three_million_parameters():
+    recipe = load_recipe(RECIPES["multi30k_best"])
+    model = VaswaniForConditionalGeneration(VaswaniConfig(**recipe.model, vocab_size=recipe.tokenizer.vocab_size))
+    assert model.num_parameters() <= 3_000_000
 
 
 def test_rows_of_table_3_are_one_option_each():
