@@ -233,6 +233,8 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
     options = [*CUT, *files(whole), f"--output_dir={tmp_path / 'out'}"]
     if whole.tokenizer.target_vocab_size:
         options.append("--target_vocab_size=280")
+    if whole.training.schedule == "linear":
+        options.append("--warmup_updates=1")
     recipe = load_recipe(RECIPES[name], options)
     results = train(recipe)
     folder = tmp_path / "out"
