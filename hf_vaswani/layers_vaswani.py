@@ -17,7 +17,10 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_vaswani import VaswaniConfig
 
+# Up to so many, the plain products are faster on a CPU than torch's attention: queries of a step of a search, keys in
+# training.
 FEW_QUERIES = 8
+FEW_KEYS = 24
 
 
 def sinusoidal_positions(
@@ -170,7 +173,7 @@ class VaswaniAttention(nn.Module):
         else:
             key, value = self._cross_attention_states(encoder_hidden_states, past_key_values)
         query = split_heads(self.q_proj(hidden_states), self.d_k)
-        attend = self._attention_function(query, attention_mask)
+        attend = self._attention_function(query, key)
         attended, weights = attend(
             self,
             query,
@@ -183,18 +186,18 @@ class VaswaniAttention(nn.Module):
         )
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 
-    def _attention_function(self, query: torch.Tensor, attention_mask: torch.Tensor | None) -> Callable:
-        """The config's attention, save where torch's own for CPUs takes several times as long as the plain products:
-        at the steps of a search, where queries `(batch, heads, length, d_k)` are few, and in the backward pass of 16
-        bits.
+    def _attention_function(self, query: torch.Tensor, key: torch.Tensor) -> Callable:
+        """The config's attention, save where torch's own for CPUs is slower than the plain products, often several
+        times: for few queries or keys `(batch, heads, length, d_k)`, and in the backward pass of 16 bits.
         """
         implementation = self.config._attn_implementation
         # A program that is traced must not depend on the length.
         if implementation == "sdpa" and query.device.type == "cpu" and not torch.compiler.is_compiling():
-            if query.requires_grad and query.dtype in (torch.bfloat16, torch.float16):
-                return scaled_dot_product_attention
-            hides_nothing = attention_mask is None and (not self.is_causal or query.shape[2] == 1)
-            if query.shape[2] <= FEW_QUERIES and (hides_nothing or attention_mask is not None):
+            if not query.requires_grad:
+                is_slow = query.shape[2] <= FEW_QUERIES
+            else:
+                is_slow = key.shape[2] <= FEW_KEYS or query.dtype in (torch.bfloat16, torch.float16)
+            if is_slow:
                 return scaled_dot_product_attention
         return ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
 

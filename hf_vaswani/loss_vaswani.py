@@ -69,14 +69,14 @@ class SmoothedCrossEntropy(LossWithGradient):
             rows = slice(start, start + step)
             counted = labels[rows] != IGNORED_LABEL
             right = labels[rows].where(counted, 0).unsqueeze(1)
-            log_probs = logits[rows].log_softmax(-1)
-            of_rows = (label_smoothing - 1) * log_probs.gather(1, right).squeeze(1)
+            # One exponential a logit: the sum of all of them is one over the highest probability.
+            part = torch.softmax(logits[rows], -1, out=gradient[rows])
+            of_rows = logits[rows].amax(1) - part.amax(1).log()
+            of_rows -= (1 - label_smoothing) * logits[rows].gather(1, right).squeeze(1)
             if label_smoothing:
-                of_rows -= label_smoothing / vocab_size * log_probs.sum(1)
-            total += of_rows.where(counted, 0).sum()
-            part = torch.exp(log_probs, out=gradient[rows])
-            if label_smoothing:
+                of_rows -= label_smoothing / vocab_size * logits[rows].sum(1)
                 part -= label_smoothing / vocab_size
+            total += of_rows.where(counted, 0).sum()
             part.scatter_add_(1, right, part.new_full(right.shape, label_smoothing - 1))
             part *= (counted / divisor).unsqueeze(1)
         ctx.save_for_backward(gradient)
