@@ -179,8 +179,8 @@ class SharedSource:
 
     def _check_length(self, past_length: int, length: int) -> None:
         # Here, as the model cannot tell from the pool how long the hypotheses are.
-        if self.model.config.position_type == "learned":
-            check_length(past_length, length, self.model.config.max_position_embeddings)
+        if limit := self.model.config.longest_sequence:
+            check_length(past_length, length, limit)
 
     def _states(self, tokens: torch.Tensor, mask: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
         return self.model.decode(

@@ -206,6 +206,11 @@ class VaswaniConfig(PreTrainedConfig):
         if IS_REMOTE_CODE:
             self.custom_pipelines = RemotePipelines(copy.deepcopy(REMOTE_PIPELINES))  # `pipeline` writes into it
 
+    @property
+    def longest_sequence(self) -> int | None:
+        """The tokens that a sequence can have: as many as there are learned positions; `None` without a limit."""
+        return self.max_position_embeddings if self.position_type == "learned" else None
+
     @classmethod
     def from_dict(cls, config_dict: dict, **kwargs):
         """As in transformers.

@@ -118,8 +118,8 @@ class VaswaniGenerationMixin(GenerationMixin):
     ):
         if has_default_max_length and generation_config.max_new_tokens is None:
             max_new_tokens = inputs_tensor.shape[1] + generation_config.max_length_offset
-            if self.config.position_type == "learned":
-                max_new_tokens = min(max_new_tokens, self.config.max_position_embeddings - input_ids_length)
+            if limit := self.config.longest_sequence:
+                max_new_tokens = min(max_new_tokens, limit - input_ids_length)
             generation_config.max_new_tokens = max_new_tokens
         generation_config._prompt_length = input_ids_length
         return super()._prepare_generated_length(
@@ -146,9 +146,9 @@ class VaswaniGenerationMixin(GenerationMixin):
                 QuantizedCache(config=config, **options), DynamicCache(config=config)
             )
             return
-        limit, longest = self.config.max_position_embeddings, generation_config.max_length
+        limit, longest = self.config.longest_sequence, generation_config.max_length
         # With a static cache lengths are tensors, at which no step looks.
-        if kind in STATIC_CACHES and self.config.position_type == "learned" and longest > limit:
+        if kind in STATIC_CACHES and limit and longest > limit:
             raise ValueError(
                 f"A static cache for {longest} tokens was asked for, but this model's learned positions end at "
                 f"max_position_embeddings={limit}. Set max_length to that, or use another cache."

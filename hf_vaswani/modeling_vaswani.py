@@ -82,8 +82,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
             check_token_ids(input_ids, self.embed_tokens.num_embeddings)
             inputs_embeds = self.token_embeddings(input_ids)
         length = inputs_embeds.shape[1]
-        if self.config.position_type == "learned" and position_ids is None:
-            check_length(past_length, length, self.config.max_position_embeddings)
+        if self.config.longest_sequence and position_ids is None:
+            check_length(past_length, length, self.config.longest_sequence)
         if self.config.positions_skip_padding:
             is_token = token_mask(inputs_embeds, input_ids, attention_mask, self.config.pad_token_id)
             if position_ids is None:

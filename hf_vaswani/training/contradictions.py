@@ -228,9 +228,10 @@ def _of_model(
         config = VaswaniConfig(**model)
     except Exception as error:  # whatever the strict dataclass raises is a fault of the recipe
         return [f"model: {' '.join(str(error).split())}"]
-    if config.position_type == "learned" and (data.max_length or 0) > config.max_position_embeddings:
+    limit = config.longest_sequence
+    if limit and (data.max_length or 0) > limit:
         return [
-            f"data.max_length={data.max_length} is beyond model.max_position_embeddings="
-            f"{config.max_position_embeddings}, where learned positions end; lower the one or raise the other"
+            f"data.max_length={data.max_length} is beyond model.max_position_embeddings={limit}, where learned "
+            "positions end; lower the one or raise the other"
         ]
     return []

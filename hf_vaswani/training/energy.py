@@ -110,10 +110,7 @@ class EnergyMeter:
 
         A kind of which a counter has failed in this run stands where it stood before.
         """
-        self._advance()
-        seconds = time.monotonic() - self._started
-        with self._lock:
-            measured = dict(self._joules)
+        measured, seconds = self._advance(), time.monotonic() - self._started
         total = {kind: list(values) for kind, values in self._before.items()}
         for kind, joules in measured.items():
             before = total.get(kind, [0.0, 0.0])
@@ -124,7 +121,8 @@ class EnergyMeter:
         while not self._stopped.wait(INTERVAL_SECONDS):
             self._advance()
 
-    def _advance(self) -> None:
+    def _advance(self) -> dict[str, float]:
+        """Count up to now; the joules of this run, by kind."""
         with self._lock:
             readings = self._read()
             for counter, last, now in zip(self._counters, self._last, readings):
@@ -133,6 +131,7 @@ class EnergyMeter:
                 elif counter.kind in self._joules:
                     self._joules[counter.kind] += joules_between(last, now, counter.range)
             self._last = readings
+            return dict(self._joules)
 
     def _read(self) -> list[float | None]:
         return [_value(counter) for counter in self._counters]

@@ -21,7 +21,7 @@ from .cost import training_flops
 from .loop import TrainingLoop
 from .machine import precision, versions
 from .scoring import ScoredTest
-from .start import Start, longest_sequence
+from .start import Start
 from .texts import TESTS, sources_of
 
 # The fields of the config that a reader compares models by.
@@ -149,7 +149,7 @@ def test_set_facts(start: Start, test: list[Pair], hypotheses: list[str]) -> dic
     sources, references = map(list, zip(*test))
     source_ids, hypothesis_ids = encode_in_slices(plain_encoder(start.tokenizer), sources, hypotheses)
     lengths, hypothesis_lengths = (np.array([len(row) for row in rows]) for rows in (source_ids, hypothesis_ids))
-    unknown, limit = start.tokenizer.unk_token_id, longest_sequence(start.model.config)
+    unknown, limit = start.tokenizer.unk_token_id, start.model.config.longest_sequence
     longest = greatest_lengths(lengths, start.recipe.generation.max_length_offset, limit)
     return {
         "sentences": len(test),

@@ -134,10 +134,11 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
                 f"the tokenizer's {kind} is {getattr(tokenizer, kind)}, but that of the model of training.start_from="
                 f"{source} is {getattr(config, kind)}"
             )
-    if config.position_type == "learned" and (recipe.data.max_length or 0) > config.max_position_embeddings:
+    limit = config.longest_sequence
+    if limit and (recipe.data.max_length or 0) > limit:
         faults.append(
-            f"data.max_length={recipe.data.max_length} is beyond the {config.max_position_embeddings} learned "
-            f"positions of training.start_from={source}; lower it"
+            f"data.max_length={recipe.data.max_length} is beyond the {limit} learned positions of "
+            f"training.start_from={source}; lower it"
         )
     if faults:
         raise InputError.of(faults)

@@ -8,7 +8,6 @@ from accelerate import Accelerator
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from ..configuration_vaswani import VaswaniConfig
 from ..data.encoding import EncodedPairs, encode_pairs
 from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import FilterSettings, filter_report
@@ -76,7 +75,7 @@ def prepare(recipe: Recipe, processes: Accelerator) -> Start:
             "LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."
         )
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, texts, tokenizer))
-    limit = longest_sequence(model.config)
+    limit = model.config.longest_sequence
     if limit and filters.max_length > limit:
         raise InputError(
             f"data.max_length_coverage={recipe.data.max_length_coverage} comes to {filters.max_length} tokens, beyond "
@@ -165,8 +164,3 @@ def unknown_share(dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> float
     rows = dataset[:SAMPLE]
     tokens = [token for side in ("input_ids", "labels") for ids in rows[side] for token in ids]
     return tokens.count(tokenizer.unk_token_id) / max(len(tokens), 1)
-
-
-def longest_sequence(config: VaswaniConfig) -> int | None:
-    """The tokens that a model can take; `None` where there is no limit."""
-    return config.max_position_embeddings if config.position_type == "learned" else None

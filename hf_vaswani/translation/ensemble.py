@@ -59,7 +59,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         configs = [member.config for member in members]
         config = copy.deepcopy(configs[0])
         config.encoder_layers = config.decoder_layers = sum(c.decoder_layers for c in configs)
-        limits = [c.max_position_embeddings for c in configs if c.position_type == "learned"]
+        limits = [c.longest_sequence for c in configs if c.longest_sequence]
         if limits:
             config.position_type, config.max_position_embeddings = "learned", min(limits)
         super().__init__(config)
@@ -138,7 +138,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
 
 def positions(stack: nn.Module) -> float:
     """How many positions an encoder or a decoder has."""
-    return stack.config.max_position_embeddings if stack.config.position_type == "learned" else math.inf
+    return stack.config.longest_sequence or math.inf
 
 
 def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:

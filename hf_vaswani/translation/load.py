@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
-from ..data.tokenizer import has_tokenizer
+from ..data.tokenizer import has_tokenizer, target_vocab_size
 from ..errors import InputError
 from .ensemble import Ensemble
 
@@ -75,7 +75,7 @@ def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> s
 
 
 def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-    source, target = len(tokenizer), getattr(tokenizer, "target_vocab_size", 0)
+    source, target = len(tokenizer), target_vocab_size(tokenizer)
     rows = len(model.get_input_embeddings().weight)
     if source > rows or target > getattr(model.config, "decoder_vocab_size", target):
         raise InputError(

@@ -18,7 +18,6 @@ from hf_vaswani.locks import ARE_THERE_LOCKS
 from hf_vaswani.training.facts import greatest_lengths, hub_id
 from hf_vaswani.training.output import held
 from hf_vaswani.training.run import train
-from hf_vaswani.training.start import longest_sequence
 from hf_vaswani.training.validation import Validation
 
 
@@ -92,7 +91,7 @@ def test_greatest_lengths_are_those_at_which_the_search_ends(positions, ends):
     found = model.generate(sources, attention_mask=sources != pad, **search)
     # The token that a translation begins with is none of its own.
     assert (found[:, 1:] != pad).sum(1).tolist() == ends
-    assert greatest_lengths(np.array([3, 6]), 4, longest_sequence(config)).tolist() == ends
+    assert greatest_lengths(np.array([3, 6]), 4, config.longest_sequence).tolist() == ends
 
 
 def test_what_was_seen_is_counted_over_all_runs_and_is_that_of_a_training_in_one(recipe):
