@@ -55,6 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()  # who reads it has read enough
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            print(f"error: {error.filename}: {error.strerror}. Choose a shorter one.", file=sys.stderr)
+            return USER_ERROR
         if error.errno not in NO_ROOM:
             raise
         _drop_output()

@@ -173,3 +173,9 @@ def test_full_standard_output_is_one_error(write_lines):
 def test_file_in_place_of_a_model_leaves_with_status_2(refused, write_lines):
     text = write_lines("text", ["w1"])
     assert refused("score", text, "--source", text, "--target", text).startswith(f"error: {text} is a file.")
+
+
+def test_name_that_no_file_can_have_is_refused(refused, write_lines):
+    lines = write_lines("text", ["a"])
+    error = refused("score", "x" * 300, "--source", lines, "--target", lines)
+    assert error == f"error: {'x' * 300}: File name too long. Choose a shorter one.\n"

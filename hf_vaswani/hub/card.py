@@ -5,8 +5,10 @@ from a recipe or a text is set as plain text, and stays that (`markdown.py`).
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 import yaml
@@ -22,8 +24,9 @@ PRIVATE = {"output_dir", "overwrite", "cache_dir", "processes", "cpu_threads"}
 FILE_KEYS = {"file", "source", "target", "train", "validation", "test"} | {
     f"{split}_{side}" for split in ("train", "validation", "test") for side in ("source", "target")
 }
-# Pictures of attention that a card shows.
+# Pictures of attention that a card shows, and the names of those that say most.
 MOST_PICTURES = 4
+CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
 KINDS = {
     "BPE": "byte-pair encoding", "Unigram": "unigram language model", "WordPiece": "word pieces", "WordLevel": "words",
 }  # fmt: skip
@@ -57,7 +60,7 @@ def card_text(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
     # Values are not templates: what stands in them in braces stays as it is.
-    shared = yaml.safe_dump(_shared(recipe, defaults), sort_keys=False, allow_unicode=True).strip()
+    recipe_file = yaml.safe_dump(shared(recipe, defaults), sort_keys=False, allow_unicode=True).strip()
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         metadata=metadata(name, recipe, results).to_yaml(),
         name=plain(name),
@@ -82,7 +85,7 @@ def card_text(
         by_length=_by_length(results),
         versions=_versions(results),
         again=_again(recipe["training"], results),
-        recipe=fenced(shared, "yaml"),
+        recipe=fenced(recipe_file, "yaml"),
         **_pictures(results.get("pictures", []), pictures_in),
     )
     return text.encode("utf-8", "replace").decode()
@@ -122,7 +125,8 @@ def _scores(recipe: dict[str, Any], results: dict[str, Any]) -> str:
     rows = []
     for name, scores in results["tests"].items():
         sentences = scores.get("sentences") or (results["pairs"]["test"] if name == "test" else None)
-        for prefix, search in (("", f"beam {beams}" if beams > 1 else "greedy"), ("greedy_", "greedy")):
+        searches = {"": f"beam {beams}", "greedy_": "greedy"} if beams > 1 else {"": "greedy"}
+        for prefix, search in searches.items():
             if f"{prefix}bleu" in scores:
                 values = [f"{scores[prefix + key]:.2f}" if prefix + key in scores else "–" for key in HUB_METRICS]
                 title = plain(title_of(name, recipe, results))
@@ -175,8 +179,11 @@ def _filters(results: dict[str, Any]) -> str:
         ", ".join(f"{fault['pairs']:,} {fault['meaning']}" for fault in found if fault["left_out"] is left_out)
         for left_out in (True, False)
     ]
+    read = f"{counts['pairs']:,} training pairs were read in the first epoch, as far as it went."
+    if kept is not None:
+        read = f"Of {counts['pairs']:,} training pairs read, {kept:,} are trained on."
     return (
-        f"Of {counts['pairs']:,} training pairs read, {kept:,} are trained on."
+        read
         + (f" Left out: {words[0]}." if words[0] else " None was left out.")
         + (f" Kept: {words[1]}." if words[1] else "")
     )
@@ -218,10 +225,12 @@ def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
         else "a matrix each for source, target and softmax"
     )
     pair = lambda key: _both(of[f"encoder_{key}"], of[f"decoder_{key}"])  # noqa: E731
+    widths = [f"{key} {of[key]:,}" for key in ("d_k", "d_v") if of.get(key)]
+    heads = pair("attention_heads") + (f" of {', '.join(widths)}" if widths else "")
     return [
         f"Tokenizer: {', '.join([kind, sizes, *treatment])}",
         f"{of['encoder_layers']} + {of['decoder_layers']} layers (encoder + decoder), {of['norm_position']}-norm; "
-        f"d_model {of['d_model']:,}; heads {pair('attention_heads')}; feed-forward {pair('ffn_dim')}",
+        f"d_model {of['d_model']:,}; heads {heads}; feed-forward {pair('ffn_dim')}",
         f"Positions: {positions}",
         f"Embeddings: {sharing}",
         f"{results['parameters']:,} parameters",
@@ -433,19 +442,25 @@ def _again(training: dict[str, Any], results: dict[str, Any]) -> str:
 
 def shown_pictures(names: list[str]) -> list[str]:
     """The pictures that a card shows: curves, then attention, of which cross-attention says most."""
-    attention = sorted((name for name in names if "curves" not in name), key=lambda name: "cross" not in name)
-    return [name for name in names if "curves" in name] + attention[:MOST_PICTURES]
+    attention = [name for name in names if not _is_of_curves(name)]
+    attention.sort(key=lambda name: not CROSS_ATTENTION.search(name))
+    return [name for name in names if _is_of_curves(name)] + attention[:MOST_PICTURES]
+
+
+def _is_of_curves(name: str) -> bool:
+    return Path(name).stem == "curves"
 
 
 def _pictures(names: list[str], folder: str) -> dict[str, list]:
     """Curves and attention, by their paths as seen from the card."""
-    paths = {name: f"{folder}/{name}" if folder else name for name in shown_pictures(names)}
+    # Quoted, since Markdown ends an address at a space.
+    paths = {name: quote(f"{folder}/{name}" if folder else name) for name in shown_pictures(names)}
     return {
-        "curves": [path for name, path in paths.items() if "curves" in name],
+        "curves": [path for name, path in paths.items() if _is_of_curves(name)],
         "attention": [
             {"title": plain(Path(name).stem.replace("_", " ")), "path": path}
             for name, path in paths.items()
-            if "curves" not in name
+            if not _is_of_curves(name)
         ],
     }
 
@@ -463,7 +478,7 @@ def _scientific(value: float) -> str:
     return f"{digits}·10^{int(exponent)}"
 
 
-def _shared(recipe: dict[str, dict[str, Any]], defaults: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def shared(recipe: dict[str, dict[str, Any]], defaults: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The recipe as others can use it: file names instead of this machine's paths, and no key that is empty by
     default and left so."""
     sections = {

@@ -11,7 +11,8 @@ from huggingface_hub import EvalResult, ModelCardData
 
 # The Hub's id of each metric, and its name.
 HUB_METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
-LANGUAGE = re.compile("[a-z]{2,3}")
+# A language's code, with its script or region behind it or not: pt, pt-BR, zh_Hans. The Hub takes the language alone.
+LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
 
 
 def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> ModelCardData:
@@ -28,7 +29,7 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
     scores = evaluations(recipe, results)
     return ModelCardData(
         # A recipe's languages may be names of columns.
-        language=[code for code in languages if LANGUAGE.fullmatch(code)] or None,
+        language=[found[1].lower() for code in languages if (found := LANGUAGE.fullmatch(code))] or None,
         license=training["license"],
         library_name="transformers",
         pipeline_tag="translation",
@@ -43,7 +44,7 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
 
 def evaluations(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> list[EvalResult]:
     """The scores of all test sets, of the search that the model is saved with."""
-    found = []
+    found, places = [], []
     for name, scores in results["tests"].items():
         source, title = source_of(name, recipe, results), title_of(name, recipe, results)
         place = (
@@ -52,6 +53,9 @@ def evaluations(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> l
             if source.get("on_hub")
             else {"dataset_type": title}
         )  # fmt: skip
+        if place in places:  # the Hub would take both for one
+            title, place = f"{title}, {name}", {"dataset_type": f"{title}, {name}"}
+        places.append(place)
         found += [
             EvalResult(
                 task_type="translation",

@@ -10,6 +10,7 @@ from .claims import (
     CARD_DIGEST,
     CARD_FILE,
     MEASURED_BY,
+    RECIPE_AS_SHOWN,
     RESULTS_FILE,
     digest_of,
     keep_edited_card,
@@ -76,7 +77,7 @@ def _copy(folder: Path, output: Path, model_name: str | None) -> Path:
 
 
 def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Recipe and results of a training; of the recipe, what the model was measured by is that of the results.
+    """Recipe and results of a training, both of its last run that came to its end.
 
     Raises:
         InputError: where one of them is damaged, or of an earlier version.
@@ -88,7 +89,8 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
             "no more, writes it anew, and the card with it."
         )
     # Results of an earlier version do not have these.
-    stored |= {section: results[section] for section in MEASURED_BY if section in results}
+    measured_by = {section: results[section] for section in MEASURED_BY if section in results}
+    stored = results.get(RECIPE_AS_SHOWN) or {**stored, **measured_by}
     return {name: {**keys, **stored.get(name, {})} for name, keys in Recipe().to_dict().items()}, results
 
 

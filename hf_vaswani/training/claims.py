@@ -14,11 +14,11 @@ CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
 RESULTS_FILE = "results.json"
 # With the name of the test set before it.
 TRANSLATIONS, GREEDY_TRANSLATIONS = "_translations.txt", "_translations_greedy.txt"
-# Sections of the recipe that say how the model was measured. They are stored with its scores, as the recipe's own file
-# is that of a run which may not have come to its end.
+# Sections of the recipe that say how the model was measured: they are stored with its scores.
 MEASURED_BY = ("generation", "evaluation")
-# Key of the results: the digest of the card that was written with them.
-CARD_DIGEST = "card"
+# Keys of the results: the digest of the card that was written with them, and the recipe that is in it, as the recipe's
+# own file is that of a run which may not have come to its end.
+CARD_DIGEST, RECIPE_AS_SHOWN = "card", "recipe"
 
 
 def read_results(folder: Path) -> dict[str, Any]:
@@ -55,7 +55,8 @@ def speaks_of(folder: Path, results: dict[str, Any]) -> bool:
 
     def claims(results: dict[str, Any]) -> dict[str, Any]:
         # As they are read from a file: no tuples, no numbers as keys.
-        return {k: v for k, v in json.loads(json.dumps(results)).items() if k not in (CARD_DIGEST, "versions")}
+        said = json.loads(json.dumps(results))
+        return {key: said[key] for key in said if key not in (CARD_DIGEST, RECIPE_AS_SHOWN, "versions")}
 
     return claims(read_results(folder)) == claims(results)
 

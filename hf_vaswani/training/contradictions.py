@@ -25,6 +25,8 @@ BELOW = {
 }  # fmt: skip
 # They depend on the last update: going on to another one would make another training.
 SCHEDULES_TO_THE_END = ("linear", "cosine")
+# File names end at 255 bytes, and begin or end with more than the name.
+LONGEST_TEST_NAME = 100
 
 
 def contradictions(
@@ -141,9 +143,10 @@ def _given(data: DataArguments, split: str) -> list[str]:
 def _of_test_names(data: DataArguments) -> list[str]:
     """Names of test sets stand in file names and as keys of the results."""
     faults = [
-        f"data.tests: {name!r} cannot be the name of a test set: use letters, digits, and . _ - within"
+        f"data.tests: {name!r} cannot be the name of a test set: use letters, digits, and . _ - within, "
+        f"{LONGEST_TEST_NAME} bytes at most"
         for name in data.tests
-        if not re.fullmatch(r"\w([\w.-]*\w)?", str(name))
+        if not re.fullmatch(r"\w([\w.-]*\w)?", str(name)) or len(str(name).encode()) > LONGEST_TEST_NAME
     ]
     return faults + [
         f"data.tests: {name!r} is the text that data.{name} or its like name; choose another name"

@@ -27,7 +27,7 @@ from .texts import TESTS, sources_of
 # The fields of the config that a reader compares models by.
 ARCHITECTURE = (
     "encoder_layers", "decoder_layers", "d_model", "encoder_attention_heads", "decoder_attention_heads",
-    "encoder_ffn_dim", "decoder_ffn_dim", "norm_position", "position_type", "max_position_embeddings",
+    "d_k", "d_v", "encoder_ffn_dim", "decoder_ffn_dim", "norm_position", "position_type", "max_position_embeddings",
     "share_encoder_decoder_embeddings", "tie_word_embeddings", "dropout", "attention_dropout", "activation_dropout",
     "label_smoothing",
 )  # fmt: skip
@@ -68,7 +68,7 @@ def training_facts(
         "base_model": hub_id(recipe.training.start_from),
         "text": recipe.data.name,
         "pairs": {
-            "train": pairs_kept(counts, settings) if counts else None,
+            "train": pairs_kept(counts, settings) if counts and is_read_once(start, progress) else None,
             "validation": len(start.validation_pairs),
             **{name: len(pairs) for name, pairs in start.texts.test_sets.items()},
         },
@@ -88,6 +88,12 @@ def training_facts(
         "precision": precision(loop.accelerator),
         "versions": versions(),
     }
+
+
+def is_read_once(start: Start, progress: Progress) -> bool:
+    """Whether what filters counted is each pair of the text once: of a stream, once it was read to its end."""
+    is_stream = isinstance(start.corpus, StreamedCorpus)
+    return not is_stream or (progress.epoch > 0 and not start.texts.weights)
 
 
 def hub_id(name: str | None) -> str | None:

@@ -9,8 +9,9 @@ from safetensors.torch import load_file
 
 from ..data.filters import filter_report
 from ..errors import InputError, TrainingError
-from ..hub.card import card_text
+from ..hub.card import card_text, shared
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..translation.files import one_line
 from .checkpoint import (
     average_weights,
     checkpoint_folders,
@@ -26,6 +27,7 @@ from .claims import (
     CARD_FILE,
     GREEDY_TRANSLATIONS,
     MEASURED_BY,
+    RECIPE_AS_SHOWN,
     RESULTS_FILE,
     TRANSLATIONS,
     digest_of,
@@ -123,7 +125,8 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
         TrainingError: where they cannot be written.
     """
     folder, part = start.folder, start.folder / PART
-    values = results.to_dict()
+    recipe, defaults = start.recipe.to_dict(), Recipe().to_dict()
+    values = {**results.to_dict(), RECIPE_AS_SHOWN: shared(recipe, defaults)}
     speaks_of_model = speaks_of(folder, values)
     try:
         part.mkdir(exist_ok=True)
@@ -132,14 +135,14 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
         if speaks_of_model and has_edited_card(folder):
             values[CARD_DIGEST] = read_results(folder).get(CARD_DIGEST)
         else:
-            card = card_text(folder.resolve().name, start.recipe.to_dict(), values, Recipe().to_dict())
+            card = card_text(folder.resolve().name, recipe, values, defaults)
             values[CARD_DIGEST] = digest_of(card)
             (part / CARD_FILE).write_bytes(card.encode())
         (part / RESULTS_FILE).write_bytes(results_text(values).encode())
         for name, test in results.tests.items():
-            write_lines(part / f"{name}{TRANSLATIONS}", test.found.texts)
+            write_translations(part / f"{name}{TRANSLATIONS}", test.found.texts)
             if test.greedy:
-                write_lines(part / f"{name}{GREEDY_TRANSLATIONS}", test.greedy.texts)
+                write_translations(part / f"{name}{GREEDY_TRANSLATIONS}", test.greedy.texts)
         make_readable(part)
         if not speaks_of_model:
             withdraw(folder)
@@ -156,8 +159,9 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
         shutil.rmtree(part, ignore_errors=True)
 
 
-def write_lines(path: Path, lines: list[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+def write_translations(path: Path, translations: list[str]) -> None:
+    """A line each."""
+    path.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
 
 
 def files_to_average(recipe: Recipe, folder: Path, report) -> list[Path]:

@@ -318,9 +318,10 @@ class TrainingLoop:
         if self._is_at_the_last_update():
             return None
         if arguments.patience and progress.validations_without_gain >= arguments.patience:
+            best = "none" if progress.best_score is None else f"{progress.best_score:.4f}"
             return (
                 f"Ended after {progress.update} updates: no gain in validation {arguments.best_metric} for "
-                f"{progress.validations_without_gain} validations (best: {progress.best_score:.4f})"
+                f"{progress.validations_without_gain} validations (best: {best})"
             )
         if self._is_after_the_last_epoch():
             return f"Ended after {progress.update} updates: max_epochs={arguments.max_epochs} are over"

@@ -108,6 +108,12 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
         setattr(model.generation_config, name, value)
     # With this mark transformers would drop settings on loading that it does not know.
     model.generation_config._from_model_config = False
+    try:
+        model.generation_config.validate(strict=True)
+    except ValueError as error:  # as saving it would, after hours
+        raise InputError(
+            f"training.start_from={recipe.training.start_from}, generation_config: {' '.join(str(error).split())}"
+        ) from None
     return model
 
 
@@ -174,11 +180,14 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
 
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
     """How the model translates unless told otherwise, as fields of its `generation_config`."""
-    length = {"max_length_offset": arguments.max_length_offset}
+    settings = {"num_beams": arguments.num_beams, "max_length_offset": arguments.max_length_offset}
     if arguments.num_beams == 1:
-        return {"num_beams": 1, **length}
+        # The model that training starts from may have been saved with beam search, whose settings are refused here.
+        defaults = GenerationConfig()
+        beam_search = ("length_penalty", "early_stopping", "num_return_sequences")
+        return {**settings, **{name: getattr(defaults, name) for name in beam_search}}
     penalty = {"length_penalty": arguments.length_penalty, "length_penalty_type": arguments.length_penalty_type}
-    return {"num_beams": arguments.num_beams, **penalty, "early_stopping": False, **length}
+    return {**settings, **penalty, "early_stopping": False}
 
 
 def drops_layers(config: VaswaniConfig) -> bool:

@@ -136,7 +136,12 @@ def translate_lines(
 
 def as_text(line: Line, result: Result) -> str:
     """The best translation, as one line; an empty one where there is none."""
-    return "" if isinstance(result, Untranslated) else LINE_BREAK.sub(" ", result[0]["translation_text"])
+    return "" if isinstance(result, Untranslated) else one_line(result[0]["translation_text"])
+
+
+def one_line(text: str) -> str:
+    """A translation as a line of a file, in which a line end in it would move all those after it."""
+    return LINE_BREAK.sub(" ", text)
 
 
 def as_json(line: Line, result: Result) -> str:

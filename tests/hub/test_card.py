@@ -150,6 +150,41 @@ def test_test_set_of_the_hub_is_named_by_id_configuration_and_split():
     assert found == ("opus_books", "opus_books, de-en, test", "de-en", "test", "abc")
 
 
+def test_test_sets_of_one_name_are_told_apart_on_the_hub():
+    scores = RESULTS["tests"]["test"]
+    tests = {"test": scores, "test_2016": {**scores, "bleu": 30.0}}
+    results = ModelCard(card_of(tests=tests)).data.eval_results
+    found = {(score.dataset_type, score.metric_type): score.metric_value for score in results}
+    assert found["test_2016", "bleu"] == 34.57 and found["test_2016, test_2016", "bleu"] == 30.0
+
+
+@pytest.mark.parametrize("codes", [("pt-BR", "zh_Hans"), ("PT", "zh"), ("pt", "zh-CN")])
+def test_languages_with_a_region_are_those_of_the_hub(codes):
+    recipe = recipe_dict()
+    recipe["data"].update(source_language=codes[0], target_language=codes[1])
+    assert ModelCard(card_of(recipe)).data.language == ["pt", "zh"]
+
+
+def test_columns_that_are_no_languages_are_not_told_as_such():
+    recipe = recipe_dict()
+    recipe["data"].update(source_language="source_text", target_language="en")
+    assert ModelCard(card_of(recipe)).data.language == ["en"]
+
+
+def test_greedy_search_is_one_row_where_it_is_the_models_own():
+    recipe = recipe_dict()
+    recipe["generation"]["num_beams"] = 1
+    scores = RESULTS["tests"]["test"]
+    text = card_of(recipe, tests={"test": {**scores, "greedy_bleu": scores["bleu"], "greedy_chrf2": scores["chrf2"]}})
+    assert text.count("| greedy |") == 1
+
+
+def test_widths_of_keys_and_values_are_told_where_they_are_not_those_of_the_heads():
+    architecture = {**RESULTS["architecture"], "d_k": 16, "d_v": None}
+    assert "; heads 4 of d_k 16; feed-forward" in card_of(architecture=architecture)
+    assert "; heads 4 of d_k 16, d_v 8; feed-forward" in card_of(architecture={**architecture, "d_v": 8})
+
+
 def test_each_test_set_has_its_scores_and_greedy_search_stands_beside_beam():
     tests = {
         "test": {**RESULTS["tests"]["test"], "greedy_bleu": 33.0, "greedy_chrf2": 54.0},
@@ -428,6 +463,19 @@ def test_pictures_are_shown_from_where_they_lie():
     assert text.count("![attention") == 4
     assert "![Learning curves](de-en/curves.png)" in card_of(pictures=pictures, pictures_in="de-en")
     assert "![" not in card_of()
+
+
+def test_pictures_are_known_by_their_kind_whatever_the_test_set_is_called():
+    kinds = ("encoder", "decoder", "cross")
+    drawn = [f"pictures/attention_{name}_1_{kind}.png" for name in ("cross_domain", "curves_x") for kind in kinds]
+    text = card_of(pictures=["pictures/curves.png", *drawn])
+    shown = re.findall(r"!\[(.*?)\]\((.*?)\)", text)
+    assert [path for title, path in shown if title == "Learning curves"] == ["pictures/curves.png"]
+    assert [path for _, path in shown[1:3]] == [drawn[2], drawn[5]] and len(shown) == 5
+
+
+def test_pictures_of_a_card_with_a_space_in_its_name_are_found():
+    assert "](my%20model/curves.png)" in card_of(pictures=["curves.png"], pictures_in="my model")
 
 
 def test_code_in_the_card_runs(saved_model):

@@ -322,7 +322,7 @@ def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(re
 def test_results_of_an_earlier_version_have_the_search_of_the_recipe(recipe):
     folder = train(recipe("--num_beams=3")).folder
     written, results = (folder / "README.md").read_text(), results_of(folder)
-    del results["generation"], results["evaluation"]
+    del results["generation"], results["evaluation"], results["recipe"]
     (folder / "results.json").write_text(json.dumps(results))
     assert main(["card", str(folder)]) == 0
     assert "| beam 3 |" in written and (folder / "README.md").read_text() == written
@@ -345,7 +345,42 @@ def test_recipe_without_newer_keys_gives_a_card(recipe):
     stored = yaml.safe_load((folder / "training_recipe.yaml").read_text())
     del stored["data"]["license"], stored["training"]["license"]
     (folder / "training_recipe.yaml").write_text(yaml.safe_dump(stored))
+    results = results_of(folder)
+    del results["recipe"]
+    (folder / "results.json").write_text(json.dumps(results))
     assert main(["card", str(folder)]) == 0
+
+
+def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recipe, monkeypatch):
+    folder = train(recipe()).folder
+    written = (folder / "README.md").read_text()
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hf_vaswani.training.run.finish", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe("--max_updates=14", "--average_last=1", "--data.name=Other"))
+    assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["training"]["max_updates"] == 14
+    assert main(["card", str(folder)]) == 0
+    assert (folder / "README.md").read_text() == written
+    assert "max_updates: 12\n" in written
+
+
+def test_results_hold_no_path_of_this_machine(recipe, tmp_path):
+    folder = train(recipe()).folder
+    assert str(tmp_path) not in (folder / "results.json").read_text()
+
+
+def test_stream_that_was_not_read_to_its_end_has_no_number_of_pairs(recipe):
+    whole = results_of(train(recipe("--streaming=true", "--max_length=20", "--max_epochs=1", output="whole")).folder)
+    assert whole["pairs"]["train"] == 60
+    folder = train(recipe("--streaming=true", "--max_length=20", "--max_updates=1", output="part")).folder
+    assert results_of(folder)["pairs"]["train"] is None
+    card = (folder / "README.md").read_text()
+    assert "60 training pairs were read in the first epoch, as far as it went." in card
+    assert "trained from scratch with" in card
 
 
 def test_card_of_a_stream_and_of_bpe_dropout_is_written(recipe):

@@ -11,6 +11,7 @@ from transformers import pipeline
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import pictures, validation
+from hf_vaswani.training.finish import write_translations
 from hf_vaswani.training.pictures import readable_sentences
 from hf_vaswani.training.recipe import load_recipe
 from hf_vaswani.training.run import train
@@ -151,13 +152,14 @@ def test_faults_of_the_keys_are_named_together(recipe):
             "--attention=-1",
             "--attention_layers=some",
             "--greedy=often",
-            "--tests={test: a.tsv, train: a.tsv, a/b: a.tsv}",
+            f"--tests={{test: a.tsv, train: a.tsv, a/b: a.tsv, {'ü' * 51}: a.tsv}}",
         )
     for expected in (
         "evaluation.attention must be at least 0, got -1",
         "evaluation.attention_layers must be one of 'mean', 'all', got 'some'",
         "evaluation.greedy must be true or false, got 'often'",
         "data.tests: 'a/b' cannot be the name of a test set",
+        "data.tests: 'üüü",
         "data.tests: 'test' is the text that data.test",
         "data.tests: 'train' is the text that data.train",
     ):
@@ -255,3 +257,8 @@ def test_readable_sentences_are_the_first_of_five_to_twenty_tokens(tokenizer):
     # Then those nearest in length, each text once, none that is blank.
     assert readable_sentences(tokenizer, texts, 4) == [0, 2, 4, 7]
     assert readable_sentences(tokenizer, texts, 9) == [0, 1, 2, 4, 6, 7]
+
+
+def test_translation_with_a_line_end_is_one_line_of_the_file(tmp_path):
+    write_translations(tmp_path / "t", ["a dog\nruns", "a\r\ncat", "b"])
+    assert (tmp_path / "t").read_bytes() == b"a dog runs\na cat\nb\n"

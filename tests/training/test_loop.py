@@ -164,6 +164,27 @@ def test_training_goes_on_from_a_finished_model_with_its_tokenizer(recipe):
     assert (second / "tokenizer.json").read_text() == (first / "tokenizer.json").read_text()
 
 
+def test_model_of_a_beam_search_is_trained_on_for_greedy_search(recipe):
+    first = train(recipe(output="first")).folder
+    search = json.loads((first / "generation_config.json").read_text())
+    assert search["num_beams"] == 2 and search["length_penalty"] == 0.6
+    folder = train(recipe(f"--start_from={first}", "--num_beams=1", "--max_updates=1", output="second")).folder
+    search = json.loads((folder / "generation_config.json").read_text())
+    assert search["num_beams"] == 1 and not {"length_penalty", "early_stopping"} & {
+        name for name, value in search.items() if value is not None
+    }
+
+
+def test_model_whose_search_contradicts_itself_is_refused_before_anything_is_deleted(recipe):
+    first = train(recipe(output="first")).folder
+    path = first / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "do_sample": False, "temperature": 0.5}))
+    earlier = train(recipe(output="second")).folder
+    with pytest.raises(InputError, match="training.start_from=.*temperature"):
+        train(recipe(f"--start_from={first}", "--overwrite=true", output="second"))
+    assert (earlier / "model.safetensors").exists()
+
+
 def test_training_goes_on_from_another_systems_model_with_its_tokenizer(recipe, tmp_path):
     model, tokenizer = family("Marian", tmp_path)
     for part in (model, tokenizer):

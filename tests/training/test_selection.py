@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from hf_vaswani.training.checkpoint import Progress
+from hf_vaswani.training.run import train
 from hf_vaswani.training.selection import BestWeights, note_validation, ranked
 
 VALUES = {"weight": torch.ones(2)}
@@ -46,3 +47,9 @@ def test_validations_without_gain_are_counted(measure, scores, counts):
         note_validation(progress, measure, score)
         counted.append(progress.validations_without_gain)
     assert counted == counts
+
+
+def test_training_whose_validation_losses_are_no_numbers_ends_with_its_patience(recipe, monkeypatch, capsys):
+    monkeypatch.setattr("hf_vaswani.training.validation.Validation.likelihood", lambda *arguments: (math.nan, 0.0))
+    assert train(recipe("--patience=1")).update == 6
+    assert "no gain in validation loss for 1 validations (best: none)" in capsys.readouterr().out
