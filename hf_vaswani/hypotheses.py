@@ -32,6 +32,19 @@ def output_lengths(
     return torch.minimum(first_end, torch.where(first_end > length, last_token, length))
 
 
+def decoder_start(model: PreTrainedModel) -> int | None:
+    """The token that the decoder starts from."""
+    start = getattr(model.generation_config, "decoder_start_token_id", None)
+    return model.config.decoder_start_token_id if start is None else start
+
+
+def shifted_right(model: PreTrainedModel, labels: torch.LongTensor) -> torch.LongTensor:
+    """The decoder's input for labels `(batch, length)`."""
+    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
+        return model.prepare_decoder_input_ids_from_labels(labels)
+    return torch.cat([torch.full_like(labels[:, :1], decoder_start(model)), labels[:, :-1]], dim=1)
+
+
 def prompt_length(prompt: torch.LongTensor | None, output_ids: torch.LongTensor) -> int:
     """With how many tokens, the decoder's start included, outputs `(rows, length)` begin that were given as a prompt.
 
@@ -123,4 +136,4 @@ def align(
     return [rows[i * hypotheses : (i + 1) * hypotheses] for i in range(batch_size)]
 
 
-__all__ = ["align", "log_probabilities", "output_lengths", "prompt_length"]
+__all__ = ["align", "decoder_start", "log_probabilities", "output_lengths", "prompt_length", "shifted_right"]

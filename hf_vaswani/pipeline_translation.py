@@ -5,6 +5,7 @@ travels with each checkpoint as remote code and therefore imports nothing but to
 """
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +46,17 @@ class TranslationPipeline(Pipeline):
 
     def __init__(self, model, *args, task: str = "translation", **kwargs):
         # T5 keeps its prefix and search parameters under the name of the task, "translation_en_to_fr".
-        self.task_params = dict((getattr(model.config, "task_specific_params", None) or {}).get(task, {}))
+        of_tasks = getattr(model.config, "task_specific_params", None) or {}
+        own_tasks = [name for name in of_tasks if TRANSLATION_TASK.fullmatch(name)]
+        if task == "translation" and own_tasks:
+            task = own_tasks[0]
+            warnings.warn(
+                f'"translation" says no languages, and this model has prefixes for {", ".join(own_tasks)}: it is used '
+                f'as "{task}".',
+                UserWarning,
+                stacklevel=2,
+            )
+        self.task_params = dict(of_tasks.get(task, {}))
         self.prefix = self.task_params.pop("prefix", getattr(model.config, "prefix", None)) or ""
         languages = TRANSLATION_TASK.fullmatch(task)
         if languages:
@@ -53,6 +64,7 @@ class TranslationPipeline(Pipeline):
             kwargs.setdefault("tgt_lang", languages["target"])
         self._batch_tokens = kwargs.pop("batch_tokens", None)
         self._split_sentences = kwargs.pop("split_sentences", False)
+        self._progress = kwargs.pop("progress", None)
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
             raise ValueError(
@@ -81,7 +93,7 @@ class TranslationPipeline(Pipeline):
                 such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
                 that) are translated by the empty text. Lone surrogates are read as U+FFFD.
             n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`,
-                unless `do_sample=True`.
+                unless `do_sample=True` with `num_beams=1`.
             return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
                 it, divided by the length penalty, by which beam search ranks: the number of tokens, the end
                 included, to the power of `length_penalty`. That of an empty text is 0.
@@ -129,7 +141,7 @@ class TranslationPipeline(Pipeline):
             batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
             batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
-            progress=progress,
+            progress=self._progress if progress is None else progress,
         )
         languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
         check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)

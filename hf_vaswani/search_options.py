@@ -91,7 +91,7 @@ class SearchOptions:
         if number > beams and not draws:
             raise ValueError(
                 f"{name}={number} hypotheses need as large a beam, but num_beams={beams}. Pass num_beams={number}, or "
-                "do_sample=True to draw them."
+                "do_sample=True with num_beams=1 to draw them."
             )
         return number
 

@@ -113,11 +113,10 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         self._tokenizer = self.backends["source"]
 
     def _decode(self, *args, **kwargs) -> str:
-        self._switch_to_target_mode()
-        try:
-            return super()._decode(*args, **kwargs)
-        finally:
-            self._switch_to_input_mode()
+        # Not by switching this tokenizer, which another thread may use.
+        of_target = object.__new__(type(self))
+        of_target.__dict__ = {**self.__dict__, "_tokenizer": self.backends["target"]}
+        return super(VaswaniTokenizer, of_target)._decode(*args, **kwargs)
 
     def _save_pretrained(self, save_directory, file_names, *args, **kwargs):
         saved = super()._save_pretrained(save_directory, file_names, *args, **kwargs)

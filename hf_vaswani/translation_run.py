@@ -26,6 +26,7 @@ from .translation_inputs import (
     is_blank,
     not_texts,
     not_texts_error,
+    position_limit,
     source_limits,
     too_long_error,
 )
@@ -184,10 +185,12 @@ class TranslationRun:
 
     def _warn_of_short_output(self, source_length: int) -> None:
         limit = self.search.chosen_length() or self.search.default_length()
-        if limit is not None and source_length > 0.9 * limit:
+        positions = position_limit(self.pipeline.model.get_decoder())
+        is_last = positions is not None and limit is not None and limit >= positions - 1
+        if limit is not None and source_length > 0.9 * limit and not is_last:
             logger.warning(
                 f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
-                "longer one, call translator('...', max_new_tokens=400)."
+                f"longer one, call translator('...', max_new_tokens={2 * max(limit, source_length)})."
             )
 
 

@@ -388,3 +388,59 @@ def test_model_of_two_pretrained_halves_translates(tokenizer):
     translator = TranslationPipeline(model, tokenizer=tokenizer)
     texts = ["w1 w2", "w3 w4 w5"]
     assert translator(texts, num_beams=2) == [translator(text, num_beams=2)[0] for text in texts]
+
+
+def test_t5_without_a_task_name_translates_as_its_first_task_with_a_warning(tmp_path):
+    model, tokenizer = family("T5", tmp_path)
+    model.config.task_specific_params = {
+        "summarization": {"prefix": "no "},
+        "translation_en_to_de": {"prefix": "die "},
+        "translation_en_to_fr": {"prefix": "no "},
+    }
+    with pytest.warns(UserWarning, match='"translation_en_to_de"'):
+        translator = pipeline("translation", model=model, tokenizer=tokenizer)
+    assert translator.task == "translation_en_to_de" and translator.prefix == "die "
+    assert translator._preprocess_params == {"src_lang": "en", "tgt_lang": "de"}
+
+
+@pytest.mark.parametrize("task", ["translation", "translation_cn_to_ar"])
+def test_pipeline_without_a_model_is_refused(task):
+    with pytest.raises(ValueError, match="defaults can't be correctly selected"):
+        pipeline(task)
+
+
+def test_progress_is_taken_when_made(tokenizer):
+    done = []
+    translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, progress=done.append)
+    translator(["w1", "w2"], max_new_tokens=2)
+    assert sum(done) == 2
+
+
+def test_draws_of_a_model_saved_with_a_beam_are_refused_with_what_to_do(tokenizer):
+    model = tiny_model()
+    model.generation_config.num_beams = 4
+    translator = pipeline("translation", model=model, tokenizer=tokenizer)
+    with pytest.raises(ValueError, match="or do_sample=True with num_beams=1"):
+        translator("w1", do_sample=True, n_best=8)
+    assert len(translator("w1", do_sample=True, num_beams=1, n_best=8, max_new_tokens=2)) == 8
+
+
+@pytest.mark.parametrize("num_beams", [1, 2])
+def test_translations_end_with_learned_positions_whatever_is_asked_for(tokenizer, num_beams):
+    model = tiny_model(position_type="learned", max_position_embeddings=9)
+    translator = pipeline("translation", model=model, tokenizer=tokenizer)
+    settings = {"num_beams": num_beams, "eos_token_id": None, "return_tensors": True}
+    ids = translator("w1 w2", max_new_tokens=30, **settings)[0]["translation_token_ids"]
+    # The start and nine more: the last one is put out alone.
+    assert len(ids) == 10
+    assert torch.equal(ids, translator("w1 w2", max_new_tokens=9, **settings)[0]["translation_token_ids"])
+
+
+def test_short_limit_names_a_larger_one_unless_positions_end_there(tokenizer, caplog):
+    translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
+    translator("w1 " * 30, max_new_tokens=20)
+    assert "max_new_tokens=62" in caplog.text
+    caplog.clear()
+    model = tiny_model(position_type="learned", max_position_embeddings=9)
+    pipeline("translation", model=model, tokenizer=tokenizer)("w1 " * 8, max_new_tokens=8)
+    assert "To make room" not in caplog.text

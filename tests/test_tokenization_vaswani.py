@@ -3,7 +3,7 @@ import pickle
 import shutil
 
 import pytest
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.data.arguments import SPECIAL_TOKENS
@@ -108,3 +108,17 @@ def test_special_tokens_in_a_text_are_split_on_both_sides_where_asked_for(tmp_pa
     for backend in loaded.backends.values():
         assert backend.encode_special_tokens
         assert backend.encode("<s>x").ids == [3, 2]
+
+
+def test_decoding_leaves_the_tokenizer_to_other_threads(two_vocabularies, monkeypatch):
+    seen = []
+    decode = PreTrainedTokenizerFast._decode
+
+    def watched(tokenizer, *args, **kwargs):
+        # What another thread would encode with meanwhile.
+        seen.append(two_vocabularies("ein Hund läuft")["input_ids"])
+        return decode(tokenizer, *args, **kwargs)
+
+    monkeypatch.setattr(PreTrainedTokenizerFast, "_decode", watched)
+    assert two_vocabularies.decode([6, 5, 4]) == "a dog runs"
+    assert seen == [[4, 5, 6, 2]]

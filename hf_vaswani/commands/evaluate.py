@@ -139,6 +139,8 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
 
 
 def _output_faults(options: argparse.Namespace) -> list[str]:
+    from ..data.text_files import packed_name_fault
+
     paths, faults = options.output, []
     if options.models and paths and len(paths) != len(options.models):
         faults.append(f"--output names {len(paths)} files for {len(options.models)} models. Name one for each.")
@@ -150,6 +152,8 @@ def _output_faults(options: argparse.Namespace) -> list[str]:
         elif file.is_dir() or not file.parent.is_dir():
             reason = "is a folder" if file.is_dir() else "cannot be written: its folder does not exist"
             faults.append(f"{path} {reason}. Name another file.")
+        elif fault := packed_name_fault(path):
+            faults.append(fault)
         elif file.exists() and not options.overwrite:
             faults.append(f"{path} exists. Name another file, or replace it with --overwrite.")
         elif not os.access(file if file.exists() else file.parent, os.W_OK):
@@ -193,9 +197,11 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
     return systems
 
 
-def _write(path: str, lines: list[str]) -> None:
+def _write(path: str, translations: list[str]) -> None:
+    from ..translation.files import one_line
+
     try:
-        Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        Path(path).write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
     except OSError as error:
         with contextlib.suppress(OSError):
             Path(path).unlink()  # a part of it would look like the whole

@@ -165,6 +165,8 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
         given = [f"--{name}" for name in ("n_best", "scores", "alignments") if getattr(options, name)]
         if given:
             faults.append(f"{', '.join(given)}: text has one translation a line and nothing else. Add --format jsonl.")
+    if options.ensemble and options.alignments:
+        faults.append("--alignments come from the attention of one model, of which --ensemble has several.")
     if options.mbr:
         names = ("num_beams", "length_penalty", "scores", "alignments", "prefix")
         given = [f"--{name}" for name in names if getattr(options, name)]
@@ -207,7 +209,7 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
     minimum_risk = {"utility": options.mbr, "samples": options.samples or DEFAULT_SAMPLES} if options.mbr else None
     try:
         translate = LineTranslator(
-            pipeline("translation", model=model, tokenizer=tokenizer),
+            pipeline(_task(options, model), model=model, tokenizer=tokenizer),
             options.max_source_length,
             options.split_sentences,
             minimum_risk,
@@ -221,6 +223,12 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
     except RuntimeError as error:  # a beam that fits into no memory
         raise InputError(f"Nothing can be translated with these options: {with_option_names(str(error))}") from None
     return translate
+
+
+def _task(options: argparse.Namespace, model) -> str:
+    """The name of the task by which a model like T5 keeps its prefix; "translation" for all others."""
+    task = f"translation_{options.source_language}_to_{options.target_language}"
+    return task if task in (getattr(model.config, "task_specific_params", None) or {}) else "translation"
 
 
 def _name(options: argparse.Namespace) -> str:

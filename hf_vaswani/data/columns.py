@@ -59,12 +59,15 @@ def pair_of(record: dict[str, Any], columns: tuple[str, str], where: str) -> Pai
     source, target = (record.get(column) for column in columns)
     if type(source) is str and type(target) is str:
         return source, target
+    if NESTED in record and record[NESTED] is None:
+        record = dict.fromkeys(columns) | record
     for column in columns:
         if column not in record:
             raise InputError(f"{where}: column '{column}' is missing here. There are: {quoted(record)}.")
         value = record[column]
         if not isinstance(value, str | None):
             raise InputError(f"{where}: column '{column}' holds {type(value).__name__} {value!r:.60}, not text.")
+    source, target = (record[column] for column in columns)
     return source or "", target or ""
 
 

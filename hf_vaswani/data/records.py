@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import InputError
 from .columns import DEFAULT_COLUMNS, NESTED, choose_columns, flat_record
-from .text_files import COMPRESSED, check_file, iterate_lines
+from .text_files import COMPRESSED, LONGEST_LINE, check_file, iterate_lines
 
 Records = Iterator[tuple[int, dict[str, Any]]]
 Candidates = list[tuple[str, str]]
@@ -88,6 +88,8 @@ def _read_csv(path: str | Path, candidates: Candidates) -> Records:
 
 def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """Rows separated by commas, as RFC 4180 has them: a quoted field may hold commas and line ends."""
+    # A cell may be as long as a line; the limit is one for all readers of the process.
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     reader = csv.reader((line + "\n" for line in iterate_lines(path)), strict=True)
     while True:
         number = reader.line_num + 1

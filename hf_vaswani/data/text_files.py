@@ -17,6 +17,8 @@ CHUNK = 1 << 16
 LONGEST_LINE = 1 << 24
 COMPRESSED = (".gz", ".zst")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+OTHER_PACKINGS = (".bz2", ".xz", ".lzma", ".lz4", ".br", ".7z", ".zip", ".rar", ".tar", ".tgz")
 
 Report = Callable[[int, str], None]
 
@@ -92,8 +94,9 @@ def decode_line(line: bytes, name: str, number: int, report: Report | None = Non
     if report is not None:
         report(number, f"{fault} and read as U+FFFD")
         return line.decode("utf-8", errors="replace").removesuffix("\r")
+    encoding = "UTF-16" if number == 1 and line.startswith(UTF_16_MARKS) else "ISO-8859-1"
     raise InputError(
-        f"{name}, line {number}: {fault}. Convert the file, for example with: iconv -f ISO-8859-1 -t UTF-8"
+        f"{name}, line {number}: {fault}. Convert the file, for example with: iconv -f {encoding} -t UTF-8"
     )
 
 
@@ -112,9 +115,19 @@ def check_file(path: str | Path, any_kind: bool = False) -> None:
         raise InputError(f"{path} is empty.")
 
 
+def packed_name_fault(path: str | Path) -> str | None:
+    """Why a file of text cannot have this name; `None` where it can."""
+    path = Path(path)
+    if path.suffix.lower() not in (*COMPRESSED, *OTHER_PACKINGS):
+        return None
+    return f"{path} would be text, not packed. Name it {path.with_suffix('')}, and pack it afterwards."
+
+
 def _chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
     """The bytes of a file, unpacked where its name says that it is compressed."""
     check_file(path, any_kind)
+    if Path(path).suffix.lower() in OTHER_PACKINGS:
+        raise InputError(f"{path} is packed in a way that is not read here. Unpack it, or pack it as .gz or .zst.")
     unpack = {".gz": _gzip_chunks, ".zst": _zstandard_chunks}.get(Path(path).suffix.lower(), _plain_chunks)
     try:
         with open(path, "rb") as file:

@@ -71,6 +71,14 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
         raise InputError(f"{path}{where} cannot be loaded: {' '.join(str(error).split())}") from None
 
 
+def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:
+    """The tokens of source and target with their ids."""
+    source = tokenizer.get_vocab()
+    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
+        return source, tokenizer.target_encoder
+    return source, tokenizer.get_target_vocab() if isinstance(tokenizer, VaswaniTokenizer) else source
+
+
 def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
     """The number of the target's tokens."""
     if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer

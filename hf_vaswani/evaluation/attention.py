@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..attention_vaswani import (
@@ -20,6 +21,8 @@ from ..attention_vaswani import (
     to_tokens,
 )
 from ..errors import InputError
+from ..hypotheses import shifted_right
+from ..translation_inputs import position_limit
 from .heat_map import draw_attention
 from .picture_text import readable_tokens
 
@@ -78,15 +81,15 @@ def sentence_attention(
     if faults:
         raise InputError.of(faults)
     inputs = tokenizer([source], return_tensors="pt").to(model.device)
-    _check_length(model, inputs["input_ids"], "text")
+    _check_length(model.get_encoder(), inputs["input_ids"], "text")
     inputs.pop("token_type_ids", None)
     if target is None:
         with eager_evaluation(model):
             output_ids = model.generate(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
     else:
         labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
-        _check_length(model, labels, "target")
-        output_ids = torch.cat([model.prepare_decoder_input_ids_from_labels(labels)[:, :1], labels], dim=1)
+        _check_length(model.get_decoder(), labels, "target")
+        output_ids = torch.cat([shifted_right(model, labels)[:, :1], labels], dim=1)
     weights = forced_attentions(model, inputs, output_ids)
     input_ids, target_ids = inputs["input_ids"], output_ids[:, 1:]
     source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids)
@@ -111,10 +114,9 @@ def text_faults(source: str, target: str | None) -> list[str]:
     return faults
 
 
-def _check_length(model: PreTrainedModel, ids: torch.Tensor, name: str) -> None:
-    limit = getattr(model.config, "max_position_embeddings", None)
-    has_limit = limit and getattr(model.config, "position_type", "learned") == "learned"
-    if has_limit and ids.shape[1] > limit:
+def _check_length(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
+    limit = position_limit(stack)
+    if limit and ids.shape[1] > limit:
         raise InputError(
             f"The {name} has {ids.shape[1]} tokens, and the model's positions end at {limit}. Shorten it."
         )

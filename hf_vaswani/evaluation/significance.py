@@ -44,14 +44,19 @@ def bootstrap(
         test = PairedTest(list(enumerate(systems)), made, sets, test_type="bs", n_samples=resamples)
         signatures, results = test()
     return [
-        [_score(name, signatures[name], results[name][system], results[name][0]) for name in signatures]
+        [
+            _score(name, signatures[name], results[name][system], results[name][0], len(hypotheses))
+            for name in signatures
+        ]
         for system in range(len(systems))
     ]
 
 
-def _score(name: str, signature: Signature, result: Result, baseline: Result) -> Score:
-    # Where there is no difference sacreBLEU counts none of the resamples, and would call it significant.
-    p_value = 1.0 if result is not baseline and result.score == baseline.score else result.p_value
+def _score(name: str, signature: Signature, result: Result, baseline: Result, sentences: int) -> Score:
+    # Where there is no difference, or all resamples are the one sentence that there is, sacreBLEU counts none of them,
+    # and would call it significant.
+    is_certain = result.score != baseline.score and sentences > 1
+    p_value = result.p_value if result is baseline or is_certain else 1.0
     return Score(name, result.score, str(signature), float(result.mean), float(result.ci), p_value)
 
 

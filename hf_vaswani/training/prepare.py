@@ -67,7 +67,7 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
     """A tokenizer that training can use.
 
     Raises:
-        InputError: where it has no token for padding or for the end, or no way to encode targets.
+        InputError: where it has no token for padding or for the end, or no way to encode targets to their end.
     """
     if isinstance(tokenizer, FSMTTokenizer) and tokenizer.encoder != {t: i for i, t in tokenizer.decoder.items()}:
         raise InputError(
@@ -77,6 +77,11 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
     missing = [kind for kind in ("pad_token", "eos_token") if getattr(tokenizer, kind) is None]
     if missing:
         raise InputError(f"{source}: the tokenizer has no {' and no '.join(missing)}.")
+    if tokenizer.eos_token_id not in tokenizer(text_target="a")["input_ids"]:
+        raise InputError(
+            f"{source}: the tokenizer does not end a text with {tokenizer.eos_token!r}, by which a model learns to "
+            "stop. Give it a post-processor that does (TemplateProcessing), or name another tokenizer."
+        )
     return tokenizer
 
 

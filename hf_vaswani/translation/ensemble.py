@@ -90,8 +90,15 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         decoder_position_ids: torch.Tensor | None = None,
         return_dict: bool | None = None,
+        output_attentions: bool | None = None,
     ) -> Seq2SeqLMOutput:
-        """Arguments as of [`VaswaniForConditionalGeneration`]. The logits are logarithms of the mean probabilities."""
+        """Arguments as of [`VaswaniForConditionalGeneration`]. The logits are logarithms of the mean probabilities.
+
+        Raises:
+            ValueError: where attentions are asked for.
+        """
+        if output_attentions:
+            raise ValueError("An ensemble has no attention of its own, and no alignments. Ask one of its models.")
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask)
         widths = [member.config.d_model for member in self.members]

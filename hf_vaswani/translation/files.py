@@ -58,11 +58,12 @@ class LineTranslator:
         **options,
     ):
         self.translator, self.minimum_risk, self.n_best, self.seed = translator, minimum_risk, n_best, seed
-        self.options, self.split_sentences = options, split_sentences
+        self.options, self.split_sentences = dict(options), split_sentences
         self.limit = source_limits(translator.model, translator.tokenizer, max_source_length).whole
+        if max_source_length:
+            self.options["max_source_length"] = max_source_length
         if split_sentences:
-            own_limit = {"max_source_length": max_source_length} if max_source_length else {}
-            self.options = {**options, "split_sentences": True, **own_limit}
+            self.options["split_sentences"] = True
 
     def __call__(self, lines: Sequence[Line]) -> list[Result]:
         """A result for each line: its translations, best first, as the pipeline gives them; or why there are none."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
-from ..data.tokenizer import has_tokenizer, target_vocab_size
+from ..data.tokenizer import has_tokenizer, target_vocab_size, vocabularies
 from ..errors import InputError
 from .ensemble import Ensemble
 
@@ -25,7 +25,7 @@ def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTraine
     faults = [
         f"{path} has another tokenizer than {paths[0]}: their translations are of other tokens, and no ensemble."
         for path, (_, other) in zip(paths[1:], others)
-        if other.get_vocab() != tokenizer.get_vocab()
+        if vocabularies(other) != vocabularies(tokenizer)
     ]
     if faults:
         raise InputError.of(faults)

@@ -15,6 +15,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from ..attention_vaswani import to_tokens
 from ..beam_search_vaswani import Scoring
+from ..hypotheses import shifted_right
 from ..translation_inputs import position_limit
 from ..translation_run import token_batches
 
@@ -135,7 +136,7 @@ def _score_batch(
     logits = model.eval()(
         input_ids=source_ids,
         attention_mask=mask.long(),
-        decoder_input_ids=_shifted(model, label_ids),
+        decoder_input_ids=shifted_right(model, label_ids),
         use_cache=False,
     ).logits
     model.train(was_training)
@@ -165,12 +166,3 @@ def _score_batch(
 def _padded(rows: Sequence[list[int]], pad: int) -> torch.Tensor:
     longest = max(map(len, rows))
     return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
-
-
-def _shifted(model: PreTrainedModel, labels: torch.Tensor) -> torch.Tensor:
-    """The decoder's input for labels `(batch, length)`."""
-    if hasattr(model, "prepare_decoder_input_ids_from_labels"):
-        return model.prepare_decoder_input_ids_from_labels(labels)
-    start = model.generation_config.decoder_start_token_id
-    start = model.config.decoder_start_token_id if start is None else start
-    return torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1]], dim=1)

@@ -8,6 +8,7 @@ import torch
 from transformers import Pipeline, PreTrainedTokenizerBase
 
 from ..errors import InputError
+from ..hypotheses import decoder_start
 from ..search_options import SearchOptions
 from ..translation_inputs import clean, default_batch_size, default_batch_tokens, is_blank
 from ..translation_run import token_batches
@@ -39,13 +40,13 @@ def translate_with_prefixes(
         batch_size = batch_size or default_batch_size(translator.model, search.rows())
     blank = translator("", **options)
     results = [[dict(entry) for entry in blank] for _ in texts]
-    languages = {name: options.pop(name) for name in ("src_lang", "tgt_lang") if name in options}
-    languages = {**translator._preprocess_params, **languages}
+    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "max_source_length") if name in options}
+    preprocess = {**translator._preprocess_params, **own}
     filled = [row for row, text in enumerate(texts) if not is_blank(text)]
     if not filled:
         return results
-    encoded = dict(zip(filled, translator.encode([clean(texts[row]) for row in filled], **languages)))
-    starts = dict(zip(filled, _starts(translator, [prefixes[row] for row in filled], languages.get("tgt_lang"))))
+    encoded = dict(zip(filled, translator.encode([clean(texts[row]) for row in filled], **preprocess)))
+    starts = dict(zip(filled, _starts(translator, [prefixes[row] for row in filled], preprocess.get("tgt_lang"))))
     lengths = {row: len(encoded[row]["input_ids"]) for row in filled}
     longest_first = sorted(filled, key=lambda row: (len(starts[row]), -lengths[row]))
     alike = (list(rows) for _, rows in groupby(longest_first, key=lambda row: len(starts[row])))
@@ -68,8 +69,7 @@ def _starts(translator: Pipeline, prefixes: list[str], tgt_lang: str | None) -> 
     tokenizer, model = translator.tokenizer, translator.model
     if tgt_lang:
         tokenizer.tgt_lang = tgt_lang
-    start = getattr(model.generation_config, "decoder_start_token_id", None)
-    start = model.config.decoder_start_token_id if start is None else start
+    start = decoder_start(model)
     if start is None:
         raise InputError("This model's config names no decoder_start_token_id, from which a prefix could go on.")
     labels = tokenizer(text_target=[clean(prefix) for prefix in prefixes])["input_ids"]

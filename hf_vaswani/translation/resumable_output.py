@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..data.text_files import packed_name_fault
 from ..errors import InputError
 from ..locks import lock
 
@@ -151,6 +152,8 @@ class ResumableOutput:
             raise InputError(f"{self.path} cannot be written: its folder does not exist. Make it first.")
         if self.path.is_dir() or not os.access(self.path if self.path.exists() else folder, os.W_OK):
             raise InputError(f"{self.path} cannot be written. Name another file.")
+        if fault := packed_name_fault(self.path):
+            raise InputError(fault)
 
     def _read_progress(self) -> None:
         if not self.side_file.exists():

@@ -101,6 +101,19 @@ def test_parquet_gives_two_columns_or_a_translation(write_parquet):
     assert read(write_parquet({"translation": [{"de": s, "en": t} for s, t in PAIRS]})) == PAIRS
 
 
+def test_translation_that_is_null_is_a_pair_without_text(write, write_parquet):
+    records = [{"translation": {"de": "a", "en": "b"}}, {"translation": None}]
+    assert read(write("text.jsonl", json_lines(records))) == [("a", "b"), ("", "")]
+    assert read(write_parquet({"translation": [record["translation"] for record in records]})) == [
+        ("a", "b"),
+        ("", ""),
+    ]
+
+
+def test_cell_of_a_csv_may_be_as_long_as_a_line(write):
+    assert read(write("text.csv", f"de,en\n{'a' * 200_000},b\n")) == [("a" * 200_000, "b")]
+
+
 def test_quotation_marks_of_tab_separated_text_are_text(write):
     assert read(write("text.tsv", '"Ja\t"Yes\nNein"\t"No"\n')) == [('"Ja', '"Yes'), ('Nein"', '"No"')]
 

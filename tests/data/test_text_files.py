@@ -103,3 +103,19 @@ def test_line_that_is_no_line_costs_no_other_where_faults_are_reported(tmp_path,
     lines = list(iterate_lines(path, lambda *report: reports.append(report)))
     assert lines == ["first", "", *(["last"] if b"last" in end else [])]
     assert [number for number, _ in reports] == [2]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_named_as_such(tmp_path, encoding):
+    path = tmp_path / "text"
+    path.write_bytes(("\ufeff" + "ein Hund\n").encode(encoding))
+    with pytest.raises(InputError, match="line 1: .*iconv -f UTF-16 -t UTF-8"):
+        list(iterate_lines(path))
+
+
+@pytest.mark.parametrize("suffix", [".xz", ".bz2", ".zip"])
+def test_file_packed_otherwise_is_refused_by_its_name(tmp_path, suffix):
+    path = tmp_path / f"text{suffix}"
+    path.write_bytes(b"PK")
+    with pytest.raises(InputError, match="packed in a way that is not read here"):
+        list(iterate_lines(path))

@@ -21,6 +21,7 @@ from hf_vaswani.evaluation.picture import save_picture
 from hf_vaswani.evaluation.picture_text import drawable, font_families, is_right_to_left, readable_tokens
 
 from ..conftest import tiny_model
+from ..families import family
 
 SOURCE, TARGET = "w1 w2 w3 w4", "w7 w5 w6"
 SOURCE_IDS, OUTPUT_IDS = [[5, 6, 7, 8, 2]], [[1, 11, 9, 10, 2]]
@@ -373,3 +374,10 @@ def test_font_installed_since_matplotlib_looked_is_found(monkeypatch, tmp_path):
     monkeypatch.setattr(font_manager.fontManager, "ttflist", [e for e in entries if e.name == "DejaVu Sans"])
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [other.fname])
     assert font_families(character) == (["sans-serif", "STIXGeneral"], set())
+
+
+def test_target_is_aligned_for_models_that_have_no_function_for_it(tmp_path):
+    model, tokenizer = family("M2M100", tmp_path)
+    tokenizer.src_lang, tokenizer.tgt_lang = "de", "en"
+    found = sentence_attention(model, tokenizer, "katze", "die katze")
+    assert found.translation.endswith("die katze") and len(found.alignment) >= 2

@@ -71,3 +71,8 @@ def test_values_are_those_of_the_command_sacrebleu(write_lines):
 def test_systems_of_unequal_length_are_refused():
     with pytest.raises(InputError, match="39 translations and 40 references"):
         bootstrap([GOOD, POOR[1:]], REFERENCE)
+
+
+def test_difference_in_one_sentence_is_never_significant():
+    _, system = bootstrap([["a b c d"], ["a b c e"]], ["a b c e"], resamples=50)
+    assert [score.p_value for score in system] == [1.0] * 3

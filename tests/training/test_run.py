@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+from tokenizers import processors
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
-from hf_vaswani.data.arguments import TokenizerArguments
+from hf_vaswani.data.arguments import SPECIAL_TOKENS, TokenizerArguments
 from hf_vaswani.data.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training.run import train
 from hf_vaswani.training.updates import share_of
 
+from ..conftest import word_tokenizer
 from .helpers import losses, records, run_training, same_weights
 
 
@@ -140,6 +142,14 @@ def test_tokenizer_made_before_is_used_as_it_is(recipe, tmp_path):
     made.save_pretrained(tmp_path / "made")
     folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_updates=4")).folder
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == made.get_vocab()
+
+
+def test_tokenizer_that_ends_no_text_is_refused(recipe, tmp_path):
+    backend = word_tokenizer(list("abcdefgh"))
+    backend.post_processor = processors.Sequence([])
+    PreTrainedTokenizerFast(tokenizer_object=backend, **SPECIAL_TOKENS).save_pretrained(tmp_path / "endless")
+    with pytest.raises(InputError, match="does not end a text with '</s>'"):
+        train(recipe(f"--tokenizer.path={tmp_path / 'endless'}"))
 
 
 def test_tokenizer_without_a_beginning_lets_the_decoder_begin_with_padding(recipe, tmp_path):

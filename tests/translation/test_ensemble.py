@@ -1,9 +1,14 @@
 import pytest
 import torch
+from transformers import pipeline
 
+from hf_vaswani import VaswaniTokenizer
+from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.errors import InputError
 from hf_vaswani.translation.ensemble import Ensemble
+from hf_vaswani.translation.load import load_ensemble
 
-from ..conftest import tiny_model
+from ..conftest import tiny_model, word_tokenizer
 
 SOURCE = torch.tensor([[5, 9, 12, 7, 2], [6, 8, 2, 0, 0]])
 INPUTS = {"input_ids": SOURCE, "attention_mask": SOURCE.ne(0).long()}
@@ -54,3 +59,21 @@ def test_output_stays_within_the_positions_of_all_members():
 def test_models_of_other_vocabularies_are_refused(members):
     with pytest.raises(ValueError, match="Model 2 of the ensemble has vocab_size=41"):
         Ensemble([members[0], member(3, vocab_size=41)])
+
+
+def test_attention_of_an_ensemble_is_refused(members, tokenizer):
+    translator = pipeline("translation", model=Ensemble(members), tokenizer=tokenizer)
+    with pytest.raises(ValueError, match="An ensemble has no attention of its own"):
+        translator("w1", return_alignments=True, max_new_tokens=2)
+
+
+def test_models_of_other_target_vocabularies_are_refused(tmp_path):
+    source = word_tokenizer(["ein", "Hund"])
+    folders = []
+    for words in (["a", "dog"], ["un", "chien"]):
+        folder = tmp_path / words[0]
+        VaswaniTokenizer.from_backends(source, word_tokenizer(words), **SPECIAL_TOKENS).save_pretrained(folder)
+        tiny_model(vocab_size=6, share_encoder_decoder_embeddings=False).save_pretrained(folder)
+        folders.append(str(folder))
+    with pytest.raises(InputError, match="has another tokenizer than"):
+        load_ensemble(folders)

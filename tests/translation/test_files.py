@@ -46,6 +46,14 @@ def test_line_that_is_too_long_is_reported_and_empty(translator):
     assert reports == [(2, "8 tokens, and at most 5 are translated: use --split_sentences")]
 
 
+def test_limit_above_that_of_the_tokenizer_holds(translator):
+    translator.tokenizer.model_max_length = 4
+    translate = LineTranslator(translator, max_source_length=8, max_new_tokens=3)
+    for line in (Line("w1 w2 w3 w4 w5"), Line("w1 w2 w3 w4 w5", "w6")):
+        [[result]] = translate([line])
+        assert result["translation_text"]
+
+
 def test_limit_of_the_model_counts_where_it_is_lower(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=6)
     translate = LineTranslator(pipeline("translation", model=model, tokenizer=tokenizer), max_new_tokens=3)
