@@ -26,13 +26,11 @@ from transformers import (
 )
 from transformers import generation as processors
 from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
-from transformers.utils import ModelOutput, logging
+from transformers.utils import ModelOutput
 
 from .beam_search_vaswani import BeamSearch, Found, GreedySearch, Scoring
 from .beam_steps_vaswani import MASKED_ATTENTION, Rows, SharedSource
 from .packed_vaswani import with_packed_weights
-
-logger = logging.get_logger(__name__)
 
 MAX_TOKENS_OVER_SOURCE = 50
 LENGTH_PENALTY_TYPES = ("length", "gnmt")
@@ -124,7 +122,7 @@ class VaswaniGenerationMixin(GenerationMixin):
                 max_new_tokens = min(max_new_tokens, limit - input_ids_length)
             generation_config.max_new_tokens = max_new_tokens
         generation_config._prompt_length = input_ids_length
-        generation_config = super()._prepare_generated_length(
+        return super()._prepare_generated_length(
             generation_config,
             has_default_max_length,
             has_default_min_length,
@@ -132,12 +130,6 @@ class VaswaniGenerationMixin(GenerationMixin):
             input_ids_length,
             inputs_tensor,
         )
-        limit = self.config.longest_sequence
-        # The last token is put out, and not put in again: it needs no position.
-        if limit and generation_config.max_length > limit + 1:
-            logger.warning_once(f"Outputs end at {limit + 1} tokens, where this model's learned positions end.")
-            generation_config.max_length = limit + 1
-        return generation_config
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
         """As in transformers, which has no quantised cache for encoder–decoders: here that of the target is."""

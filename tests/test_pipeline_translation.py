@@ -425,17 +425,6 @@ def test_draws_of_a_model_saved_with_a_beam_are_refused_with_what_to_do(tokenize
     assert len(translator("w1", do_sample=True, num_beams=1, n_best=8, max_new_tokens=2)) == 8
 
 
-@pytest.mark.parametrize("num_beams", [1, 2])
-def test_translations_end_with_learned_positions_whatever_is_asked_for(tokenizer, num_beams):
-    model = tiny_model(position_type="learned", max_position_embeddings=9)
-    translator = pipeline("translation", model=model, tokenizer=tokenizer)
-    settings = {"num_beams": num_beams, "eos_token_id": None, "return_tensors": True}
-    ids = translator("w1 w2", max_new_tokens=30, **settings)[0]["translation_token_ids"]
-    # The start and nine more: the last one is put out alone.
-    assert len(ids) == 10
-    assert torch.equal(ids, translator("w1 w2", max_new_tokens=9, **settings)[0]["translation_token_ids"])
-
-
 def test_short_limit_names_a_larger_one_unless_positions_end_there(tokenizer, caplog):
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
     translator("w1 " * 30, max_new_tokens=20)
