@@ -185,9 +185,10 @@ class TranslationRun:
 
     def _warn_of_short_output(self, source_length: int) -> None:
         limit = self.search.chosen_length() or self.search.default_length()
+        if limit is None or source_length <= 0.9 * limit:
+            return
         positions = position_limit(self.pipeline.model.get_decoder())
-        is_last = positions is not None and limit is not None and limit >= positions - 1
-        if limit is not None and source_length > 0.9 * limit and not is_last:
+        if positions is None or limit < positions - 1:
             logger.warning(
                 f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
                 f"longer one, call translator('...', max_new_tokens={2 * max(limit, source_length)})."

@@ -302,17 +302,26 @@ def test_command_says_what_is_missing(recipe, tmp_path, capsys):
     assert (folder / "README.md").read_text() == before
 
 
-def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(recipe, monkeypatch):
-    folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
-    written = (folder / "README.md").read_text()
+@pytest.fixture
+def train_interrupted(monkeypatch):
+    """Runs a training that is interrupted where it calls a function, which it names."""
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("hf_vaswani.training.finish.score_tests", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe("--num_beams=4", "--max_length_offset=7"))
+    def run(recipe, place: str) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(place, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                train(recipe)
+
+    return run
+
+
+def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(recipe, train_interrupted):
+    folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
+    written = (folder / "README.md").read_text()
+    train_interrupted(recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.finish.score_tests")
     assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["generation"]["num_beams"] == 4
     assert main(["card", str(folder)]) == 0
     assert (folder / "README.md").read_text() == written
@@ -351,17 +360,11 @@ def test_recipe_without_newer_keys_gives_a_card(recipe):
     assert main(["card", str(folder)]) == 0
 
 
-def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recipe, monkeypatch):
+def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recipe, train_interrupted):
     folder = train(recipe()).folder
     written = (folder / "README.md").read_text()
-
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("hf_vaswani.training.run.finish", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe("--max_updates=14", "--average_last=1", "--data.name=Other"))
+    later = recipe("--max_updates=14", "--average_last=1", "--data.name=Other")
+    train_interrupted(later, "hf_vaswani.training.run.finish")
     assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["training"]["max_updates"] == 14
     assert main(["card", str(folder)]) == 0
     assert (folder / "README.md").read_text() == written
