@@ -67,6 +67,10 @@ class VaswaniConfig(PreTrainedConfig):
             both one number as in the paper.
         attention_dropout (`float`): rate on the attention weights.
         activation_dropout (`float`): rate inside the feed-forward networks, after the activation.
+        encoder_word_dropout, decoder_word_dropout (`float`): rate at which whole embeddings of source and of target
+            tokens are zeroed in training, the others divided by 1 - rate, before their positions are added (Gal and
+            Ghahramani 2016, section 4.2; here each token of a text by itself). Marian's `--dropout-src` and
+            `--dropout-trg`.
         encoder_layerdrop, decoder_layerdrop (`float`): rate at which whole layers are left out in training (Fan et
             al. 2020). With several processes DDP then needs `find_unused_parameters`.
         label_smoothing (`float`): epsilon of the training loss (section 5.4): the right token's target
@@ -163,6 +167,8 @@ class VaswaniConfig(PreTrainedConfig):
     embedding_dropout: float | int | None = None
     attention_dropout: float | int = 0.0
     activation_dropout: float | int = 0.0
+    encoder_word_dropout: float | int = 0.0
+    decoder_word_dropout: float | int = 0.0
     encoder_layerdrop: float | int = 0.0
     decoder_layerdrop: float | int = 0.0
     label_smoothing: float | int = 0.1
@@ -258,6 +264,8 @@ FOREIGN_NAMES = {
     "label_smoothing": "label_smooth label_smoothing_factor",
     "activation_function": "activation activation_fn pos_ffn_activation_fn hidden_act",
     "activation_dropout": "relu_dropout",
+    "encoder_word_dropout": "dropout_src src_word_dropout",
+    "decoder_word_dropout": "dropout_trg tgt_word_dropout",
     "max_position_embeddings": "max_positions max_source_positions max_target_positions",
     "vocab_size and decoder_vocab_size": "src_vocab_size tgt_vocab_size",
 }
@@ -307,6 +315,8 @@ RATES = (
     "embedding_dropout",
     "attention_dropout",
     "activation_dropout",
+    "encoder_word_dropout",
+    "decoder_word_dropout",
     "encoder_layerdrop",
     "decoder_layerdrop",
     "label_smoothing",

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
@@ -41,12 +42,20 @@ from .pretrained_vaswani import VaswaniPreTrainedModel
 class VaswaniStack(VaswaniPreTrainedModel):
     """What encoder and decoder share: embeddings scaled by sqrt(d_model) plus positions, dropout, layers, a norm."""
 
-    def __init__(self, config: VaswaniConfig, vocab_size: int, layers: list[nn.Module], layerdrop: float):
+    def __init__(
+        self,
+        config: VaswaniConfig,
+        vocab_size: int,
+        layers: list[nn.Module],
+        layerdrop: float,
+        word_dropout: float,
+    ):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(vocab_size, config.d_model, config.pad_token_id)
         self.embed_positions = POSITIONS[config.position_type](config)
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
         self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        self.word_dropout = word_dropout
         self.layers = nn.ModuleList(layers)
         self.layerdrop = layerdrop
         # Pre-norm leaves the residual stream unnormalised, hence the norm at its end.
@@ -81,6 +90,9 @@ class VaswaniStack(VaswaniPreTrainedModel):
         if inputs_embeds is None:
             check_token_ids(input_ids, self.embed_tokens.num_embeddings)
             inputs_embeds = self.token_embeddings(input_ids)
+        if self.training and self.word_dropout > 0:
+            kept = F.dropout(inputs_embeds.new_ones(inputs_embeds.shape[:2]), p=self.word_dropout)
+            inputs_embeds = inputs_embeds * kept.unsqueeze(-1)
         length = inputs_embeds.shape[1]
         if self.config.longest_sequence and position_ids is None:
             check_length(past_length, length, self.config.longest_sequence)
@@ -147,7 +159,7 @@ class VaswaniEncoder(VaswaniStack):
 
     def __init__(self, config: VaswaniConfig):
         layers = [VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers)]
-        super().__init__(config, config.vocab_size, layers, config.encoder_layerdrop)
+        super().__init__(config, config.vocab_size, layers, config.encoder_layerdrop, config.encoder_word_dropout)
 
     @merge_with_config_defaults
     @capture_outputs
@@ -184,7 +196,9 @@ class VaswaniDecoder(VaswaniStack):
 
     def __init__(self, config: VaswaniConfig):
         layers = [VaswaniDecoderLayer(config, i) for i in range(config.decoder_layers)]
-        super().__init__(config, config.decoder_vocab_size, layers, config.decoder_layerdrop)
+        super().__init__(
+            config, config.decoder_vocab_size, layers, config.decoder_layerdrop, config.decoder_word_dropout
+        )
 
     def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Token ids `(batch, length)` → `(batch, length, d_model)`; the start may be a zero vector."""

@@ -425,6 +425,25 @@ def test_dropout_keeps_the_type(dtype):
     assert dropout(torch.ones(3, 5, dtype=dtype), 0.5, training=True).dtype == dtype
 
 
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_word_dropout_zeros_that_share_of_the_tokens_of_its_stack_in_training_and_keeps_their_positions(stack):
+    model = tiny_model(dropout=0.0, **{f"{stack}_word_dropout": 0.2}).train()
+    token_ids = torch.randint(3, 30, (100, 50), generator=torch.Generator().manual_seed(0))
+    stacks = {"encoder": model.model.encoder, "decoder": model.model.decoder}
+    dropping = stacks.pop(stack)
+    (other,) = stacks.values()
+    width = model.config.d_model
+    words = model.get_input_embeddings().weight[token_ids].detach() * width**0.5
+    positions = sinusoidal_positions(torch.arange(50), width).float()
+    torch.manual_seed(0)
+    states = (dropping.embed(token_ids, None) - positions).detach()
+    dropped = states.abs().amax(dim=-1) < 1e-5
+    assert dropped.double().mean() == pytest.approx(0.2, abs=0.02)
+    torch.testing.assert_close(states[~dropped], words[~dropped] / 0.8)
+    torch.testing.assert_close(other.embed(token_ids, None), words + positions)
+    torch.testing.assert_close(dropping.eval().embed(token_ids, None), words + positions)
+
+
 def test_loss_in_training_is_smoothed():
     model = tiny_model(label_smoothing=0.3, dropout=0.0).train()
     inputs = batch()

@@ -35,7 +35,10 @@ TREATMENT = {
     "lowercase": "all text lower-cased", "byte_fallback": "unknown characters as bytes",
 }  # fmt: skip
 DROPOUT = {
-    "dropout": "dropout", "attention_dropout": "dropout on attention", "activation_dropout": "dropout inside the FFN",
+    "dropout": "dropout", "embedding_dropout": "dropout of embeddings", "attention_dropout": "dropout on attention",
+    "activation_dropout": "dropout inside the FFN", "encoder_word_dropout": "dropout of source tokens",
+    "decoder_word_dropout": "dropout of target tokens", "encoder_layerdrop": "LayerDrop in the encoder",
+    "decoder_layerdrop": "LayerDrop in the decoder",
 }  # fmt: skip
 KWH = 3.6e6
 
@@ -316,7 +319,7 @@ def _update_size(training: dict[str, Any], processes: list[int] | None) -> str:
 def _regularisation(recipe: dict[str, Any], results: dict[str, Any]) -> list[tuple[str, str]]:
     """What keeps the model from learning the text by heart, as labels and values."""
     of, training = results["architecture"], recipe["training"]
-    values = {words: of[key] for key, words in DROPOUT.items()}
+    values = {words: of.get(key) for key, words in DROPOUT.items()}
     values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
     values["R-Drop, alpha"] = training.get("r_drop")
     settings = [(label, f"{value:g}") for label, value in values.items() if value]

@@ -28,7 +28,8 @@ from .texts import TESTS, sources_of
 ARCHITECTURE = (
     "encoder_layers", "decoder_layers", "d_model", "encoder_attention_heads", "decoder_attention_heads",
     "d_k", "d_v", "encoder_ffn_dim", "decoder_ffn_dim", "norm_position", "position_type", "max_position_embeddings",
-    "share_encoder_decoder_embeddings", "tie_word_embeddings", "dropout", "attention_dropout", "activation_dropout",
+    "share_encoder_decoder_embeddings", "tie_word_embeddings", "dropout", "embedding_dropout", "attention_dropout",
+    "activation_dropout", "encoder_word_dropout", "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop",
     "label_smoothing",
 )  # fmt: skip
 

@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 # What a recipe may set in a model that it starts from: these change no weight's shape or meaning.
 FREE_FIELDS = {
-    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_layerdrop",
-    "decoder_layerdrop", "label_smoothing",
+    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
+    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing",
 }  # fmt: skip
 
 

@@ -396,6 +396,15 @@ def test_card_of_a_stream_and_of_bpe_dropout_is_written(recipe):
         assert ModelCard.load(folder / "README.md").data.eval_results
 
 
+def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
+    rates = ("--dropout=0.3", "--embedding_dropout=0.25", "--decoder_word_dropout=0.2", "--encoder_layerdrop=0.1")
+    folder = train(recipe(*rates)).folder
+    assert (
+        "- dropout 0.3; dropout of embeddings 0.25; dropout of target tokens 0.2; LayerDrop in the encoder 0.1; "
+        "label smoothing 0.1\n"
+    ) in (folder / "README.md").read_text()
+
+
 def test_licence_that_the_hub_cannot_know_is_refused(recipe):
     with pytest.raises(InputError, match="training.license='CC BY' is no identifier"):
         recipe("--training.license=CC BY")
