@@ -21,6 +21,8 @@ SHOWN_FAULTS = 5
 # What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
 CPU_CACHE, CPU_TOKENS, CPU_ROWS = 12 * 2**20, 1536, 384
 DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
+# Of one step, each as large as 1 GiB in fp32, and there are several copies of them.
+DEVICE_LOGITS = 2**28
 FEW_ROWS = 4
 
 
@@ -140,9 +142,13 @@ def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
     return max(1, min((CPU_CACHE if is_cpu else DEVICE_CACHE) // values, CPU_TOKENS if is_cpu else DEVICE_TOKENS))
 
 
-def default_batch_size(model: PreTrainedModel, rows: int) -> int | None:
-    """Texts that a batch may have; `None` for any number. On a CPU more rows would only take more memory."""
-    return max(1, CPU_ROWS // rows) if model.device.type == "cpu" else None
+def default_batch_size(model: PreTrainedModel, rows: int) -> int:
+    """Texts that a batch may have: on a CPU more rows would only take more memory, elsewhere their logits too much."""
+    if model.device.type == "cpu":
+        return max(1, CPU_ROWS // rows)
+    decoder = model.config.get_text_config(decoder=True)
+    vocab_size = getattr(decoder, "decoder_vocab_size", None) or decoder.vocab_size
+    return max(1, DEVICE_LOGITS // (vocab_size * rows))
 
 
 def check_number(name: str, value: Any) -> None:

@@ -7,6 +7,7 @@ from transformers import BertConfig, EncoderDecoderConfig, EncoderDecoderModel, 
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_vaswani import TranslationPipeline
+from hf_vaswani.translation_inputs import default_batch_size
 
 from .conftest import tiny_model
 from .families import family
@@ -281,6 +282,12 @@ def test_arguments_of_a_call_may_be_a_generation_config(translator):
 def test_assistant_model_takes_texts_one_by_one(translator):
     options = {"max_new_tokens": 4, **WORDS}
     assert translator(TEXTS, assistant_model=translator.model, **options) == translator(TEXTS, **options)
+
+
+def test_batch_on_another_device_than_a_cpu_holds_logits_of_one_gibibyte_at_most():
+    model = tiny_model(vocab_size=30, decoder_vocab_size=2**16, share_encoder_decoder_embeddings=False).to("meta")
+    assert default_batch_size(model, rows=4) == 2**30 // (4 * 4 * 2**16)
+    assert default_batch_size(model, rows=2**13) == 1
 
 
 def test_model_in_training_translates_without_dropout_and_goes_on_training(tokenizer):

@@ -45,7 +45,7 @@ def _tokenizer_keys() -> list[dataclasses.Field]:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data.tokenizer import side_backends, train_tokenizer
+    from ..data.tokenizer import save_tokenizer, side_backends, train_tokenizer
     from ..interop.folders import check_new, new_folder
     from ..training.recipe import section_from_options
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     pairs = _pairs_of(options)
     tokenizer = train_tokenizer(pairs, arguments)
     with new_folder(options.output) as folder:
-        tokenizer.save_pretrained(folder)
+        save_tokenizer(tokenizer, folder)
     backends = side_backends(tokenizer)
     sizes = [backend.get_vocab_size() for backend in backends.values()]
     vocabularies = f"{sizes[0]:,} tokens" if arguments.joint else f"{sizes[0]:,} source and {sizes[1]:,} target tokens"

@@ -22,6 +22,11 @@ PARQUET_BRANCH = "refs/convert/parquet"
 ROWS_AT_ONCE = 1000
 
 
+def is_whole_split(split: str | None) -> bool:
+    """Whether a split's name means all of it: `train`, not `train[:90%]` or `train+test`."""
+    return re.search(r"[\[+]", split or "") is None
+
+
 class HubDataset:
     """A data set's builder, config and split.
 
@@ -92,7 +97,7 @@ class HubDataset:
 
     def split_fault(self, streaming: bool) -> str | None:
         """What is wrong with the split for streaming, which takes whole splits alone."""
-        if streaming and re.search(r"[\[+]", self.split):
+        if streaming and not is_whole_split(self.split):
             return f"{self.name}: a part of a split ('{self.split}') cannot be streamed. Name a whole split."
         return None
 

@@ -1,5 +1,6 @@
 """The tokenizer of a model: learnt from parallel text, or one that was made before."""
 
+import errno
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -69,6 +70,21 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
         where = "" if Path(path).exists() else " is no folder here, and"
         raise InputError(f"{path}{where} cannot be loaded: {' '.join(str(error).split())}") from None
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a tokenizer's files into a folder.
+
+    Raises:
+        OSError: where they cannot be written.
+    """
+    try:
+        tokenizer.save_pretrained(folder)
+    except Exception as error:
+        # What the library tokenizers raises where it cannot write is of no kind of its own.
+        if type(error) is not Exception:
+            raise
+        raise OSError(errno.EIO, str(error)) from error
 
 
 def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:

@@ -100,7 +100,8 @@ def _summary(recipe: dict[str, Any], results: dict[str, Any]) -> str:
     direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
     start = recipe["training"]["start_from"]
     origin = f"fine-tuned from {plain(_file_names(start))}" if start else "trained from scratch"
-    size = f" on {pairs:,} sentence pairs" if pairs else ""
+    part = f"{results['epochs']:.2g} epochs of " if _saw_a_part(results) else ""
+    size = f" on {part}{pairs:,} sentence pairs" if pairs else ""
     size += f" of {plain(results['text'])}" if size and results.get("text") else ""
     return (
         f"Translates single sentences from {direction}. An encoder–decoder Transformer ([Vaswani et al. "
@@ -172,6 +173,11 @@ def _origin(source: dict[str, Any]) -> str:
     return ", ".join([words, *details]) + weight
 
 
+def _saw_a_part(results: dict[str, Any]) -> bool:
+    """Whether training ended within its first epoch."""
+    return bool(results["epochs"] and results["epochs"] < 1)
+
+
 def _filters(results: dict[str, Any]) -> str:
     """What was left out of the training text, and what was found in it and kept."""
     counts, kept = results["filters"], results["pairs"]["train"]
@@ -184,7 +190,8 @@ def _filters(results: dict[str, Any]) -> str:
     ]
     read = f"{counts['pairs']:,} training pairs were read in the first epoch, as far as it went."
     if kept is not None:
-        read = f"Of {counts['pairs']:,} training pairs read, {kept:,} are trained on."
+        read = f"Of {counts['pairs']:,} training pairs read, {kept:,} are trained on"
+        read += "; training ended before it had seen them all." if _saw_a_part(results) else "."
     return (
         read
         + (f" Left out: {words[0]}." if words[0] else " None was left out.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from ..data.tokenizer import save_tokenizer
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..tokenization_vaswani import VaswaniTokenizer
@@ -38,7 +39,7 @@ def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: s
     with new_folder(output) as folder:
         model.save_pretrained(folder)
         if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
+            save_tokenizer(tokenizer, folder)
     return conversion.splitting if tokenizer is not None else None
 
 
@@ -61,9 +62,9 @@ def export_checkpoint(
             for side, backend in tokenizer.backends.items():
                 settings = {**tokenizer.special_tokens_map, "split_special_tokens": tokenizer.split_special_tokens}
                 plain = PreTrainedTokenizerFast(tokenizer_object=backend, **settings)
-                plain.save_pretrained(folder / f"{side}_tokenizer")
+                save_tokenizer(plain, folder / f"{side}_tokenizer")
         elif tokenizer is not None:
-            tokenizer.save_pretrained(folder)
+            save_tokenizer(tokenizer, folder)
 
 
 def check_new(output: str | Path) -> None:

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreT
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.prepared import tokenizer_digest
-from ..data.tokenizer import has_tokenizer
+from ..data.tokenizer import has_tokenizer, save_tokenizer
 from ..errors import InputError
 from ..interop.conversion import weight_faults
 from ..interop.folders import new_folder
@@ -82,7 +82,7 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
             model.generation_config = GenerationConfig.from_pretrained(members[0].config)
         model.save_pretrained(folder)
         if (tokenizer := _tokenizer_of(members[0])) is not None:
-            tokenizer.save_pretrained(folder)
+            save_tokenizer(tokenizer, folder)
     return [member.path for member in members]
 
 

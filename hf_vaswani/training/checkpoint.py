@@ -201,7 +201,7 @@ def make_readable(folder: Path) -> None:
 
 def file_digest(path: Path, to_disk: bool = False) -> str:
     """BLAKE2b of a file's bytes; with `to_disk`, once they have reached it."""
-    with path.open("rb") as file:
+    with path.open("r+b" if to_disk else "rb") as file:  # Windows has only what could be written reach the disk
         if to_disk:
             os.fsync(file.fileno())
         digest = hashlib.blake2b(digest_size=16)

@@ -8,6 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from ..data.filters import filter_report
+from ..data.tokenizer import save_tokenizer
 from ..errors import InputError, TrainingError
 from ..hub.card import card_text, shared
 from ..modeling_vaswani import VaswaniForConditionalGeneration
@@ -131,7 +132,7 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
     try:
         part.mkdir(exist_ok=True)
         model.save_pretrained(part)
-        start.tokenizer.save_pretrained(part)
+        save_tokenizer(start.tokenizer, part)
         if speaks_of_model and has_edited_card(folder):
             values[CARD_DIGEST] = read_results(folder).get(CARD_DIGEST)
         else:

@@ -271,22 +271,23 @@ class TrainingLoop:
     def validate(self) -> None:
         """Record the validation measures, draw the curves at times, keep the weights where they are among the best."""
         arguments, progress = self.arguments, self.progress
-        with self.log.pause(), self.evaluation_model() as model:
-            values = self.validation.measure(model)
+        with self.log.pause(), self.averaged_model() as model:
+            with unsharded(model):
+                values = self.validation.measure(model)
             self.log.record(**values)
             scores = {name.removeprefix("validation_"): value for name, value in values.items()}
             note_validation(progress, arguments.best_metric, scores[arguments.best_metric])
             if arguments.keep_best:
                 best = BestWeights(self.folder / BEST, arguments.best_metric, arguments.keep_best)
+                # Not of the unsharded model, which mixed precision has in 16 bits.
                 weights = gather_weights(model)
                 on_main_process(self.accelerator, lambda: best.consider(weights, progress.update, scores))
         self.log.draw_at_times()
 
     @contextmanager
-    def evaluation_model(self) -> Iterator[nn.Module]:
+    def averaged_model(self) -> Iterator[nn.Module]:
         """The model with the weights to translate with: their moving average, where one is kept."""
-        average = self.ema.in_place_of_weights(self.raw_model) if self.ema else nullcontext()
-        with average, unsharded(self.raw_model):
+        with self.ema.in_place_of_weights(self.raw_model) if self.ema else nullcontext():
             yield self.raw_model
 
     def save(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ..data.tokenizer import save_tokenizer
 from ..errors import InputError
 from ..locks import ARE_THERE_LOCKS, lock
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
@@ -58,7 +59,8 @@ def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) 
     stored = folder / RECIPE_FILE
     if not stored.exists() or recipe.training.overwrite:
         return False
-    tidy(folder / CHECKPOINTS)
+    with held(folder):  # lest one be deleted that another training is writing
+        tidy(folder / CHECKPOINTS)
     if not checkpoint_folders(folder / CHECKPOINTS):
         # Before its first checkpoint a training has nothing that could be lost.
         if (folder / "model.safetensors").exists():
@@ -96,7 +98,7 @@ def begin_output(start: "Start", launched: dict[str, Any]) -> None:
         part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
         part.replace(folder / RECIPE_FILE)
         if not start.is_resumed:
-            start.tokenizer.save_pretrained(folder / TOKENIZER)
+            save_tokenizer(start.tokenizer, folder / TOKENIZER)
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
         # Checkpoints hold weights alone; what model they are of stands beside them.
         (folder / ARCHITECTURE).mkdir(exist_ok=True)
@@ -185,6 +187,9 @@ def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: 
     if recipe.training.best_metric == "bleu":
         # Which weights are the best is decided by this very BLEU.
         changeable -= {("evaluation", "tokenize")}
+    if recipe.training.best_metric != "loss":
+        # Scores of other sentences are no better or worse.
+        changeable -= {("training", "validate_sentences")}
     if recipe.training.schedule in SCHEDULES_TO_THE_END:
         changeable -= {("training", "max_updates")}
     differences = [

@@ -10,8 +10,12 @@ from accelerate.utils import DistributedType
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from .output import RECIPE_FILE
+from .prepare import build_model, new_config, open_tokenizer
 from .recipe import Recipe
 from .texts import check_sources
+
+# The project that trackers file a training under; TensorBoard's has a folder of this name in the output folder.
+TRACKED_AS = "hf_vaswani"
 
 
 def check(recipe: Recipe, accelerator: Accelerator) -> None:
@@ -19,7 +23,7 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     InputError: the faults of a recipe's texts, output folder and trackers, and of the launcher's settings.
     """
     faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
-    faults += check_bleu(recipe.evaluation.tokenize)
+    faults += check_bleu(recipe.evaluation.tokenize) + check_start(recipe)
     kind = accelerator.distributed_type
     if kind == DistributedType.FSDP and not accelerator.is_fsdp2:
         faults.append("FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …")
@@ -47,8 +51,25 @@ def check_output(recipe: Recipe) -> list[str]:
         return [f"{name} cannot be made: {existing} is a file. Choose another folder."]
     if not os.access(existing, os.W_OK | os.X_OK):
         return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
-    if folder.exists() and not (folder / RECIPE_FILE).exists() and any(folder.iterdir()):
+    holds = {path.name for path in folder.iterdir()} - {TRACKED_AS} if folder.exists() else set()
+    if holds and RECIPE_FILE not in holds:
         return [f"{name} is not empty and holds no training. Choose another --output_dir."]
+    return []
+
+
+def check_start(recipe: Recipe) -> list[str]:
+    """What stands against the tokenizer and the model that a recipe begins with."""
+    is_begun = (Path(recipe.training.output_dir) / RECIPE_FILE).exists() and not recipe.training.overwrite
+    if is_begun or not (recipe.tokenizer.path or recipe.training.start_from):
+        return []  # a training that is gone on with has a tokenizer of its own
+    try:
+        tokenizer = open_tokenizer(recipe, (), is_resumed=False)
+        if recipe.training.start_from:
+            build_model(recipe, tokenizer)
+        else:
+            new_config(recipe, tokenizer)
+    except InputError as error:
+        return str(error).split("\n")
     return []
 
 

@@ -8,7 +8,7 @@ from transformers import FSMTTokenizer, GenerationConfig, PreTrainedTokenizerBas
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.parallel_text import Pair
-from ..data.tokenizer import has_tokenizer, load_tokenizer, target_vocab_size, train_tokenizer
+from ..data.tokenizer import has_tokenizer, load_tokenizer, target_vocab_size, train_tokenizer, vocabularies
 from ..errors import InputError
 from ..interop import import_model, import_tokenizer
 from ..modeling_vaswani import VaswaniForConditionalGeneration
@@ -95,19 +95,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
     if recipe.training.start_from:
         model = load_start(recipe, tokenizer)
     else:
-        # Without a token for it the decoder begins with padding, as T5's and Marian's do.
-        start = tokenizer.pad_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-        model = VaswaniForConditionalGeneration(
-            VaswaniConfig(
-                **recipe.model,
-                vocab_size=len(tokenizer),
-                decoder_vocab_size=target_vocab_size(tokenizer),
-                pad_token_id=tokenizer.pad_token_id,
-                bos_token_id=tokenizer.bos_token_id,
-                eos_token_id=tokenizer.eos_token_id,
-                decoder_start_token_id=start,
-            )
-        )
+        model = VaswaniForConditionalGeneration(new_config(recipe, tokenizer))
         model.generation_config = GenerationConfig.from_model_config(model.config)
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
@@ -120,6 +108,31 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
             f"training.start_from={recipe.training.start_from}, generation_config: {' '.join(str(error).split())}"
         ) from None
     return model
+
+
+def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniConfig:
+    """The recipe's architecture, for a tokenizer.
+
+    Raises:
+        InputError: where the tokenizer has a vocabulary for each side, and the recipe one matrix for both.
+    """
+    source, target = vocabularies(tokenizer)
+    are_shared = recipe.model.get("share_encoder_decoder_embeddings", source == target)
+    if are_shared and source != target:
+        raise InputError(
+            f"tokenizer.path={recipe.tokenizer.path} has a vocabulary for each side, which contradicts "
+            "model.share_encoder_decoder_embeddings=True: leave that out"
+        )
+    return VaswaniConfig(
+        **{**recipe.model, "share_encoder_decoder_embeddings": are_shared},
+        vocab_size=len(tokenizer),
+        decoder_vocab_size=target_vocab_size(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        # Without a token for it the decoder begins with padding, as T5's and Marian's do.
+        decoder_start_token_id=tokenizer.pad_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id,
+    )
 
 
 def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
@@ -151,14 +164,19 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
             f"data.max_length={recipe.data.max_length} is beyond the {limit} learned positions of "
             f"training.start_from={source}; lower it"
         )
+    try:
+        config.validate_architecture()
+    except ValueError as error:
+        faults.append(f"model: {error}")
     if faults:
         raise InputError.of(faults)
     # Layers took their dropout from the config when they were made.
     if FREE_FIELDS & recipe.model.keys():
-        values = model.state_dict()
+        before = model
         model = VaswaniForConditionalGeneration(config)
-        model.load_state_dict(values)
+        model.load_state_dict(before.state_dict())
         model.tie_weights()
+        model.generation_config = before.generation_config
     return model.float()
 
 

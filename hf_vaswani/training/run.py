@@ -1,5 +1,6 @@
 """A training from recipe to finished folder: the one function behind every training command."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 import torch
@@ -14,7 +15,7 @@ from .loop import TrainingLoop
 from .machine import processes_here
 from .memory import keep_freed_memory
 from .output import only_training
-from .preflight import available_trackers, check
+from .preflight import TRACKED_AS, available_trackers, check
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
@@ -138,8 +139,12 @@ def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
         InputError: where one of them cannot be opened: nobody is logged in, say.
     """
     try:
-        accelerator.init_trackers("hf_vaswani", config=flat(recipe.to_dict()))
+        accelerator.init_trackers(TRACKED_AS, config=flat(recipe.to_dict()))
     except Exception as error:  # each tracker raises its own kinds
+        for tracker in accelerator.trackers:
+            with suppress(Exception):  # those that were not opened cannot be closed
+                tracker.finish()
+        accelerator.trackers = []
         names = ", ".join(recipe.training.trackers)
         raise InputError(f"training.trackers={names}: cannot be opened: {' '.join(str(error).split())}") from error
 

@@ -6,6 +6,7 @@ cases of its own. All processes must call them alike.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -63,6 +64,9 @@ def shard_tied_embeddings(model: nn.Module, accelerator: Accelerator) -> None:
     plugin, mesh = accelerator.state.fsdp_plugin, accelerator.torch_device_mesh
     # All processes build the same model themselves; loading it in one alone would undo the grouping.
     plugin.cpu_ram_efficient_loading = False
+    policy = plugin.mixed_precision_policy or MixedPrecisionPolicy()
+    # Accelerate would have the loss rounded to the 16 bits of the weights.
+    plugin.mixed_precision_policy = policy = replace(policy, output_dtype=None)
     groups: dict[nn.Parameter, list[nn.Module]] = {}
     for module in model.modules():
         if isinstance(module, nn.Embedding | nn.Linear):
@@ -73,7 +77,7 @@ def shard_tied_embeddings(model: nn.Module, accelerator: Accelerator) -> None:
                 modules,
                 mesh=None if mesh is None else mesh[tuple(accelerator.parallelism_config.fsdp_dim_names)],
                 reshard_after_forward=False,
-                mp_policy=plugin.mixed_precision_policy or MixedPrecisionPolicy(),
+                mp_policy=policy,
                 offload_policy=plugin.cpu_offload,
             )
 

@@ -9,6 +9,7 @@ from ..data.cache import cache_folder
 from ..data.columns import Languages
 from ..data.filters import FilterSettings
 from ..data.held_out import HeldOut
+from ..data.hub_datasets import is_whole_split
 from ..data.parallel_text import Pair
 from ..data.prepared import PreparedText, prepare_text
 from ..data.sources import EMBEDDED, TextSource, check_source, iterate_pairs
@@ -136,7 +137,12 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
         return list(text) if is_held_out else text
     if split not in sources:
         return None
-    return [pair for source in sources[split] for pair in iterate_pairs(source, languages)]
+    return [
+        pair
+        for source in sources[split]
+        # Otherwise all splits of a data set would be downloaded for this one.
+        for pair in iterate_pairs(source, languages, data.streaming and is_whole_split(source.split))
+    ]
 
 
 def held_out_of(data: DataArguments) -> HeldOut:

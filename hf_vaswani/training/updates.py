@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ..data.encoding import Collator
 from ..data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenisedCorpus
-from ..errors import TrainingError
+from ..errors import InputError, TrainingError
 from ..loss_vaswani import IGNORED_LABEL
 from .stop import SIGNALS
 
@@ -64,7 +64,14 @@ class Updates(IterableDataset):
         self.rank, self.processes = rank, processes
         self.accumulation = accumulation
 
-    def __iter__(self) -> Iterator[UpdateData]:
+    def __iter__(self) -> Iterator[UpdateData | InputError | TrainingError]:
+        try:
+            yield from self._updates()
+        except (InputError, TrainingError) as error:
+            # Raised in a worker process, it would come out with a traceback for its message.
+            yield error
+
+    def _updates(self) -> Iterator[UpdateData]:
         epoch, first, position = self.start
         while True:
             last = None
@@ -109,9 +116,19 @@ class Updates(IterableDataset):
             )
 
 
-def updates_loader(updates: Updates, workers: int) -> DataLoader:
+class UpdatesLoader(DataLoader):
+    """Raises the error that ends the updates, wherever they are made."""
+
+    def __iter__(self) -> Iterator[UpdateData]:
+        for data in super().__iter__():
+            if isinstance(data, Exception):
+                raise data
+            yield data
+
+
+def updates_loader(updates: Updates, workers: int) -> UpdatesLoader:
     """Updates as they are made, here or, ahead of the training, by one worker process."""
-    return DataLoader(
+    return UpdatesLoader(
         updates,
         batch_size=None,
         num_workers=workers,

@@ -8,6 +8,8 @@ from datasets import Dataset, Features, Translation, Value
 
 from hf_vaswani.data.sources import TextSource, check_source, digest, iterate_pairs
 from hf_vaswani.errors import InputError
+from hf_vaswani.training.arguments import DataArguments
+from hf_vaswani.training.texts import load_texts
 
 PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(2_500)]
 LANGUAGES = ("de", "en")
@@ -48,6 +50,21 @@ def test_folder_of_parquet_gives_its_splits(folder, streaming):
     assert check_source(train, LANGUAGES, streaming) == []
     assert read(train, streaming=streaming) == PAIRS
     assert read(test, ("en", "de"), streaming=streaming) == [(t, s) for s, t in PAIRS[:2]]
+
+
+def test_validation_text_of_a_streamed_recipe_is_streamed_unless_it_is_a_part_of_a_split(folder, monkeypatch):
+    def load(*arguments, split, streaming, **keywords):
+        streamed[split] = streaming
+        return original(*arguments, split=split, streaming=streaming, **keywords)
+
+    streamed, original = {}, datasets.load_dataset
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    for split, expected in (("test", True), ("test[:1]", False)):
+        data = DataArguments(
+            dataset=str(folder), source_language="de", target_language="en", validation_split=split, streaming=True
+        )
+        assert load_texts(data).validation == PAIRS[: 2 if expected else 1]
+        assert streamed[split] == expected
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.data.arguments import TokenizerArguments, tokenizer_faults
-from hf_vaswani.data.tokenizer import load_tokenizer, side_backends, train_tokenizer
+from hf_vaswani.data.tokenizer import load_tokenizer, save_tokenizer, side_backends, train_tokenizer
 from hf_vaswani.errors import InputError
 
 PROJECT = Path(__file__).parents[2]
@@ -338,13 +338,20 @@ def test_added_tokens_inside_a_text_leave_its_spaces_alone():
 
 
 def test_tokenizer_made_before_is_loaded_and_a_missing_one_refused(tmp_path):
-    learn().save_pretrained(tmp_path / "made")
+    save_tokenizer(learn(), tmp_path / "made")
     assert load_tokenizer(str(tmp_path / "made"))("Hund")["input_ids"] == learn()("Hund")["input_ids"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no tokenizer"):
         load_tokenizer(str(tmp_path / "empty"))
     with pytest.raises(InputError, match="absent is no folder here, and cannot be loaded"):
         load_tokenizer(str(tmp_path / "absent"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file on which nothing can be written")
+def test_tokenizer_for_which_the_disk_has_no_room_is_an_os_error(tmp_path):
+    (tmp_path / "tokenizer.json").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        save_tokenizer(learn(), tmp_path)
 
 
 def test_both_sides_have_a_backend():

@@ -487,6 +487,12 @@ def test_code_in_the_card_runs(saved_model):
     assert printed.getvalue().endswith("\n")
 
 
+def test_card_of_a_part_of_an_epoch_claims_no_more(tmp_path):
+    text = card_of(epochs=0.18)
+    assert "trained from scratch on 0.18 epochs of 997 sentence pairs" in text
+    assert "997 are trained on; training ended before it had seen them all. Left out:" in text
+
+
 def test_name_of_the_text_stands_before_that_of_its_test_sets():
     tests = {**RESULTS["tests"], "test_2017": {"bleu": 30.0, "bleu_signature": BLEU}}
     text = card_of(text="Multi30k", tests=tests)

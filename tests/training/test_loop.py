@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from accelerate.tracking import TensorBoardTracker
 from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
@@ -204,6 +205,23 @@ def test_training_goes_on_from_another_systems_model_with_its_tokenizer(recipe, 
         train(recipe(*options, "--bpe_dropout=0.1", output="dropout"))
 
 
+def test_model_started_from_keeps_its_search_whatever_dropout_it_gets(recipe):
+    first = train(recipe("--max_updates=1", output="first")).folder
+    path = first / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "bad_words_ids": [[5]]}))
+    for rate in ("0.1", "0.2"):
+        options = (f"--start_from={first}", f"--dropout={rate}", "--max_updates=1", "--overwrite=true")
+        folder = train(recipe(*options)).folder
+        assert json.loads((folder / "generation_config.json").read_text())["bad_words_ids"] == [[5]]
+
+
+def test_impossible_rates_for_a_model_started_from_are_refused_before_training(recipe, tmp_path):
+    first = train(recipe("--max_updates=1", output="first")).folder
+    with pytest.raises(InputError, match=r"dropout must be in \[0, 1\), got 1.0; label_smoothing must be in"):
+        train(recipe(f"--start_from={first}", "--label_smoothing=10", "--dropout=1"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_tokenizer_that_encodes_targets_as_sources_is_refused(recipe, tmp_path):
     pytest.importorskip("sacremoses")
     for name, tokens in (("src", "a</w> b</w>"), ("tgt", "c</w> d</w>")):
@@ -238,6 +256,19 @@ def test_curves_are_drawn_and_trackers_told(recipe):
     accumulator = event_accumulator.EventAccumulator(str(events)).Reload()
     assert [event.value for event in accumulator.Scalars("loss")] == pytest.approx(losses(folder))
     assert [event.step for event in accumulator.Scalars("validation_bleu")] == [6, 12]
+
+
+def test_tracker_that_cannot_be_opened_is_a_clear_error_and_no_obstacle_to_the_next_training(recipe, monkeypatch):
+    pytest.importorskip("tensorboard")
+
+    def fail_to_log_in(self, values):
+        raise RuntimeError("nobody is logged in")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TensorBoardTracker, "store_init_configuration", fail_to_log_in)
+        with pytest.raises(InputError, match="trackers=tensorboard: cannot be opened: nobody is logged in"):
+            train(recipe("--trackers=tensorboard", "--max_updates=1"))
+    assert train(recipe("--trackers=tensorboard", "--max_updates=1")).update == 1
 
 
 @pytest.mark.parametrize("seconds, expected", [(60, [12]), (0, [6, 12])])

@@ -23,6 +23,9 @@ time.sleep(60)
 
 def test_second_training_in_one_folder_is_refused_while_the_first_runs(recipe, tmp_path):
     folder = train(recipe("--max_updates=3")).folder
+    begun = folder / "checkpoints" / "update-00000099.part"  # what the other training is writing
+    begun.mkdir()
+    (begun / "model.safetensors").touch()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE)
     try:
@@ -42,6 +45,13 @@ def test_training_of_another_precision_is_refused(recipe):
         patch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
         with pytest.raises(InputError, match="mixed precision was no and is now bf16"):
             train(recipe())
+
+
+def test_best_weights_are_chosen_by_the_same_sentences_throughout(recipe):
+    options = ("--best_metric=bleu", "--keep_best=1")
+    train(recipe(*options, "--max_updates=6", "--validate_sentences=4"))
+    with pytest.raises(InputError, match="training.validate_sentences was 4 and is now 8"):
+        train(recipe(*options, "--validate_sentences=8"))
 
 
 def test_recipe_of_an_earlier_version_without_newer_keys_is_gone_on_with(recipe):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from hf_vaswani.errors import InputError
 from hf_vaswani.training import loop as loop_module
 from hf_vaswani.training.loop import TrainingLoop
 from hf_vaswani.training.run import train
@@ -120,6 +121,21 @@ def test_worker_that_makes_the_batches_outlives_the_signals(recipe, monkeypatch)
     monkeypatch.setattr(TrainingLoop, "_after_update", signal_children)
     assert losses(train(recipe(output="worker")).folder) == losses(plain)
     assert signalled
+
+
+def test_fault_that_a_worker_meets_in_a_stream_is_the_same_error_as_without_it(recipe, monkeypatch, write_lines):
+    lines = [json.dumps({"source": "a b", "target": "b a"}) for _ in range(60)]
+    text = write_lines("train.jsonl", [*lines[:50], "{", *lines[50:]])
+    options = ("--train_source=null", "--train_target=null", f"--train={text}", "--streaming=true", "--max_length=20")
+    learnt, messages = train(recipe("--max_updates=1", output="first")).folder, []
+    for workers in (0, 1):
+        monkeypatch.setattr(
+            loop_module, "updates_loader", lambda updates, workers, number=workers: updates_loader(updates, number)
+        )
+        with pytest.raises(InputError) as error:
+            train(recipe(*options, "--stream_part=10", f"--tokenizer.path={learnt}", output=f"out{workers}"))
+        messages.append(str(error.value))
+    assert "train.jsonl, line 51" in messages[0] and messages[0] == messages[1]
 
 
 def test_signal_to_one_of_two_processes_stops_both_at_the_same_update(recipe, tmp_path):

@@ -144,6 +144,28 @@ def test_tokenizer_made_before_is_used_as_it_is(recipe, tmp_path):
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == made.get_vocab()
 
 
+def test_tokenizer_of_two_vocabularies_made_before_gets_two_embedding_matrices(recipe, tmp_path):
+    arguments = TokenizerArguments(type="word", min_frequency=1, joint=False)
+    train_tokenizer([("a b c d", "e f g h")], arguments).save_pretrained(tmp_path / "made")
+    named = f"--tokenizer.path={tmp_path / 'made'}"
+    folder = train(recipe(named, "--max_updates=2")).folder
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    source, target = (stack.embed_tokens.weight for stack in (model.model.encoder, model.model.decoder))
+    assert source.shape == target.shape and not torch.equal(source, target)
+    with pytest.raises(InputError, match="has a vocabulary for each side, which contradicts model.share_encoder"):
+        train(recipe(named, "--share_encoder_decoder_embeddings=true", output="shared"))
+
+
+def test_absent_tokenizer_and_model_are_told_with_the_faults_of_the_texts(recipe, tmp_path):
+    for option in ("tokenizer.path", "start_from"):
+        with pytest.raises(InputError) as error:
+            train(recipe(f"--{option}={tmp_path / 'absent'}", "--train_source=absent.de"))
+        assert [line.split(":")[0].split(".")[-1] for line in str(error.value).splitlines()] == [
+            "train",
+            option.split(".")[-1],
+        ]
+
+
 def test_tokenizer_that_ends_no_text_is_refused(recipe, tmp_path):
     backend = word_tokenizer(list("abcdefgh"))
     backend.post_processor = processors.Sequence([])
