@@ -13,9 +13,11 @@ def sharded(recipe) -> Accelerator:
     # All else is Accelerate's own path.
     for state in (PartialState(), accelerator.state):
         state.distributed_type = DistributedType.FSDP
-    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
+    accelerator.state.fsdp_plugin = plugin = FullyShardedDataParallelPlugin(
         fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False
     )
+    if accelerator.mixed_precision != "no":
+        plugin.set_mixed_precision(accelerator.mixed_precision)
     return accelerator
 
 

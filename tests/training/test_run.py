@@ -109,6 +109,17 @@ def test_sharded_training_equals_that_of_one_process_and_goes_on(recipe, tmp_pat
 
 
 @pytest.mark.slow
+def test_sharded_training_in_mixed_precision_keeps_its_best_weights_in_32_bits(recipe, tmp_path):
+    options = ["--mixed_precision=bf16", "--keep_best=1"]
+    two, script = tmp_path / "two", "tests/training/fsdp_training.py"
+    run_training(recipe, *options, f"--output_dir={two}", processes=2, script=script)
+    [best] = (two / "best").glob("*/*.safetensors")
+    for values in load_file(best).values():
+        # The norms' weights begin at 1, and Adam has moved all of them since.
+        assert not torch.equal(values.bfloat16().float(), values)
+
+
+@pytest.mark.slow
 def test_two_processes_that_leave_out_different_layers_train_together(recipe, tmp_path):
     run_training(recipe, "--encoder_layerdrop=0.5", f"--output_dir={tmp_path / 'two'}", processes=2)
     assert (tmp_path / "two" / "model.safetensors").exists()
