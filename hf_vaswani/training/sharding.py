@@ -65,8 +65,8 @@ def shard_tied_embeddings(model: nn.Module, accelerator: Accelerator) -> None:
     # All processes build the same model themselves; loading it in one alone would undo the grouping.
     plugin.cpu_ram_efficient_loading = False
     policy = plugin.mixed_precision_policy or MixedPrecisionPolicy()
-    # Accelerate would have the loss rounded to the 16 bits of the weights.
-    plugin.mixed_precision_policy = policy = replace(policy, output_dtype=None)
+    # Accelerate would have the loss, and sums of gradients, in the 16 bits of the weights; DDP has them in 32.
+    plugin.mixed_precision_policy = policy = replace(policy, output_dtype=None, reduce_dtype=torch.float32)
     groups: dict[nn.Parameter, list[nn.Module]] = {}
     for module in model.modules():
         if isinstance(module, nn.Embedding | nn.Linear):
