@@ -4,7 +4,6 @@ The frame is `model_card_template.md`; here its values are made of the recipe an
 from a recipe or a text is set as plain text, and stays that (`markdown.py`).
 """
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,32 +14,14 @@ import yaml
 
 from .markdown import fenced, plain, table
 from .metadata import HUB_METRICS, metadata, title_of
+from .model_facts import architecture_facts, training_facts
+from .shared_recipe import file_names, shared
 from .usage import usage_code
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
-# Keys of a recipe that say nothing of the model.
-PRIVATE = {"output_dir", "overwrite", "cache_dir", "processes", "cpu_threads"}
-# Those whose values are files, if they are text.
-FILE_KEYS = {"file", "source", "target", "train", "validation", "test"} | {
-    f"{split}_{side}" for split in ("train", "validation", "test") for side in ("source", "target")
-}
 # Pictures of attention that a card shows, and the names of those that say most.
 MOST_PICTURES = 4
 CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
-KINDS = {
-    "BPE": "byte-pair encoding", "Unigram": "unigram language model", "WordPiece": "word pieces", "WordLevel": "words",
-}  # fmt: skip
-# Keys of section `tokenizer` that change how text is read, with what they do.
-TREATMENT = {
-    "lowercase": "all text lower-cased", "byte_fallback": "unknown characters as bytes",
-}  # fmt: skip
-DROPOUT = {
-    "dropout": "dropout", "embedding_dropout": "dropout of embeddings", "attention_dropout": "dropout on attention",
-    "activation_dropout": "dropout inside the FFN", "encoder_word_dropout": "dropout of source tokens",
-    "decoder_word_dropout": "dropout of target tokens", "encoder_layerdrop": "LayerDrop in the encoder",
-    "decoder_layerdrop": "LayerDrop in the decoder",
-}  # fmt: skip
-KWH = 3.6e6
 
 
 def card_text(
@@ -80,8 +61,8 @@ def card_text(
         texts=_texts(recipe, results),
         filters=_filters(results),
         licence=_licence(recipe),
-        architecture=_architecture(recipe, results),
-        training=_training(recipe, results),
+        architecture=architecture_facts(recipe, results),
+        training=training_facts(recipe, results),
         samples=_samples(results),
         tested=_tested(recipe, results),
         limits=_limits(recipe, results),
@@ -99,7 +80,7 @@ def _summary(recipe: dict[str, Any], results: dict[str, Any]) -> str:
     languages = [plain(code) for code in (data["source_language"], data["target_language"]) if code]
     direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
     start = recipe["training"]["start_from"]
-    origin = f"fine-tuned from {plain(_file_names(start))}" if start else "trained from scratch"
+    origin = f"fine-tuned from {plain(file_names(start))}" if start else "trained from scratch"
     part = f"{results['epochs']:.2g} epochs of " if _saw_a_part(results) else ""
     size = f" on {part}{pairs:,} sentence pairs" if pairs else ""
     size += f" of {plain(results['text'])}" if size and results.get("text") else ""
@@ -204,149 +185,6 @@ def _licence(recipe: dict[str, Any]) -> str:
     return (
         f"Licence of the text: {plain(text)}. " if text else "The licence of the text is not named in the recipe. "
     ) + (f"Licence of the model: {model}." if model else "No licence was chosen for the model.")
-
-
-def _architecture(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
-    of, tokenizer = results["architecture"], results["tokenizer"]
-    kind = KINDS.get(tokenizer["type"], tokenizer["type"])
-    sizes = (
-        f"one vocabulary of {tokenizer['source_tokens']:,} for both languages"
-        if tokenizer["joint"]
-        else f"vocabularies of {tokenizer['source_tokens']:,} (source) and {tokenizer['target_tokens']:,} (target)"
-    )
-    # A tokenizer that was made before was used as it is, whatever these keys say.
-    is_new = not (recipe["tokenizer"]["path"] or recipe["training"]["start_from"])
-    settings = recipe["tokenizer"] if is_new else {}
-    treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
-    if settings.get("words") == "spaces":
-        treatment.append("words end at white space alone")
-    if settings.get("normalization") not in (None, "none"):
-        treatment.append(f"Unicode form {settings['normalization'].upper()}")
-    positions = of["position_type"]
-    if positions == "learned":
-        positions += f", up to {of['max_position_embeddings']:,} tokens"
-    sharing = (
-        "one matrix for source, target and softmax"
-        if of["share_encoder_decoder_embeddings"] and of["tie_word_embeddings"]
-        else "one matrix for source and target, the softmax has its own"
-        if of["share_encoder_decoder_embeddings"]
-        else "a matrix for the source, one for target and softmax"
-        if of["tie_word_embeddings"]
-        else "a matrix each for source, target and softmax"
-    )
-    pair = lambda key: _both(of[f"encoder_{key}"], of[f"decoder_{key}"])  # noqa: E731
-    widths = [f"{key} {of[key]:,}" for key in ("d_k", "d_v") if of.get(key)]
-    heads = pair("attention_heads") + (f" of {', '.join(widths)}" if widths else "")
-    return [
-        f"Tokenizer: {', '.join([kind, sizes, *treatment])}",
-        f"{of['encoder_layers']} + {of['decoder_layers']} layers (encoder + decoder), {of['norm_position']}-norm; "
-        f"d_model {of['d_model']:,}; heads {heads}; feed-forward {pair('ffn_dim')}",
-        f"Positions: {positions}",
-        f"Embeddings: {sharing}",
-        f"{results['parameters']:,} parameters",
-    ]
-
-
-def _both(encoder: int, decoder: int) -> str:
-    return f"{encoder:,}" if encoder == decoder else f"{encoder:,} + {decoder:,}"
-
-
-def _training(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
-    seen, training = results["seen"], recipe["training"]
-    facts = [f"{results['update']:,} updates in {duration(results['seconds'])}"]
-    if results["epochs"]:
-        facts[0] += f", {results['epochs']:.1f} epochs"
-    if seen:
-        mean = seen["target_tokens"] / max(results["update"], 1)
-        facts.append(
-            f"{seen['source_tokens']:,} source and {seen['target_tokens']:,} target tokens, padding left out; on "
-            f"average {mean:,.0f} target tokens an update"
-        )
-    for settings in (_optimisation(training, results.get("processes")), _regularisation(recipe, results)):
-        facts.append("; ".join(f"{label} {value}" for label, value in settings))
-    facts.append(
-        f"Hardware: {'; then '.join(map(plain, results['machines'])) or 'not recorded'}; {results['precision']}"
-    )
-    facts.append(_energy(results))
-    if results["flops"]:
-        facts.append(
-            f"About {_scientific(results['flops'])} floating-point operations, estimated by 6·N·D (weights of "
-            "matrices × tokens that pass them; attention itself is left out)"
-        )
-    updates = [f"{update:,}" for update in results["averaged"]]
-    what = "moving averages of the weights" if training["ema_decay"] else "weights"
-    if len(updates) > 1:
-        facts.append(f"The model is the mean of the {what} after updates {', '.join(updates[:-1])} and {updates[-1]}")
-    else:
-        facts.append(f"The model has the {what} after update {updates[0]}")
-    return facts
-
-
-def _optimisation(training: dict[str, Any], processes: list[int] | None) -> list[tuple[str, str]]:
-    """How weights are moved, and by how much text at once, as labels and values.
-
-    Args:
-        processes: numbers of them that trained; `None` where that is not known.
-    """
-    beta1, beta2 = training["adam_betas"]
-    decay, clipping, average = (training[key] for key in ("weight_decay", "max_grad_norm", "ema_decay"))
-    settings = [
-        (f"AdamW, weight decay {decay:g}, betas" if decay else "Adam, betas", f"{beta1:g} and {beta2:g}"),
-        ("learning rate", _learning_rate(training)),
-        ("updates of", _update_size(training, processes)),
-    ]
-    if clipping:
-        settings.append(("gradients clipped to norm", f"{clipping:g}"))
-    if average:
-        settings.append(("moving average of the weights, decay", f"{average:g}"))
-    return settings
-
-
-def _learning_rate(training: dict[str, Any]) -> str:
-    schedule, peak, warmup = training["schedule"], f"{training['learning_rate']:g}", training["warmup_updates"]
-    if schedule == "paper":
-        rate = f"{peak} × equation 3"
-    else:
-        rate = f"{peak if schedule == 'constant' else f'up to {peak}'}, {schedule}"
-    return rate + (f", {warmup:,} updates of warm-up" if warmup else "")
-
-
-def _update_size(training: dict[str, Any], processes: list[int] | None) -> str:
-    """The most that an update is computed from, in all its forward passes; those of a single device where the number
-    of processes is not known, or has changed."""
-    is_known = processes is not None and len(processes) == 1
-    passes = training["accumulation"] * (processes[0] if is_known else 1)
-    size = f"up to {training['max_tokens'] * passes:,} tokens a side, padding included"
-    if training["max_sentences"]:
-        size += f", and {training['max_sentences'] * passes:,} pairs"
-    size += f", in {passes:,} forward passes" if passes > 1 else ""
-    return size if is_known else f"{size} on each device"
-
-
-def _regularisation(recipe: dict[str, Any], results: dict[str, Any]) -> list[tuple[str, str]]:
-    """What keeps the model from learning the text by heart, as labels and values."""
-    of, training = results["architecture"], recipe["training"]
-    values = {words: of.get(key) for key, words in DROPOUT.items()}
-    values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
-    values["R-Drop, alpha"] = training.get("r_drop")
-    settings = [(label, f"{value:g}") for label, value in values.items() if value]
-    if training.get("r_drop") and training.get("r_drop_from", 1) > 1:
-        settings.append(("R-Drop from update", f"{training['r_drop_from']:,}"))
-    return [*settings, ("label smoothing", f"{of['label_smoothing']:g}")]
-
-
-def _energy(results: dict[str, Any]) -> str:
-    """Measured energy, or that there is none."""
-    if not results["energy"]:
-        return "Energy: not measured"
-    names = {"cpu": "CPU packages, whoever used them", "gpu": "GPUs"}
-    parts = []
-    for kind, (joules, seconds) in results["energy"].items():
-        # The end of the last update and that of the measurement are not quite the same moment.
-        share = "" if seconds >= 0.98 * results["seconds"] else f", in {duration(seconds)} of the training alone"
-        parts.append(f"{joules / KWH:.3g} kWh ({names[kind]}{share})")
-    several = "; of the first machine alone" if any(" machines" in machine for machine in results["machines"]) else ""
-    return f"Energy: {' and '.join(parts)}, measured{several}"
 
 
 def _tested(recipe: dict[str, Any], results: dict[str, Any]) -> str | None:
@@ -473,43 +311,3 @@ def _pictures(names: list[str], folder: str) -> dict[str, list]:
             if not _is_of_curves(name)
         ],
     }
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds >= 2 * 3600:
-        return f"{seconds / 3600:.1f} hours"
-    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
-
-
-def _scientific(value: float) -> str:
-    """As the paper writes costs: 3.3 · 10^18."""
-    digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits}·10^{int(exponent)}"
-
-
-def shared(recipe: dict[str, dict[str, Any]], defaults: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The recipe as others can use it: file names instead of this machine's paths, and no key that is empty by
-    default and left so."""
-    sections = {
-        section: {
-            key: _file_names(value, key)
-            for key, value in keys.items()
-            if key not in PRIVATE and (value not in (None, [], {}) or value != defaults[section].get(key))
-        }
-        for section, keys in recipe.items()
-    }
-    return {**sections, "model": recipe["model"]}
-
-
-def _file_names(value: Any, key: str = "") -> Any:
-    """A recipe's value with the last part of each path: of what a key names a file, and of what looks like a path or
-    is one here."""
-    if isinstance(value, dict):
-        return {name: _file_names(entry, name) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_file_names(entry, key) for entry in value]
-    if not isinstance(value, str):
-        return value
-    is_path = os.path.isabs(value) or value.startswith((".", "~")) or os.path.exists(value)
-    return Path(value).name if is_path or key in FILE_KEYS else value

@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 from ..data.filters import filter_report
 from ..data.tokenizer import save_tokenizer
 from ..errors import InputError, TrainingError
-from ..hub.card import card_text, shared
+from ..hub.card import card_text
+from ..hub.shared_recipe import shared
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..translation.files import one_line
 from .checkpoint import (

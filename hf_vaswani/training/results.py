@@ -6,7 +6,7 @@ from textwrap import indent
 from typing import Any
 
 from ..evaluation.score import Score
-from ..hub.card import duration
+from ..hub.model_facts import duration
 from ..hub.usage import usage_code
 from .arguments import MAIN_TEST
 from .scoring import ScoredTest, perplexity
