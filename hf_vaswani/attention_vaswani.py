@@ -140,6 +140,9 @@ def to_tokens(tokenizer: PreTrainedTokenizerBase, token_ids: list[int], is_targe
     if not is_target and getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer, whose own are the target's
         tokens = {i: token for token, i in tokenizer.encoder.items()}
         return [tokens[i] for i in token_ids]
+    if not is_target and hasattr(tokenizer, "src_vocab_size"):  # an FSMTTokenizer, likewise
+        tokens = {i: token for token, i in tokenizer.get_src_vocab().items()}
+        return [tokens[i] for i in token_ids]
     return tokenizer.convert_ids_to_tokens(token_ids)
 
 

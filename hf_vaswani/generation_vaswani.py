@@ -36,7 +36,8 @@ MAX_TOKENS_OVER_SOURCE = 50
 LENGTH_PENALTY_TYPES = ("length", "gnmt")
 OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
 STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
-SHARED_INPUTS = ("attention_mask", "encoder_outputs", "logits_to_keep", "past_key_values", "use_cache")
+# Labels come from the Trainer, and go no further.
+SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", "past_key_values", "use_cache")
 
 # Processors that only rule tokens out: they do the same to logits as to log-probabilities.
 MASKING_PROCESSORS = (
@@ -81,7 +82,8 @@ class VaswaniGenerationMixin(GenerationMixin):
     """transformers' `generate()` with the paper's search (section 6.1).
 
     `max_length_offset`, 50 where nothing else limits the output, bounds it at so many tokens more than its source has.
-    A `max_length` or `max_new_tokens` given to `generate()` replaces an offset that is only the checkpoint's.
+    A `max_length` or `max_new_tokens` given to `generate()` replaces an offset that is only the checkpoint's. Beside
+    one of its own, a checkpoint's `max_length` counts for nothing: Seq2SeqTrainer writes 20 there.
     """
 
     length_follows_source = True
@@ -96,6 +98,8 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
         prepared.max_length_offset = self._max_length_offset(of_call)
         check_own_settings(prepared)
+        is_length_given = of_call.get("max_length") is not None or of_call.get("max_new_tokens") is not None
+        prepared._only_offset = prepared.max_length_offset is not None and not is_length_given
         return prepared, model_kwargs
 
     def _max_length_offset(self, of_call: dict[str, Any]) -> int | None:
@@ -116,6 +120,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         input_ids_length,
         inputs_tensor,
     ):
+        has_default_max_length = has_default_max_length or generation_config._only_offset
         if has_default_max_length and generation_config.max_new_tokens is None:
             max_new_tokens = inputs_tensor.shape[1] + generation_config.max_length_offset
             if limit := self.config.longest_sequence:
@@ -250,6 +255,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             and generation_config.use_cache is not False
             and generation_config.cache_implementation in (None, "dynamic")
             and (cache is None or cache.get_seq_length() == 0)
+            and len(set(getattr(self, "hf_device_map", {}).values())) < 2
             and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
         )
 

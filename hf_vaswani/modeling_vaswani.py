@@ -25,7 +25,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
-from .generation_vaswani import VaswaniGenerationMixin
+from .generation_vaswani import MAX_TOKENS_OVER_SOURCE, VaswaniGenerationMixin
 from .layers_vaswani import (
     POSITIONS,
     VaswaniAttention,
@@ -105,7 +105,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
             if position_ids is None:
                 position_ids = torch.arange(length, device=inputs_embeds.device) + past_length
             positions = self.embed_positions(position_ids)
-        hidden_states = inputs_embeds * self.embed_scale + positions.to(inputs_embeds.dtype)
+        hidden_states = inputs_embeds * self.embed_scale + positions.to(inputs_embeds)
         return dropout(hidden_states, self.dropout, self.training)
 
     def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
@@ -387,6 +387,10 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         self.model = VaswaniModel(config)
         self.lm_head = nn.Linear(config.d_model, config.decoder_vocab_size, bias=config.output_bias)
         self.post_init()
+        if self.generation_config.max_length is None:
+            self.generation_config.max_length_offset = MAX_TOKENS_OVER_SOURCE
+            # With this mark transformers would drop settings on loading that it does not know.
+            self.generation_config._from_model_config = False
 
     @can_return_tuple
     def forward(

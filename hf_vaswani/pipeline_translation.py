@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers import Pipeline
+from transformers import Pipeline, PreTrainedModel
 
 from .hypotheses import align, log_probabilities, output_lengths, prompt_length
 from .search_options import SearchOptions
@@ -18,6 +18,34 @@ from .translation_inputs import as_texts, check_languages, not_texts, not_texts_
 from .translation_run import TranslationRun
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
+
+
+def translation_task(
+    model: PreTrainedModel, task: str = "translation", src_lang: str | None = None, tgt_lang: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The task that a model is used for, and what its config holds for it.
+
+    T5 keeps the prefix of its sources, and search parameters, under the name of a task such as
+    `"translation_en_to_fr"`. Where the task is only called `"translation"`, the languages choose it, or else it is the
+    first one, with a warning.
+
+    Returns:
+        The task, and its parameters: `prefix`, "" without one, and those of the search.
+    """
+    of_tasks = getattr(model.config, "task_specific_params", None) or {}
+    own_tasks = [name for name in of_tasks if TRANSLATION_TASK.fullmatch(name)]
+    if task == "translation" and own_tasks:
+        task = f"translation_{src_lang}_to_{tgt_lang}"
+        if task not in own_tasks:
+            task = own_tasks[0]
+            warnings.warn(
+                f'"translation" says no languages, and this model has prefixes for {", ".join(own_tasks)}: it is used '
+                f'as "{task}".',
+                UserWarning,
+                stacklevel=3,
+            )
+    parameters = dict(of_tasks.get(task, {}))
+    return task, {**parameters, "prefix": parameters.get("prefix", getattr(model.config, "prefix", None)) or ""}
 
 
 class TranslationPipeline(Pipeline):
@@ -45,19 +73,8 @@ class TranslationPipeline(Pipeline):
     _load_feature_extractor = False
 
     def __init__(self, model, *args, task: str = "translation", **kwargs):
-        # T5 keeps its prefix and search parameters under the name of the task, "translation_en_to_fr".
-        of_tasks = getattr(model.config, "task_specific_params", None) or {}
-        own_tasks = [name for name in of_tasks if TRANSLATION_TASK.fullmatch(name)]
-        if task == "translation" and own_tasks:
-            task = own_tasks[0]
-            warnings.warn(
-                f'"translation" says no languages, and this model has prefixes for {", ".join(own_tasks)}: it is used '
-                f'as "{task}".',
-                UserWarning,
-                stacklevel=2,
-            )
-        self.task_params = dict(of_tasks.get(task, {}))
-        self.prefix = self.task_params.pop("prefix", getattr(model.config, "prefix", None)) or ""
+        task, self.task_params = translation_task(model, task, kwargs.get("src_lang"), kwargs.get("tgt_lang"))
+        self.prefix = self.task_params.pop("prefix")
         languages = TRANSLATION_TASK.fullmatch(task)
         if languages:
             kwargs.setdefault("src_lang", languages["source"])
@@ -114,6 +131,9 @@ class TranslationPipeline(Pipeline):
             progress: called after each batch with the number of texts that are done since it was last called.
             return_tensors (`bool`): give `translation_token_ids` instead of text.
             return_text (`bool`): give the text, the default.
+            return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, as `return_tensors`; as in
+                transformers 4.
+            stop_sequence (`str`): its first token ends a translation, as in transformers 4.
             clean_up_tokenization_spaces (`bool`): as in `tokenizer.decode`.
             generate_kwargs: anything that `generate()` takes.
 
@@ -164,6 +184,8 @@ class TranslationPipeline(Pipeline):
         max_source_length=None,
         return_tensors=None,
         return_text=None,
+        return_type=None,
+        stop_sequence=None,
         clean_up_tokenization_spaces=None,
         generate_kwargs=None,
         **other_generate_kwargs,
@@ -177,6 +199,11 @@ class TranslationPipeline(Pipeline):
         as_tensors = return_tensors
         if return_tensors is None and return_text is not None:
             as_tensors = not return_text
+        elif return_tensors is None and return_type is not None:
+            as_tensors = getattr(return_type, "name", return_type) in ("TENSORS", 0)
+        forward = {**(generate_kwargs or {}), **other_generate_kwargs}
+        if stop_sequence is not None:
+            forward["eos_token_id"] = self.tokenizer.encode(stop_sequence, add_special_tokens=False)[0]
         postprocess = {
             "as_tensors": as_tensors,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
@@ -184,7 +211,7 @@ class TranslationPipeline(Pipeline):
         # Only what was given, lest a call undo what was set when the pipeline was made.
         return (
             {key: value for key, value in preprocess.items() if value is not None},
-            {**(generate_kwargs or {}), **other_generate_kwargs},
+            forward,
             {key: value for key, value in postprocess.items() if value is not None},
         )
 

@@ -52,8 +52,14 @@ class SearchOptions:
 
     def chosen_length(self) -> int | None:
         """The number of tokens at which outputs end, where somebody has set one."""
-        limit = self.get("max_new_tokens")
-        return self.get("max_length") if limit is None else limit
+        own = self.model.generation_config
+        # As in `generate()`, which goes by a checkpoint's offset rather than by its length.
+        configs = self.configs if getattr(own, "max_length_offset", None) is None else self.configs[:1]
+        for name in ("max_new_tokens", "max_length"):
+            for value in (self.arguments.get(name), *(getattr(config, name, None) for config in configs)):
+                if value is not None:
+                    return value
+        return None
 
     def default_length(self) -> int | None:
         """The same where nobody has; `None` where the model has a rule of its own."""

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 import hf_vaswani
@@ -98,6 +100,16 @@ def test_sides_of_different_length_leave_with_status_2(refused, saved_model, wri
 def test_folder_without_weights_leaves_with_status_2(refused, saved_model, write_lines):
     (saved_model / "model.safetensors").unlink()
     assert "has no weights" in refused("translate", saved_model, "--input", write_lines("in", ["w1"]))
+
+
+def test_folder_with_weights_of_torch_alone_is_translated_with(saved_model, write_lines, capsys):
+    command = ["translate", str(saved_model), "--input", write_lines("in", ["w1 w2"])]
+    main(command)
+    expected = capsys.readouterr().out
+    torch.save(load_file(saved_model / "model.safetensors"), saved_model / "pytorch_model.bin")
+    (saved_model / "model.safetensors").unlink()
+    main(command)
+    assert capsys.readouterr().out == expected
 
 
 def test_unknown_recipe_key_leaves_with_status_2(refused, tmp_path):

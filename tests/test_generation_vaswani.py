@@ -2,8 +2,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from transformers.generation import EosTokenCriteria
+from transformers.generation import EosTokenCriteria, GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput
+
+from hf_vaswani import generation_vaswani
 
 from .conftest import tiny_model
 
@@ -38,6 +40,16 @@ def test_search_gives_the_same_with_and_without_cache(num_beams, changes):
     with_cache = generate(model, max_new_tokens=12, num_beams=num_beams, use_cache=True)
     without = generate(model, max_new_tokens=12, num_beams=num_beams, use_cache=False)
     assert torch.equal(with_cache, without)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_labels_among_the_inputs_change_nothing_and_slow_nothing_down(monkeypatch, num_beams):
+    model, options = tiny_model(), {"num_beams": num_beams, "max_new_tokens": 6}
+    expected = generate(model, **options)
+    # The slower ways, of inputs that the search does not know.
+    monkeypatch.setattr(generation_vaswani, "Rows", None)
+    monkeypatch.setattr(GenerationMixin, "_sample", None)
+    assert torch.equal(generate(model, labels=torch.full((2, 3), 5), **options), expected)
 
 
 def test_beam_search_finds_a_hypothesis_at_least_as_probable_as_greedy_search():

@@ -1,5 +1,7 @@
 """The contract of the translation pipeline of transformers 4, on models of several classes built here."""
 
+import enum
+
 import pytest
 import torch
 from datasets import Dataset
@@ -7,6 +9,8 @@ from transformers import BertConfig, EncoderDecoderConfig, EncoderDecoderModel, 
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_vaswani import TranslationPipeline
+from hf_vaswani.translation.pair_scores import score_pairs
+from hf_vaswani.translation.translate import translate
 from hf_vaswani.translation_inputs import default_batch_size
 
 from .conftest import tiny_model
@@ -333,6 +337,22 @@ def test_return_tensors_gives_token_ids(translator):
     assert entry["translation_token_ids"][0] == 1
 
 
+def test_arguments_of_the_older_pipeline_are_taken(translator, tokenizer):
+    class ReturnType(enum.Enum):
+        TENSORS, TEXT = 0, 1
+
+    for kind in (0, ReturnType.TENSORS):
+        [entry] = translator("w1 w2", return_type=kind, max_new_tokens=3)
+        assert list(entry) == ["translation_token_ids"]
+    [entry] = translator("w1 w2", return_type=ReturnType.TEXT, max_new_tokens=3)
+    assert list(entry) == ["translation_text"]
+    [entry] = translator("w1 w2", return_tensors=True, max_new_tokens=9, **WORDS)
+    token = tokenizer.convert_ids_to_tokens(entry["translation_token_ids"].tolist()[3])
+    [stopped] = translator("w1 w2", return_tensors=True, max_new_tokens=9, stop_sequence=token, **WORDS)
+    ids = entry["translation_token_ids"].tolist()
+    assert stopped["translation_token_ids"].tolist() == ids[: ids.index(ids[3], 1) + 1]
+
+
 def test_generation_arguments_are_taken_when_made_and_when_called(tokenizer):
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, max_new_tokens=3)
     assert len(translator("w1", return_tensors=True)[0]["translation_token_ids"]) <= 4
@@ -408,6 +428,30 @@ def test_t5_without_a_task_name_translates_as_its_first_task_with_a_warning(tmp_
         translator = pipeline("translation", model=model, tokenizer=tokenizer)
     assert translator.task == "translation_en_to_de" and translator.prefix == "die "
     assert translator._preprocess_params == {"src_lang": "en", "tgt_lang": "de"}
+
+
+def test_languages_choose_the_prefix_of_t5(tmp_path, monkeypatch):
+    model, tokenizer = family("T5", tmp_path)
+    model.config.task_specific_params = {
+        "translation_en_to_de": {"prefix": "no "},
+        "translation_en_to_fr": {"prefix": "die "},
+    }
+    languages = {"src_lang": "en", "tgt_lang": "fr"}
+    assert pipeline("translation", model=model, tokenizer=tokenizer, **languages).prefix == "die "
+    made, encode = [], TranslationPipeline.encode
+
+    def note(self, *arguments, **keywords):
+        made.append(self)
+        return encode(self, *arguments, **keywords)
+
+    monkeypatch.setattr(TranslationPipeline, "encode", note)
+    translate(model, tokenizer, ["katze"], **languages, max_new_tokens=2)
+    assert made[0].prefix == "die "
+    [prefixed] = score_pairs(model, tokenizer, [("katze", "haus")], **languages)
+    model.config.task_specific_params = None
+    by_hand, without = score_pairs(model, tokenizer, [("die katze", "haus"), ("katze", "haus")])
+    assert prefixed.score == pytest.approx(by_hand.score, abs=1e-5)
+    assert prefixed.score != pytest.approx(without.score, abs=1e-5)
 
 
 @pytest.mark.parametrize("task", ["translation", "translation_cn_to_ar"])

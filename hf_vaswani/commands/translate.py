@@ -200,7 +200,6 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         "max_new_tokens": options.max_new_tokens,
         "batch_tokens": options.batch_tokens,
         "batch_size": options.batch_size,
-        **languages(options),
         "return_scores": options.scores or None,
         "return_alignments": options.alignments or None,
     }
@@ -209,7 +208,7 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
     minimum_risk = {"utility": options.mbr, "samples": options.samples or DEFAULT_SAMPLES} if options.mbr else None
     try:
         translate = LineTranslator(
-            pipeline(_task(options, model), model=model, tokenizer=tokenizer),
+            pipeline("translation", model=model, tokenizer=tokenizer, **languages(options)),
             options.max_source_length,
             options.split_sentences,
             minimum_risk,
@@ -223,12 +222,6 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
     except RuntimeError as error:  # a beam that fits into no memory
         raise InputError(f"Nothing can be translated with these options: {with_option_names(str(error))}") from None
     return translate
-
-
-def _task(options: argparse.Namespace, model) -> str:
-    """The name of the task by which a model like T5 keeps its prefix; "translation" for all others."""
-    task = f"translation_{options.source_language}_to_{options.target_language}"
-    return task if task in (getattr(model.config, "task_specific_params", None) or {}) else "translation"
 
 
 def _name(options: argparse.Namespace) -> str:

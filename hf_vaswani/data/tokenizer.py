@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..errors import InputError
 from ..tokenization_vaswani import VaswaniTokenizer
@@ -90,6 +90,8 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
 def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:
     """The tokens of source and target with their ids."""
     source = tokenizer.get_vocab()
+    if isinstance(tokenizer, FSMTTokenizer):
+        return source, {token: i for i, token in tokenizer.decoder.items()}
     if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
         return source, tokenizer.target_encoder
     return source, tokenizer.get_target_vocab() if isinstance(tokenizer, VaswaniTokenizer) else source
@@ -99,7 +101,23 @@ def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
     """The number of the target's tokens."""
     if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
         return len(tokenizer.target_encoder)
+    if isinstance(tokenizer, FSMTTokenizer):
+        return tokenizer.tgt_vocab_size
     return getattr(tokenizer, "target_vocab_size", len(tokenizer))
+
+
+def check_target_encoding(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a tokenizer that cannot encode targets.
+
+    Raises:
+        InputError: for FSMT's with two vocabularies, which would take the source's without a word.
+    """
+    source, target = vocabularies(tokenizer) if isinstance(tokenizer, FSMTTokenizer) else ({}, {})
+    if source != target:
+        raise InputError(
+            "FSMTTokenizer encodes targets with the source's vocabulary, and the target has another: with it, given "
+            "targets can be neither trained on nor scored."
+        )
 
 
 def side_backends(tokenizer: PreTrainedTokenizerBase) -> dict[str, Tokenizer]:

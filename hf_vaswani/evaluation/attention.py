@@ -20,6 +20,7 @@ from ..attention_vaswani import (
     text_mask,
     to_tokens,
 )
+from ..data.tokenizer import check_target_encoding
 from ..errors import InputError
 from ..hypotheses import shifted_right
 from ..translation_inputs import position_limit
@@ -87,6 +88,7 @@ def sentence_attention(
         with eager_evaluation(model):
             output_ids = model.generate(**inputs, **generate_kwargs, return_dict_in_generate=True).sequences[:1]
     else:
+        check_target_encoding(tokenizer)
         labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
         _check_length(model.get_decoder(), labels, "target")
         output_ids = torch.cat([shifted_right(model, labels)[:, :1], labels], dim=1)

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoTokenizer,
+    FSMTTokenizer,
+    GenerationConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
 from ..data.tokenizer import has_tokenizer
@@ -104,6 +111,8 @@ def load_tokenizer(
         return None
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
+            tokenizer.eos_token = tokenizer.sep_token  # with which it ends texts
         faults = _misfits(source, tokenizer, vocabularies, config)
     except Exception as error:
         raise InputError(f"{source}: its tokenizer cannot be read: {one_line(error)}") from None

@@ -24,6 +24,10 @@ KNOWN = (
 )
 FILE_ENDINGS = (".pt", ".pth", ".bin", ".safetensors", ".json")
 READERS = {"marian": marian.read, "fsmt": fsmt.read}
+OF_MARIAN = (
+    "is in Marian's own format, which is not read. Make a MarianMT folder of it first, with "
+    "convert_marian_to_pytorch.py of the transformers repository."
+)
 MODEL_CLASSES = {MarianMTModel: marian.read, FSMTForConditionalGeneration: fsmt.read}
 
 
@@ -93,12 +97,16 @@ def _checkpoint_in(folder: Path) -> Path:
         return checkpoints[0]
     if checkpoints:
         raise InputError(f"{folder} has {len(checkpoints)} checkpoints (*.pt). Name one of them.")
+    if any(folder.glob("*.npz")):
+        raise InputError(f"{folder} {OF_MARIAN}")
     raise InputError(f"{folder} has neither a config.json nor a checkpoint (*.pt). Known are {KNOWN}.")
 
 
 def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
     if path.suffix == ".safetensors" or path.name == "config.json":
         raise InputError(f"{path} is one file of a model. Name the folder that it is in.")
+    if path.suffix == ".npz":
+        raise InputError(f"{path} {OF_MARIAN}")
     contents = read_checkpoint(str(path))
     if not isinstance(contents, dict):
         raise InputError(f"{path} holds no checkpoint but a {type(contents).__name__}. Known are {KNOWN}.")

@@ -129,6 +129,7 @@ def _bpe_tokenizer(codes: Path, source: list[str], target: list[str], languages:
             FSMTTokenizer,
             codes,
             langs=list(languages),
+            eos_token="</s>",
             merges_file=str(codes),
             do_lower_case=False,
             **{name: str(Path(folder) / name) for name in files},

@@ -4,11 +4,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformers import FSMTTokenizer, GenerationConfig, PreTrainedTokenizerBase, set_seed
+from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.parallel_text import Pair
-from ..data.tokenizer import has_tokenizer, load_tokenizer, target_vocab_size, train_tokenizer, vocabularies
+from ..data.tokenizer import (
+    check_target_encoding,
+    has_tokenizer,
+    load_tokenizer,
+    target_vocab_size,
+    train_tokenizer,
+    vocabularies,
+)
 from ..errors import InputError
 from ..interop import import_model, import_tokenizer
 from ..modeling_vaswani import VaswaniForConditionalGeneration
@@ -69,11 +76,10 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
     Raises:
         InputError: where it has no token for padding or for the end, or no way to encode targets to their end.
     """
-    if isinstance(tokenizer, FSMTTokenizer) and tokenizer.encoder != {t: i for i, t in tokenizer.decoder.items()}:
-        raise InputError(
-            f"{source}: FSMTTokenizer encodes targets with the source's vocabulary, and the target has another. Name "
-            "another tokenizer with tokenizer.path."
-        )
+    try:
+        check_target_encoding(tokenizer)
+    except InputError as error:
+        raise InputError(f"{source}: {error} Name another tokenizer with tokenizer.path.") from None
     missing = [kind for kind in ("pad_token", "eos_token") if getattr(tokenizer, kind) is None]
     if missing:
         raise InputError(f"{source}: the tokenizer has no {' and no '.join(missing)}.")
@@ -204,6 +210,7 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
     """How the model translates unless told otherwise, as fields of its `generation_config`."""
     settings = {"num_beams": arguments.num_beams, "max_length_offset": arguments.max_length_offset}
+    settings |= {"max_length": None, "max_new_tokens": None}  # a model that training starts from may have them
     if arguments.num_beams == 1:
         # The model that training starts from may have been saved with beam search, whose settings are refused here.
         defaults = GenerationConfig()

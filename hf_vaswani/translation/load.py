@@ -87,7 +87,7 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
 def _check_folder(folder: Path) -> None:
     if not (folder / "config.json").exists():
         raise InputError(f"{folder} has no config.json: it is no folder of a model. Name another one.")
-    if not any(folder.glob("*.safetensors")):
+    if not any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin")):
         raise InputError(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
     if not has_tokenizer(folder):
         raise InputError(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")

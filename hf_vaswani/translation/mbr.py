@@ -17,7 +17,6 @@ from .utility import UTILITIES
 Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 DEFAULT_SAMPLES, DEFAULT_EPSILON = 32, 0.02
 TEXTS_AT_ONCE = 256
-BATCH_TOKENS = 4096  # source tokens times candidates
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,6 @@ def translate_mbr(
         options = {**draw, "num_return_sequences": samples, **options}
     else:
         options = {"num_beams": samples, "n_best": samples, **options}
-    options.setdefault("batch_tokens", max(1, BATCH_TOKENS // samples))
     texts = iter(texts)
     while window := list(islice(texts, TEXTS_AT_ONCE)):
         for hypotheses in translator(window, **options):

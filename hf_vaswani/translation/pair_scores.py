@@ -15,7 +15,9 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from ..attention_vaswani import to_tokens
 from ..beam_search_vaswani import Scoring
+from ..data.tokenizer import check_target_encoding
 from ..hypotheses import shifted_right
+from ..pipeline_translation import translation_task
 from ..translation_inputs import position_limit
 from ..translation_run import token_batches
 
@@ -70,7 +72,9 @@ def score_pairs(
     Yields:
         The score of each pair; `None` for one that cannot be scored.
     """
-    pairs, first = iter(pairs), 1
+    check_target_encoding(tokenizer)
+    prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
+    pairs, first = ((prefix + source, target) for source, target in pairs), 1
     max_length = _most_tokens(model, max_length)
     vocabulary_size = model.get_output_embeddings().weight.shape[0]
     batch_tokens = batch_tokens or min(BATCH_TOKENS, max(1, BATCH_LOGITS // vocabulary_size))
@@ -149,7 +153,9 @@ def _score_batch(
     chosen = logits.gather(-1, label_ids[..., None]).squeeze(-1).float() - normalisers
     # The first token of multilingual models is not chosen but given: to `generate()` it is certain.
     forced = config.forced_bos_token_id
-    forced = tokenizer.convert_tokens_to_ids(tgt_lang) if tgt_lang else forced
+    if tgt_lang:
+        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are no plain codes
+        forced = languages.get(tgt_lang, tokenizer.convert_tokens_to_ids(tgt_lang))
     if forced is not None:
         chosen[:, 0] = chosen[:, 0].masked_fill(label_ids[:, 0] == forced, 0.0)
     scores = []

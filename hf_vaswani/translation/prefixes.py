@@ -1,12 +1,13 @@
 """Translations that begin as they are told to: the search goes on from a given prefix of each."""
 
 from collections.abc import Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 from typing import Any
 
 import torch
-from transformers import Pipeline, PreTrainedTokenizerBase
+from transformers import Pipeline
 
+from ..data.tokenizer import check_target_encoding
 from ..errors import InputError
 from ..hypotheses import decoder_start
 from ..search_options import SearchOptions
@@ -67,15 +68,12 @@ def translate_with_prefixes(
 def _starts(translator: Pipeline, prefixes: list[str], tgt_lang: str | None) -> list[list[int]]:
     """What the decoder starts with: its start token, then the tokens of the prefix."""
     tokenizer, model = translator.tokenizer, translator.model
+    check_target_encoding(tokenizer)
     if tgt_lang:
         tokenizer.tgt_lang = tgt_lang
     start = decoder_start(model)
     if start is None:
         raise InputError("This model's config names no decoder_start_token_id, from which a prefix could go on.")
     labels = tokenizer(text_target=[clean(prefix) for prefix in prefixes])["input_ids"]
-    return [[start, *_without_end(ids, tokenizer)] for ids in labels]
-
-
-def _without_end(token_ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    end = tokenizer.eos_token_id
-    return token_ids[: token_ids.index(end)] if end in token_ids else token_ids
+    ends = {tokenizer.eos_token_id, *SearchOptions(model, {}, {}).eos_token_ids()}
+    return [[start, *takewhile(lambda token_id: token_id not in ends, ids)] for ids in labels]

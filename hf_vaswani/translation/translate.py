@@ -32,7 +32,9 @@ def translate(
     """
     # Models spread over several devices take no other one.
     device = None if getattr(model, "hf_device_map", None) else model.device
-    translator = TranslationPipeline(model, tokenizer=tokenizer, device=device)
+    # Known from the start, languages choose T5's prefix.
+    languages = {name: options.pop(name) for name in ("src_lang", "tgt_lang") if name in options}
+    translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **languages)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}
         return [result["translation_text"] for result in translator(texts, **options)]

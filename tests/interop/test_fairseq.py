@@ -321,6 +321,7 @@ def test_codes_beside_the_checkpoint_split_text_into_subwords(tmp_path):
     # Moses sets the full stop apart.
     assert tokenizer("Hund.").input_ids == [4, 8, EOS]
     assert tokenizer("rd").input_ids == [9, 7, EOS]
+    assert tokenizer.eos_token_id == EOS
     assert tokenizer.decode([EOS, 4, 5, 6, EOS], skip_special_tokens=True) == "dog."
 
 

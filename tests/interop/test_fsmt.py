@@ -5,7 +5,12 @@ import torch
 from transformers import AutoTokenizer
 
 from hf_vaswani import VaswaniForConditionalGeneration
+from hf_vaswani.attention_vaswani import to_tokens
+from hf_vaswani.data.tokenizer import target_vocab_size
+from hf_vaswani.errors import InputError
 from hf_vaswani.interop import import_checkpoint, import_model
+from hf_vaswani.translation.load import load
+from hf_vaswani.translation.pair_scores import score_pairs
 
 from .foreign import assert_same_model, random_batch, random_fsmt
 
@@ -30,6 +35,23 @@ def test_matrices_that_are_equal_become_one():
     model = import_model(fsmt)
     assert model.lm_head.weight is model.model.encoder.embed_tokens.weight
     assert_same_model(fsmt, model, random_batch(1, 2, 35))
+
+
+def test_tokenizer_of_two_vocabularies_names_each_side_and_encodes_no_targets(tmp_path):
+    pytest.importorskip("sacremoses")
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    for side, tokens in (("src", ["Hund</w>", "und</w>", "ein</w>"]), ("tgt", ["dog</w>"])):
+        (tmp_path / f"vocab-{side}.json").write_text(json.dumps({t: i for i, t in enumerate([*special, *tokens])}))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    (tmp_path / "tokenizer_config.json").write_text('{"langs": ["de", "en"], "do_lower_case": false}')
+    random_fsmt(0, src_vocab_size=7, tgt_vocab_size=5).save_pretrained(tmp_path)
+    import_checkpoint(tmp_path, tmp_path / "imported")
+    model, tokenizer = load(str(tmp_path / "imported"))
+    assert tokenizer.eos_token == "</s>" and target_vocab_size(tokenizer) == 5
+    assert to_tokens(tokenizer, [4, 2]) == ["Hund</w>", "</s>"]
+    assert to_tokens(tokenizer, [4, 2], is_target=True) == ["dog</w>", "</s>"]
+    with pytest.raises(InputError, match="encodes targets with the source's vocabulary"):
+        list(score_pairs(model, tokenizer, [("Hund", "dog")]))
 
 
 def test_folder_with_its_tokenizer_is_imported(tmp_path):

@@ -3,6 +3,7 @@ import pickle
 import zipfile
 from argparse import Namespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -109,6 +110,13 @@ def test_folder_without_weights_is_one_clear_error(tmp_path):
     random_marian(0).config.save_pretrained(tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
         import_model(tmp_path)
+
+
+def test_checkpoint_in_marians_own_format_is_refused_with_its_converter(tmp_path):
+    np.savez(tmp_path / "model.npz", encoder_Wemb=np.zeros((2, 2)))
+    for source in (tmp_path / "model.npz", tmp_path):
+        with pytest.raises(InputError, match="in Marian's own format.*convert_marian_to_pytorch"):
+            import_model(source)
 
 
 def test_model_of_another_kind_is_refused_with_what_is_known(tmp_path):

@@ -208,11 +208,14 @@ def test_training_goes_on_from_another_systems_model_with_its_tokenizer(recipe, 
 def test_model_started_from_keeps_its_search_whatever_dropout_it_gets(recipe):
     first = train(recipe("--max_updates=1", output="first")).folder
     path = first / "generation_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "bad_words_ids": [[5]]}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "bad_words_ids": [[5]], "max_length": 21}))
     for rate in ("0.1", "0.2"):
         options = (f"--start_from={first}", f"--dropout={rate}", "--max_updates=1", "--overwrite=true")
         folder = train(recipe(*options)).folder
-        assert json.loads((folder / "generation_config.json").read_text())["bad_words_ids"] == [[5]]
+        search = json.loads((folder / "generation_config.json").read_text())
+        assert search["bad_words_ids"] == [[5]]
+        # The recipe says how long translations may be.
+        assert search.get("max_length") is None and search["max_length_offset"] == 50
 
 
 def test_impossible_rates_for_a_model_started_from_are_refused_before_training(recipe, tmp_path):

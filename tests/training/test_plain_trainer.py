@@ -10,6 +10,7 @@ from transformers import (
     DataCollatorForSeq2Seq,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
+    pipeline,
 )
 
 from ..conftest import tiny_model
@@ -108,6 +109,24 @@ def test_predict_with_generate_gives_what_generate_gives(make_trainer, tokenizer
     expected = trainer.model.generate(**inputs, num_beams=2, max_length=12)
     assert predictions[:, : expected.shape[1]].tolist() == expected.tolist()
     assert (predictions[:, expected.shape[1] :] == tokenizer.pad_token_id).all()
+
+
+def test_translations_evaluated_by_it_end_where_generate_ends_them_in_all_batches_and_later(
+    make_trainer, tokenizer, pairs
+):
+    model = tiny_model(dropout=0.0)
+    model.generation_config.update(eos_token_id=None)
+    model.config.eos_token_id = None  # nothing ends a translation but its length
+    lengths = [len(ids) + 50 for ids in pairs["input_ids"][:6]]
+    trainer = make_trainer(model, predict_with_generate=True, per_device_eval_batch_size=2, max_steps=1)
+    predictions = trainer.predict(pairs.select(range(6))).predictions
+    assert predictions.shape[1] == 1 + max(lengths)
+    trainer.save_model()
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(trainer.args.output_dir)
+    assert loaded.generate(torch.tensor([pairs["input_ids"][0]])).shape[1] == 1 + lengths[0]
+    translator = pipeline("translation", model=loaded, tokenizer=tokenizer)
+    [entry] = translator("w1 w2", return_tensors=True)
+    assert len(entry["translation_token_ids"]) == 1 + len(tokenizer("w1 w2")["input_ids"]) + 50
 
 
 def test_its_checkpoints_load_and_generate_with_a_cache(make_trainer):

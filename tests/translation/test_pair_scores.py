@@ -21,6 +21,7 @@ from hf_vaswani.data.arguments import SPECIAL_TOKENS
 from hf_vaswani.translation.pair_scores import normalised, score_pairs
 
 from ..conftest import tiny_model, word_tokenizer
+from ..families import LANGUAGES, family
 from ..test_modeling_vaswani import reference_logits
 
 PAIRS = [("w1 w2 w3", "w4 w5"), ("w6", "w7 w8 w9 w10 w11"), ("", "w1"), ("w2 w2", ""), ("w3 w4 w5 w6", "w1")]
@@ -126,6 +127,14 @@ def test_language_that_is_forced_costs_nothing():
     [got] = score_pairs(model, tokenizer, [("ab a", "")], with_tokens=True, src_lang="eng_Latn", tgt_lang="fra_Latn")
     assert got.tokens[0] == ("fra_Latn", 0.0) and got.length == 2
     assert got.score == pytest.approx(expected, abs=1e-5)
+
+
+def test_forced_language_of_m2m100_costs_nothing(tmp_path):
+    model, tokenizer = family("M2M100", tmp_path)
+    source, target = LANGUAGES["M2M100"]
+    [got] = score_pairs(model, tokenizer, [("ein hund", "haus")], with_tokens=True, src_lang=source, tgt_lang=target)
+    assert got.tokens[0] == (f"__{target}__", 0.0)
+    assert got.log_probability == pytest.approx(sum(value for _, value in got.tokens[1:]))
 
 
 def test_length_penalty_is_that_of_the_config():
