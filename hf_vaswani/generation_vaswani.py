@@ -64,6 +64,17 @@ ROW_PROCESSORS = (
 )
 
 
+def own_max_length(config: GenerationConfig) -> int | None:
+    """The `max_length` that somebody has set in a model's generation config.
+
+    Seq2SeqTrainer writes transformers' defaults into it, all of them, and with them 20 for the length.
+    """
+    defaults = GenerationConfig._get_default_generation_params()
+    names = [name for name, default in defaults.items() if default is not None]
+    are_written = all(getattr(config, name, None) is not None for name in names)
+    return None if are_written and config.max_length == defaults["max_length"] else config.max_length
+
+
 class SourceLengthCriteria(StoppingCriteria):
     """Ends each row at a length of its own.
 
@@ -82,8 +93,7 @@ class VaswaniGenerationMixin(GenerationMixin):
     """transformers' `generate()` with the paper's search (section 6.1).
 
     `max_length_offset`, 50 where nothing else limits the output, bounds it at so many tokens more than its source has.
-    A `max_length` or `max_new_tokens` given to `generate()` replaces an offset that is only the checkpoint's. Beside
-    one of its own, a checkpoint's `max_length` counts for nothing: Seq2SeqTrainer writes 20 there.
+    A `max_length` or `max_new_tokens` given to `generate()` replaces an offset that is only the checkpoint's.
     """
 
     length_follows_source = True
@@ -98,13 +108,14 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
         prepared.max_length_offset = self._max_length_offset(of_call)
         check_own_settings(prepared)
-        is_length_given = of_call.get("max_length") is not None or of_call.get("max_new_tokens") is not None
-        prepared._only_offset = prepared.max_length_offset is not None and not is_length_given
+        lengths = (of_call.get("max_length"), own_max_length(self.generation_config), prepared.max_new_tokens)
+        prepared._has_only_offset = all(length is None for length in lengths)
         return prepared, model_kwargs
 
     def _max_length_offset(self, of_call: dict[str, Any]) -> int | None:
         """The call's own offset, else the checkpoint's, else the paper's, but for a length that was given instead."""
-        for settings in (of_call, vars(self.generation_config)):
+        own = {**vars(self.generation_config), "max_length": own_max_length(self.generation_config)}
+        for settings in (of_call, own):
             if settings.get("max_length_offset") is not None:
                 return settings["max_length_offset"]
             if settings.get("max_length") is not None or settings.get("max_new_tokens") is not None:
@@ -120,7 +131,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         input_ids_length,
         inputs_tensor,
     ):
-        has_default_max_length = has_default_max_length or generation_config._only_offset
+        has_default_max_length = has_default_max_length or generation_config._has_only_offset
         if has_default_max_length and generation_config.max_new_tokens is None:
             max_new_tokens = inputs_tensor.shape[1] + generation_config.max_length_offset
             if limit := self.config.longest_sequence:

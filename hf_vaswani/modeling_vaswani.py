@@ -25,7 +25,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
-from .generation_vaswani import MAX_TOKENS_OVER_SOURCE, VaswaniGenerationMixin
+from .generation_vaswani import VaswaniGenerationMixin
 from .layers_vaswani import (
     POSITIONS,
     VaswaniAttention,
@@ -387,10 +387,6 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         self.model = VaswaniModel(config)
         self.lm_head = nn.Linear(config.d_model, config.decoder_vocab_size, bias=config.output_bias)
         self.post_init()
-        if self.generation_config.max_length is None:
-            self.generation_config.max_length_offset = MAX_TOKENS_OVER_SOURCE
-            # With this mark transformers would drop settings on loading that it does not know.
-            self.generation_config._from_model_config = False
 
     @can_return_tuple
     def forward(

@@ -9,6 +9,7 @@ from typing import Any
 from transformers import PreTrainedModel
 
 from .beam_search_vaswani import Scoring
+from .generation_vaswani import own_max_length
 from .translation_inputs import check_number, position_limit
 
 DEFAULT_MAX_NEW_TOKENS = 256
@@ -52,14 +53,14 @@ class SearchOptions:
 
     def chosen_length(self) -> int | None:
         """The number of tokens at which outputs end, where somebody has set one."""
-        own = self.model.generation_config
-        # As in `generate()`, which goes by a checkpoint's offset rather than by its length.
-        configs = self.configs if getattr(own, "max_length_offset", None) is None else self.configs[:1]
-        for name in ("max_new_tokens", "max_length"):
-            for value in (self.arguments.get(name), *(getattr(config, name, None) for config in configs)):
-                if value is not None:
-                    return value
-        return None
+        of_call, own = self.configs
+        lengths = (
+            self.get("max_new_tokens"),
+            self.arguments.get("max_length"),
+            getattr(of_call, "max_length", None),
+            own_max_length(own) if self._length_follows_source() else own.max_length,
+        )
+        return next((length for length in lengths if length is not None), None)
 
     def default_length(self) -> int | None:
         """The same where nobody has; `None` where the model has a rule of its own."""
