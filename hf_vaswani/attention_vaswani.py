@@ -137,10 +137,9 @@ def to_tokens(tokenizer: PreTrainedTokenizerBase, token_ids: list[int], is_targe
     """Ids of one side as tokens, also where source and target have vocabularies of their own."""
     if is_target and hasattr(tokenizer, "backends"):  # a VaswaniTokenizer, whose own are the source's
         return [tokenizer.backends["target"].id_to_token(i) for i in token_ids]
-    if not is_target and getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer, whose own are the target's
-        tokens = {i: token for token, i in tokenizer.encoder.items()}
-        return [tokens[i] for i in token_ids]
-    if not is_target and hasattr(tokenizer, "src_vocab_size"):  # an FSMTTokenizer, likewise
+    # A MarianTokenizer of two vocabularies or an FSMTTokenizer, whose own are the target's.
+    has_target_tokens = getattr(tokenizer, "separate_vocabs", False) or hasattr(tokenizer, "src_vocab_size")
+    if has_target_tokens and not is_target:
         tokens = {i: token for token, i in tokenizer.get_src_vocab().items()}
         return [tokens[i] for i in token_ids]
     return tokenizer.convert_ids_to_tokens(token_ids)
