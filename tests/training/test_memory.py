@@ -6,16 +6,16 @@ from statistics import median
 
 import pytest
 
-# Page faults of each of 21 tensors of 80 MB, made and freed one after the other.
+# Page faults of each of 60 tensors of 40 MB, made and freed one after the other.
 FAULTS = """
 import resource, sys, torch
 if sys.argv[1] == "keep":
     from hf_vaswani.training.memory import keep_freed_memory
     if not keep_freed_memory():
         sys.exit("malloc is not glibc's")
-for _ in range(21):
+for _ in range(60):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    torch.zeros(20_000_000)
+    torch.zeros(10_000_000)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
@@ -30,5 +30,6 @@ def faults(mode: str) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc")
 def test_large_tensors_take_the_pages_of_those_before_them():
-    # The median: a few lie elsewhere, where something small was left behind in the place of the one before.
-    assert median(faults("keep")) < median(faults("leave")) / 100
+    # The last third: up to a dozen of the first lie elsewhere, where something small was left behind in the place of
+    # the one before.
+    assert median(faults("keep")[40:]) < median(faults("leave")[40:]) / 100
