@@ -20,7 +20,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from ..data.tokenizer import has_tokenizer
+from ..data.tokenizer import has_tokenizer, vocabularies
 from ..errors import InputError
 from .checkpoint_file import foreign_classes
 from .conversion import one_line, weight_faults
@@ -94,14 +94,12 @@ def generation_settings(model: PreTrainedModel) -> GenerationConfig:
     return settings
 
 
-def load_tokenizer(
-    source: str, vocabularies: dict[str, int], config: PreTrainedConfig
-) -> PreTrainedTokenizerBase | None:
+def load_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) -> PreTrainedTokenizerBase | None:
     """The tokenizer of a folder or a Hub id; None for a folder without one.
 
     Args:
         source: folder or Hub id.
-        vocabularies: rows of the embeddings of `"source"` and `"target"`.
+        rows: of the embeddings of `"source"` and `"target"`.
         config: the model's, whose special tokens must be the tokenizer's.
 
     Raises:
@@ -113,7 +111,7 @@ def load_tokenizer(
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
             tokenizer.eos_token = tokenizer.sep_token  # with which it ends texts
-        faults = _misfits(source, tokenizer, vocabularies, config)
+        faults = _misfits(source, tokenizer, rows, config)
     except Exception as error:
         raise InputError(f"{source}: its tokenizer cannot be read: {one_line(error)}") from None
     if faults:
@@ -122,22 +120,18 @@ def load_tokenizer(
 
 
 def _misfits(
-    source: str, tokenizer: PreTrainedTokenizerBase, vocabularies: dict[str, int], config: PreTrainedConfig
+    source: str, tokenizer: PreTrainedTokenizerBase, rows: dict[str, int], config: PreTrainedConfig
 ) -> list[str]:
     """Ids without an embedding, and special tokens that the model knows under other ids."""
-    largest = {"source": max(tokenizer.get_vocab().values(), default=-1)}
-    # Marian's and FSMT's tokenizers keep the target's vocabulary under these names.
-    for name in ("target_encoder", "decoder"):
-        target = getattr(tokenizer, name, None)
-        if isinstance(target, dict) and target:
-            ids = target.values() if name == "target_encoder" else target.keys()
-            largest["target"] = max(ids)
-            break
+    largest = {
+        side: max(tokens.values(), default=-1)
+        for side, tokens in zip(("source", "target"), vocabularies(tokenizer), strict=True)
+    }
     faults = [
-        f"{source}: the {side} vocabulary has an id {largest[side]}, but the weights have {rows} embeddings. Put the "
-        "vocabulary and the weights of one model together."
-        for side, rows in vocabularies.items()
-        if largest.get(side, -1) >= rows
+        f"{source}: the {side} vocabulary has an id {largest[side]}, but the weights have {rows[side]} embeddings. "
+        "Put the vocabulary and the weights of one model together."
+        for side in largest
+        if largest[side] >= rows[side]
     ]
     faults += [
         f"{source}: {name} is {getattr(tokenizer, name)} in the vocabulary and {getattr(config, name)} in config.json."
