@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import ENSEMBLE, add_language_options, at_least_one, finite, languages, with_option_names
+from .options import ENSEMBLE, add_language_options, at_least_one, finite, languages, positive, with_option_names
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ jsonl: one record a line, {"source": ..., "translations": [{"text": ..., ...}, .
 and --alignments ask for; "error" where there is no translation. Default: text"""
 LONG = "longer lines are not translated, or in pieces; default: what the model can take"
 BATCH = "source tokens translated together; default: by the model's size"
+SAMPLE = "draw translations in place of a search, at 1 as the model has them, such as for back-translation"
 SPLIT = "translate long lines in pieces, divided at the ends of sentences"
 
 
@@ -60,7 +61,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     search.add_argument("--max_new_tokens", type=at_least_one, help="longest translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding by this utility")
     search.add_argument("--samples", type=at_least_one, help="candidates of --mbr; default: 32")
-    search.add_argument("--seed", type=int, default=0, help="of the samples of --mbr; default: 0")
+    search.add_argument("--sample", type=positive, metavar="TEMPERATURE", help=SAMPLE)
+    search.add_argument("--seed", type=int, default=0, help="of --mbr and --sample; default: 0")
     lines = parser.add_argument_group("lines")
     lines.add_argument("--prefix", metavar="FILE", help="what each translation begins with, line by line: whole words")
     add_language_options(lines)
@@ -168,7 +170,7 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
     if options.ensemble and options.alignments:
         faults.append("--alignments come from the attention of one model, of which --ensemble has several.")
     if options.mbr:
-        names = ("num_beams", "length_penalty", "scores", "alignments", "prefix")
+        names = ("num_beams", "length_penalty", "sample", "scores", "alignments", "prefix")
         given = [f"--{name}" for name in names if getattr(options, name)]
         if given:
             faults.append(
@@ -176,6 +178,9 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
             )
     elif options.samples:
         faults.append("--samples is for --mbr chrf or --mbr bleu.")
+    given = [f"--{name}" for name in ("num_beams", "length_penalty") if getattr(options, name)]
+    if options.sample and given:
+        faults.append(f"{', '.join(given)}: these are of a search, in place of which --sample draws.")
     if options.samples == 1:
         faults.append("--samples must be 2 or more: --mbr chooses among them.")
     if options.prefix and options.split_sentences:
@@ -203,7 +208,9 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         "return_scores": options.scores or None,
         "return_alignments": options.alignments or None,
     }
-    if options.n_best and not options.mbr and not options.num_beams:
+    if options.sample:
+        arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "temperature": options.sample}
+    elif options.n_best and not options.mbr and not options.num_beams:
         arguments["num_beams"] = max(options.n_best, model.generation_config.num_beams or 1)
     minimum_risk = {"utility": options.mbr, "samples": options.samples or DEFAULT_SAMPLES} if options.mbr else None
     try:

@@ -87,6 +87,7 @@ class LineTranslator:
 
     def _translate(self, lines: list[Line]) -> list[list[dict[str, Any]]]:
         texts = [line.text for line in lines]
+        torch.manual_seed(self.seed + zlib.crc32("\n".join(texts).encode("utf-8", "surrogatepass")))
         if self.minimum_risk is None:
             n_best = {"n_best": self.n_best} if self.n_best else {}
             options = {**n_best, **self.options}
@@ -94,7 +95,6 @@ class LineTranslator:
                 return translate_with_prefixes(self.translator, texts, [line.prefix for line in lines], **options)
             results = self.translator(texts, **options)
             return [result if isinstance(result, list) else [result] for result in results]
-        torch.manual_seed(self.seed + zlib.crc32("\n".join(texts).encode("utf-8", "surrogatepass")))
         rankings = translate_mbr(self.translator, texts, **self.minimum_risk, **self.options)
         return [
             [

@@ -145,6 +145,21 @@ def test_minimum_risk_gives_the_same_for_the_same_seed(translate, source):
     assert run() == run("--seed", 0) != run("--seed", 1)
 
 
+def test_samples_follow_the_seed_and_when_cold_nearly_the_model_alone(translate, source):
+    def run(*options):
+        return translate("--input", source, "--max_new_tokens", 3, *options)[1]
+
+    assert run("--sample", 1) == run("--sample", 1, "--seed", 0) != run("--sample", 1, "--seed", 1)
+    assert run("--sample", 1e-6) == run("--num_beams", 1)
+
+
+def test_several_samples_of_a_line_are_drawn_apart(translate, write_lines):
+    options = ["--format", "jsonl", "--n_best", 20, "--sample", 2, "--max_new_tokens", 4]
+    (record,) = map(json.loads, translate("--input", write_lines("in", ["w1 w2"]), *options)[1].splitlines())
+    texts = [entry["text"] for entry in record["translations"]]
+    assert len(texts) == 20 and len(set(texts)) > 10
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -152,6 +167,8 @@ def test_minimum_risk_gives_the_same_for_the_same_seed(translate, source):
         (["--n_best", 5, "--num_beams", 4, "--format", "jsonl"], "--n_best 5 is more than --num_beams 4 gives"),
         (["--samples", 4], "--samples is for --mbr"),
         (["--mbr", "chrf", "--num_beams", 4], "--num_beams cannot be had with --mbr"),
+        (["--mbr", "chrf", "--sample", 1], "--sample cannot be had with --mbr"),
+        (["--sample", 1, "--num_beams", 4], "--num_beams: these are of a search"),
         (["--resume"], "--resume needs --output"),
         (["--output", "absent/out"], "its folder does not exist"),
         (["--output", "."], "cannot be written"),
