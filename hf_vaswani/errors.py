@@ -4,9 +4,10 @@ What a user can put right before work starts is an [`InputError`] (exit status 2
 folder in use. What ends a running training is a [`TrainingError`] (status 1) or, on a signal, a
 [`TrainingInterrupted`] (128 and the signal's number, as shells have it).
 
-
 Each has `is_repeated`: whether another process of the same training says the same, so that it is said once.
 """
+
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -38,3 +39,12 @@ class TrainingInterrupted(Exception):
     def __init__(self, message: str, signal: int):
         super().__init__(message)
         self.signal = signal
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, in one line: the system's reason and the file's name, or the exception's message; its kind
+    too where that is a word at most, such as the key of a `KeyError`."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({Path(error.filename).name})" if isinstance(error.filename, str) else error.strerror
+    message = " ".join(str(error).split())
+    return message if " " in message else f"{type(error).__name__} {message}".strip()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, reason
 from .columns import DEFAULT_COLUMNS, NESTED, choose_columns, flat_record
 from .text_files import COMPRESSED, LONGEST_LINE, check_file, iterate_lines
 
@@ -138,8 +138,7 @@ def _read_parquet(path: str | Path, candidates: Candidates) -> Records:
                     number += 1
                     yield number, flat_record(record)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        message = " ".join(str(error).split())
-        raise InputError(f"{path} cannot be read after row {number}: {message}. Is it damaged?") from None
+        raise InputError(f"{path} cannot be read after row {number}: {reason(error)}. Is it damaged?") from None
 
 
 def _parquet_columns(schema: Any, candidates: Candidates, where: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ..errors import InputError
+from ..errors import InputError, reason
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 24
@@ -135,7 +135,7 @@ def _chunks(path: str | Path, any_kind: bool = False) -> Iterator[bytes]:
     except EOFError:
         raise InputError(f"{path} is truncated: its last bytes are missing. Copy or download it again.") from None
     except (OSError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}. Is it damaged, or is its suffix wrong?") from None
+        raise InputError(f"{path} cannot be read: {reason(error)}. Is it damaged, or is its suffix wrong?") from None
 
 
 def _plain_chunks(file: BinaryIO) -> Iterator[bytes]:

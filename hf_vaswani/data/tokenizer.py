@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..tokenization_vaswani import VaswaniTokenizer
 from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
 from .parallel_text import Pair
@@ -69,7 +69,7 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
         return AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
         where = "" if Path(path).exists() else " is no folder here, and"
-        raise InputError(f"{path}{where} cannot be loaded: {' '.join(str(error).split())}") from None
+        raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

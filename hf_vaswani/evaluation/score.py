@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 
-from ..errors import InputError
+from ..errors import InputError, reason
 
 METRICS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
@@ -128,11 +128,11 @@ def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
             try:
                 metrics.append(METRICS[name](**chosen))
             except (TypeError, AssertionError) as error:
-                faults.append(f"{name} cannot be computed with {chosen}: {_line(error)}.")
+                faults.append(f"{name} cannot be computed with {chosen}: {reason(error).rstrip('.')}.")
             except (ImportError, RuntimeError, OSError) as error:  # a package or a model that is not there
                 faults.append(
-                    f"The tokenizer {chosen.get('tokenize')!r} cannot be had: {_line(error)}. Install what it needs, "
-                    "go online once for what it downloads, or choose another tokenizer."
+                    f"The tokenizer {chosen.get('tokenize')!r} cannot be had: {reason(error).rstrip('.')}. Install "
+                    "what it needs, go online once for what it downloads, or choose another tokenizer."
                 )
     if faults:
         raise InputError.of(faults)
@@ -156,7 +156,3 @@ def reference_sets(hypotheses: list[str], references: References) -> list[list[s
     if faults:
         raise InputError.of(faults)
     return sets
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")

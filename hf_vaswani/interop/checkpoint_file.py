@@ -13,8 +13,7 @@ from contextlib import contextmanager
 
 import torch
 
-from ..errors import InputError
-from .conversion import one_line
+from ..errors import InputError, reason
 
 
 class Inert:
@@ -79,7 +78,7 @@ def read_checkpoint(path: str) -> dict:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
         raise InputError(
             f"{path} cannot be read: it is truncated, or no checkpoint that torch.save wrote "
-            f"({one_line(error)[:100]}). Copy it again from where it came from."
+            f"({reason(error)[:100]}). Copy it again from where it came from."
         ) from None
 
 

@@ -9,7 +9,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..layers_vaswani import sinusoidal_positions
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 
@@ -116,7 +116,7 @@ def make_config(source: str, **fields) -> VaswaniConfig:
     try:
         return VaswaniConfig(**fields)
     except Exception as error:  # whatever the strict dataclass raises is a fault of the source
-        raise InputError(f"{source}: its configuration makes no model. {one_line(error)}") from None
+        raise InputError(f"{source}: its configuration makes no model. {reason(error)}") from None
 
 
 def embedding_fields(source: str, weights: dict[str, torch.Tensor]) -> dict[str, Any]:
@@ -199,14 +199,6 @@ def listed(names: Iterable[str]) -> str:
     names = sorted(names)
     rest = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def one_line(error: Exception) -> str:
-    """An exception's kind and message without line breaks."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    message = " ".join(str(error).split())
-    return message if isinstance(error, ValueError) and message else f"{type(error).__name__} {message}".strip()
 
 
 def _kind(value: object) -> str:

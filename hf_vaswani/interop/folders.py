@@ -10,11 +10,10 @@ from safetensors import SafetensorError
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..data.tokenizer import save_tokenizer
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..tokenization_vaswani import VaswaniTokenizer
 from . import marian
-from .conversion import one_line
 from .sources import read_source
 
 
@@ -74,7 +73,7 @@ def check_new(output: str | Path) -> None:
         output = output.resolve()
         is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
     except (OSError, ValueError) as error:
-        raise InputError(f"{output} cannot be written: {one_line(error)}") from None
+        raise InputError(f"{output} cannot be written: {reason(error)}") from None
     if not is_free:
         raise InputError(f"{output} exists and is no empty folder. Name another one; nothing is overwritten.")
 
@@ -92,6 +91,6 @@ def new_folder(output: str | Path) -> Iterator[Path]:
             output.rmdir()
         partial.rename(output)
     except (OSError, SafetensorError) as error:
-        raise InputError(f"{output} cannot be written: {one_line(error)}") from None
+        raise InputError(f"{output} cannot be written: {reason(error)}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -21,9 +21,9 @@ from transformers import (
 from transformers.utils import logging
 
 from ..data.tokenizer import has_tokenizer, vocabularies
-from ..errors import InputError
+from ..errors import InputError, reason
 from .checkpoint_file import foreign_classes
-from .conversion import one_line, weight_faults
+from .conversion import weight_faults
 
 # Fields that mean the same in MarianConfig, FSMTConfig and VaswaniConfig.
 COMMON_FIELDS = (
@@ -70,7 +70,7 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
                 f"{source}: its pickle holds {classes}, which no weights need and which could run code; it was not "
                 "read. Use a copy in safetensors."
             ) from None
-        raise InputError(f"{source} cannot be read: {one_line(error)}") from None
+        raise InputError(f"{source} cannot be read: {reason(error)}") from None
     finally:
         logging.set_verbosity(verbosity)
     faults = weight_faults(
@@ -113,7 +113,7 @@ def load_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) 
             tokenizer.eos_token = tokenizer.sep_token  # with which it ends texts
         faults = _misfits(source, tokenizer, rows, config)
     except Exception as error:
-        raise InputError(f"{source}: its tokenizer cannot be read: {one_line(error)}") from None
+        raise InputError(f"{source}: its tokenizer cannot be read: {reason(error)}") from None
     if faults:
         raise InputError.of(faults)
     return tokenizer
@@ -154,4 +154,4 @@ def _check_json(path: Path) -> None:
         if path.is_file() and not isinstance(json.loads(path.read_text(encoding="utf-8")), dict):
             raise ValueError("it holds no settings")
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {one_line(error)}") from None
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None

@@ -13,11 +13,11 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
-from .conversion import Conversion, one_line
+from .conversion import Conversion
 
 KNOWN = (
     "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
@@ -131,7 +131,7 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
     except Exception as error:  # transformers raises many kinds for a config that is none
         model_type = _model_type(path)
         if model_type is None or model_type in READERS:
-            raise InputError(f"{source} cannot be read: {one_line(error)}") from None
+            raise InputError(f"{source} cannot be read: {reason(error)}") from None
     if model_type not in READERS:
         hint = " It is this package's own already: load it." if model_type == "vaswani" else ""
         raise InputError(f"{source} holds a model of the kind {model_type!r}.{hint} Known are {KNOWN}.")

@@ -12,9 +12,8 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import FSMTTokenizer, MarianTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..tokenization_vaswani import VaswaniTokenizer
-from .conversion import one_line
 
 BPE_CODES = ("bpecodes", "bpe.codes", "bpe_codes", "code", "codes", "bpe_codes.txt", "codes.txt")
 SENTENCEPIECE_MODELS = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm.bpe.model")
@@ -31,7 +30,7 @@ def read_dictionary(path: Path, special_tokens: Sequence[str]) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {one_line(error)}") from None
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None
     symbols, seen, faults = [], set(special_tokens), []
     for number, line in enumerate(lines, start=1):
         may_repeat = line.rstrip().endswith("#fairseq:overwrite") and line.split(" ")[0] not in special_tokens
@@ -162,10 +161,10 @@ def _open(tokenizer_class: type[PreTrainedTokenizerBase], model: Path, **argumen
     except ImportError as error:
         raise InputError(
             f"{tokenizer_class.__name__} needs a package that is not installed: pip install 'hf_vaswani[interop]' "
-            f"({one_line(error)[:200]})"
+            f"({reason(error)[:200]})"
         ) from None
     except Exception as error:  # whatever a damaged sub-word model makes it raise
-        raise InputError(f"{model} cannot be read as a sub-word model: {one_line(error)[:200]}") from None
+        raise InputError(f"{model} cannot be read as a sub-word model: {reason(error)[:200]}") from None
 
 
 def _word_end_marked(token: str) -> str:

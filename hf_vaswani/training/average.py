@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreT
 from ..configuration_vaswani import VaswaniConfig
 from ..data.prepared import tokenizer_digest
 from ..data.tokenizer import has_tokenizer, save_tokenizer
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..interop.conversion import weight_faults
 from ..interop.folders import new_folder
 from ..modeling_vaswani import VaswaniForConditionalGeneration
@@ -45,7 +45,7 @@ class Member:
                 return load_file(weights_file(self.path))
             model, report = VaswaniForConditionalGeneration.from_pretrained(self.path, output_loading_info=True)
         except Exception as error:  # transformers raises many kinds for files that are damaged or missing
-            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+            raise InputError(f"{self.path} cannot be read: {reason(error)}") from None
         if faults := weight_faults(str(self.path), [], report["missing_keys"], report["unexpected_keys"]):
             raise InputError.of(faults)
         return weights(model)

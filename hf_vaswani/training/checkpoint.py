@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from ..errors import TrainingError
+from ..errors import TrainingError, reason
 from .sharding import part
 
 WEIGHTS_FILE = "model.safetensors"
@@ -331,7 +331,3 @@ def _to_disk(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def reason(error: Exception) -> str:
-    return " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__

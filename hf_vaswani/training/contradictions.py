@@ -6,6 +6,7 @@ from typing import Any
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.arguments import TokenizerArguments, tokenizer_faults
+from ..errors import reason
 from .arguments import SPLITS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 
 AT_LEAST_ONE = {
@@ -230,7 +231,7 @@ def _of_model(
     try:
         config = VaswaniConfig(**model)
     except Exception as error:  # whatever the strict dataclass raises is a fault of the recipe
-        return [f"model: {' '.join(str(error).split())}"]
+        return [f"model: {reason(error)}"]
     limit = config.longest_sequence
     if limit and (data.max_length or 0) > limit:
         return [

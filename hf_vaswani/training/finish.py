@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from ..data.filters import filter_report
 from ..data.tokenizer import save_tokenizer
-from ..errors import InputError, TrainingError
+from ..errors import InputError, TrainingError, reason
 from ..hub.card import card_text
 from ..hub.shared_recipe import shared
 from ..modeling_vaswani import VaswaniForConditionalGeneration
@@ -19,7 +19,6 @@ from .checkpoint import (
     checkpoint_folders,
     damage_of,
     make_readable,
-    reason,
     set_weights,
     update_of,
     weights_file,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from ..errors import TrainingError
+from ..errors import TrainingError, reason
 from ..evaluation.curves import draw_curves
-from .checkpoint import Progress, reason
+from .checkpoint import Progress
 from .output import CURVES_FILE, LOG_FILE
 
 # Drawing takes a second, which no training shall notice.
@@ -154,7 +154,7 @@ class TrainingLog:
                 shutil.copyfile(picture, copy)
             return True
         except Exception as error:
-            self.say(f"{CURVES_FILE} could not be drawn: {error}")
+            self.say(f"{CURVES_FILE} could not be drawn: {reason(error)}")
             return False
 
     def say(self, message: str) -> None:

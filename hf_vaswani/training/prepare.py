@@ -16,7 +16,7 @@ from ..data.tokenizer import (
     train_tokenizer,
     vocabularies,
 )
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..interop import import_model, import_tokenizer
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .arguments import GenerationArguments
@@ -111,7 +111,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
         model.generation_config.validate(strict=True)
     except ValueError as error:  # as saving it would, after hours
         raise InputError(
-            f"training.start_from={recipe.training.start_from}, generation_config: {' '.join(str(error).split())}"
+            f"training.start_from={recipe.training.start_from}, generation_config: {reason(error)}"
         ) from None
     return model
 
@@ -204,7 +204,7 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
     try:
         return VaswaniForConditionalGeneration.from_pretrained(source)
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
-        raise InputError(f"{source} cannot be loaded: {' '.join(str(error).split())}") from None
+        raise InputError(f"{source} cannot be loaded: {reason(error)}") from None
 
 
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:

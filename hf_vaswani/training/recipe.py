@@ -15,7 +15,7 @@ import yaml
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.arguments import TokenizerArguments
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..presets import preset_fields
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .contradictions import contradictions
@@ -169,7 +169,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from None
+        raise InputError(f"{path} is not a YAML file: {reason(error)}") from None
     keys, faults, values = recipe_keys(), [], {}
     if not isinstance(content, dict):
         raise InputError(f"{path} must hold the sections {', '.join(keys)}, each with its keys.")

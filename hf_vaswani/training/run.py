@@ -9,7 +9,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from ..cores import available_cores
-from ..errors import InputError
+from ..errors import InputError, reason
 from .finish import finish
 from .loop import TrainingLoop
 from .machine import processes_here
@@ -146,7 +146,7 @@ def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
                 tracker.finish()
         accelerator.trackers = []
         names = ", ".join(recipe.training.trackers)
-        raise InputError(f"training.trackers={names}: cannot be opened: {' '.join(str(error).split())}") from error
+        raise InputError(f"training.trackers={names}: cannot be opened: {reason(error)}") from error
 
 
 def flat(sections: dict[str, dict]) -> dict[str, str | int | float | bool]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from ..errors import TrainingError
+from ..errors import TrainingError, reason
 from .checkpoint import (
     WEIGHTS_FILE,
     Progress,
@@ -78,7 +78,9 @@ class BestWeights:
         try:
             write_whole(path, write)
         except (OSError, SafetensorError) as error:
-            raise TrainingError(f"The best weights of update {update} cannot be written to {path}: {error}") from error
+            raise TrainingError(
+                f"The best weights of update {update} cannot be written to {path}: {reason(error)}"
+            ) from error
         for worse in ranked(self.folder)[self.keep :]:
             remove(worse)
 

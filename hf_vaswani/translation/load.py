@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..data.tokenizer import has_tokenizer, target_vocab_size, vocabularies
-from ..errors import InputError
+from ..errors import InputError, reason
 from .ensemble import Ensemble
 
 
@@ -53,7 +53,7 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
         tokenizer = AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
         where = "" if Path(path).exists() else " is no folder here, and"
-        raise InputError(f"{path}{where} cannot be loaded: {' '.join(str(error).split())}") from None
+        raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..data.text_files import packed_name_fault
-from ..errors import InputError
+from ..errors import InputError, reason
 from ..locks import lock
 
 
@@ -168,7 +168,9 @@ class ResumableOutput:
             self._settings, self.progress = record["settings"], Progress(**record["progress"])
             size = self.path.stat().st_size
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{self.path} cannot be gone on with: {error}. Begin anew with --overwrite.") from None
+            raise InputError(
+                f"{self.path} cannot be gone on with: {reason(error)}. Begin anew with --overwrite."
+            ) from None
         if size < self.progress.bytes:
             raise InputError(
                 f"{self.path} cannot be gone on with: it has {size:,} bytes, and {self.progress.bytes:,} were "

@@ -1,0 +1,21 @@
+"""How errors are told."""
+
+import pytest
+
+from hf_vaswani.errors import reason
+
+
+@pytest.mark.parametrize(
+    "error, told",
+    [
+        (ValueError("no\nsuch   size"), "no such size"),
+        (KeyError("model"), "KeyError 'model'"),
+        (MemoryError(), "MemoryError"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (PermissionError(13, "Permission denied", "a/folder/config.json"), "Permission denied (config.json)"),
+        (OSError("no config.json in there"), "no config.json in there"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_reason_of_an_error_is_one_line_that_says_something(error, told):
+    assert reason(error) == told
