@@ -284,8 +284,13 @@ def _again(training: dict[str, Any], results: dict[str, Any]) -> str:
         else:
             # The clock ended it, which says nothing on another machine.
             command += f" --max_minutes null --max_updates {results['update']}"
-    how = f", in {processes[0]} processes" if len(processes) == 1 and processes[0] > 1 else ""
-    return f"`{command}` with this file and the text above trains the model again{how}.{words}"
+    how = ""
+    if len(processes) == 1 and processes[0] > 1:
+        # One process makes the updates of several when each of its updates has all their forward passes.
+        command += f" --accumulation {training['accumulation'] * processes[0]}"
+        how = f", in one process in place of {processes[0]}"
+    start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
+    return f"`{command}` with this file{start} and the text above trains the model again{how}.{words}"
 
 
 def shown_pictures(names: list[str]) -> list[str]:

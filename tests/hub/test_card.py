@@ -341,8 +341,10 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
         ({"max_minutes": 6}, {}, "--output_dir FOLDER` with"),
         ({"max_minutes": 5}, {}, "--output_dir FOLDER --max_minutes null --max_updates 1234` with"),
         ({"max_minutes": 5, "schedule": "linear"}, {}, "model again. It was the clock that ended this training"),
-        ({}, {"precision": "bf16, mixed", "processes": [4]}, " --mixed_precision bf16` with"),
-        ({}, {"processes": [4]}, "trains the model again, in 4 processes."),
+        ({}, {"precision": "bf16, mixed", "processes": [4]}, " --mixed_precision bf16 --accumulation"),
+        ({"accumulation": 2}, {"processes": [4]}, "--output_dir FOLDER --accumulation 8` with"),
+        ({}, {"processes": [4]}, "trains the model again, in one process in place of 4."),
+        ({"start_from": "/models/first"}, {}, "` with this file, first and the text above trains the model again."),
     ],
 )
 def test_command_that_trains_the_model_again_makes_as_many_updates_in_the_same_way(settings, results, expected):
