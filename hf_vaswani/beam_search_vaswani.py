@@ -20,6 +20,7 @@ from .beam_steps_vaswani import Rows, SharedSource
 NEVER = -1.0e9
 BLOCK = 128
 ROWS_AT_ONCE = 64
+LARGEST_PENALTY = 10
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,21 @@ class Scoring:
         early_stopping: as in transformers: True ends a sentence as soon as it has as many finished hypotheses as
             beams; False when no running one would beat the worst of them if it ended now; `"never"` when none can,
             however long it gets.
+
+    Raises:
+        ValueError: where α is not from -10 to 10.
     """
 
     length_penalty: float = 1.0
     length_penalty_type: str = "length"
     early_stopping: bool | str = False
+
+    def __post_init__(self):
+        # Beyond, the power of a length is infinite or 0 in fp32, and NaN compares with nothing.
+        if not abs(self.length_penalty) <= LARGEST_PENALTY:
+            raise ValueError(
+                f"length_penalty is {self.length_penalty}, but must be from -{LARGEST_PENALTY} to {LARGEST_PENALTY}."
+            )
 
     def penalty(self, length: int | torch.Tensor) -> float | torch.Tensor:
         """What the log-probability of a hypothesis of so many tokens, its end included, is divided by."""

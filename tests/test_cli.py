@@ -161,6 +161,16 @@ def test_curves_of_several_trainings_are_drawn_here_or_where_asked(tmp_path, mon
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "both.pdf", "curves.png"]
 
 
+def test_curves_replace_no_file_unasked(tmp_path, refused):
+    (tmp_path / "log.jsonl").write_text('{"update": 50, "loss": 3.5}\n')
+    photo = tmp_path / "photo.png"
+    photo.write_text("of somebody")
+    assert "photo.png exists already" in refused("curves", tmp_path, "--output", photo)
+    assert photo.read_text() == "of somebody"
+    assert main(["curves", str(tmp_path), "--output", str(photo), "--overwrite"]) == 0
+    assert photo.read_bytes().startswith(b"\x89PNG")
+
+
 def test_curves_of_a_folder_without_a_log_leave_with_status_2(refused, tmp_path):
     assert "log.jsonl does not exist" in refused("curves", tmp_path)
 

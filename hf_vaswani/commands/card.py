@@ -16,6 +16,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="file to write, say model_cards/NAME.md; its pictures are copied to model_cards/NAME. Default: README.md "
         "in the training's folder; one that was edited is kept as README.md.old",
     )
+    card.add_argument("--overwrite", action="store_true", help="let --output replace a card that is there")
     card.add_argument("--name", help="of the model, in title and code: you/de-en. Default: its folder's, or NAME")
     card.set_defaults(run=run)
 
@@ -23,4 +24,5 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..training.card import rewrite_card
 
-    print(rewrite_card(Path(options.training), Path(options.output) if options.output else None, options.name))
+    output = Path(options.output) if options.output else None
+    print(rewrite_card(Path(options.training), output, options.name, options.overwrite))

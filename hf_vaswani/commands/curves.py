@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from ..errors import InputError
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     curves = commands.add_parser(
@@ -14,6 +16,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     curves.add_argument(
         "--output", help="PNG, SVG or PDF file to write; default: curves.png, of one training in its folder"
     )
+    curves.add_argument("--overwrite", action="store_true", help="let --output replace a file that is there")
     curves.set_defaults(run=run)
 
 
@@ -24,5 +27,8 @@ def run(options: argparse.Namespace) -> None:
     paths = [Path(path) for path in options.trainings]
     logs = [path / LOG_FILE if path.is_dir() else path for path in paths]
     output = Path(options.output or (logs[0].with_name("curves.png") if len(logs) == 1 else "curves.png"))
+    # That in a training's own folder is drawn anew by each validation.
+    if output.exists() and not options.overwrite and (options.output or len(logs) > 1):
+        raise InputError(f"{output} exists already. Name another with --output, or replace it with --overwrite.")
     draw_comparison(logs, output)
     print(output)

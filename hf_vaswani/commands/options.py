@@ -70,6 +70,12 @@ def at_least_one(text: str) -> int:
     return value
 
 
+def seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {2**32 - 1}, got {text!r}")
+    return int(text)
+
+
 def finite(text: str) -> float:
     try:
         value = float(text)

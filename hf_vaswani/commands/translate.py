@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import ENSEMBLE, add_language_options, at_least_one, finite, languages, positive, with_option_names
+from .options import ENSEMBLE, add_language_options, at_least_one, finite, languages, positive, seed, with_option_names
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from ..translation.windows import Line
 
 # Options on which the translations do not depend, or not by their names.
-NO_SETTINGS = {"command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume"} | {
-    "batch_tokens",
-    "batch_size",
-}
+NO_SETTINGS = {"command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume"}
+# They decide in which order random numbers are drawn, and nothing else.
+BATCHES = {"batch_tokens", "batch_size"}
 
 DESCRIPTION = """\
 Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
@@ -62,7 +61,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding by this utility")
     search.add_argument("--samples", type=at_least_one, help="candidates of --mbr; default: 32")
     search.add_argument("--sample", type=positive, metavar="TEMPERATURE", help=SAMPLE)
-    search.add_argument("--seed", type=int, default=0, help="of --mbr and --sample; default: 0")
+    search.add_argument("--seed", type=seed, default=0, help="of --mbr and --sample; default: 0")
     lines = parser.add_argument_group("lines")
     lines.add_argument("--prefix", metavar="FILE", help="what each translation begins with, line by line: whole words")
     add_language_options(lines)
@@ -87,7 +86,8 @@ def run(options: argparse.Namespace) -> None:
     lines, is_waiting = _lines(options, reports)
     is_resumable = isinstance(output, ResumableOutput)
     if is_resumable:
-        settings = {name: value for name, value in vars(options).items() if name not in NO_SETTINGS}
+        left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
+        settings = {name: value for name, value in vars(options).items() if name not in left_out}
         output.begin({"model": fingerprint(model, tokenizer), **settings, "prefix": bool(options.prefix)}, lines)
     # A bar among translations that one reads would be in their way.
     is_shown = not (options.output is None and sys.stdout.isatty())
@@ -209,7 +209,7 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         "return_alignments": options.alignments or None,
     }
     if options.sample:
-        arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "temperature": options.sample}
+        arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
     elif options.n_best and not options.mbr and not options.num_beams:
         arguments["num_beams"] = max(options.n_best, model.generation_config.num_beams or 1)
     minimum_risk = {"utility": options.mbr, "samples": options.samples or DEFAULT_SAMPLES} if options.mbr else None

@@ -24,25 +24,29 @@ from .recipe import Recipe
 MOST_BYTES = 150_000
 
 
-def rewrite_card(folder: Path, output: Path | None = None, name: str | None = None) -> Path:
+def rewrite_card(folder: Path, output: Path | None = None, name: str | None = None, overwrite: bool = False) -> Path:
     """Write the card of a finished training.
 
     Args:
         folder: of the training.
         output: file of a copy, whose pictures are put into the folder of its name; `None` for `README.md` in `folder`.
         name: of the model: its id on the Hub, say; by default that of the folder, or of the output without its suffix.
+        overwrite: whether the output, a Markdown file, may replace one that is there.
 
     Returns:
         The path of the card.
 
     Raises:
-        InputError: where the folder holds no finished training, or one of an earlier version, or one that is running.
+        InputError: where the folder holds no finished training, or one of an earlier version, or one that is running;
+            where the output is no Markdown file, or exists.
     """
     faults = [
         f"{folder / name} is missing: {folder} holds no finished training."
         for name in (RECIPE_FILE, RESULTS_FILE)
         if not (folder / name).is_file()
     ]
+    if output:
+        faults += _output_faults(folder, output, overwrite)
     if faults:
         raise InputError.of(faults)
     try:
@@ -50,6 +54,19 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
             return _copy(folder, output, name) if output else _replace(folder, name)
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read or written: {error.strerror}") from None
+
+
+def _output_faults(folder: Path, output: Path, overwrite: bool) -> list[str]:
+    """Why a copy of the card cannot be written there."""
+    if output.suffix != ".md":
+        return [f"{output} is no name of a Markdown file. Name one that ends in .md."]
+    if output.resolve() == (folder / CARD_FILE).resolve():
+        return [f"{output} is the card of the training itself, which is written without --output."]
+    if output.is_dir():
+        return [f"{output} is a folder. Name a file."]
+    if output.exists() and not overwrite:
+        return [f"{output} exists already. Name another, or replace it and its pictures with --overwrite."]
+    return []
 
 
 def _replace(folder: Path, name: str | None) -> Path:

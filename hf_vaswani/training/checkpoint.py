@@ -7,6 +7,7 @@ disk; its list of digests tells later whether a file was damaged. Nothing is del
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
@@ -105,7 +106,7 @@ def set_weights(model: nn.Module, values: Tensors) -> None:
 
 def checkpoint_folders(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, oldest first."""
-    return sorted(path for path in folder.glob("update-*") if not path.suffix)
+    return sorted(path for path in folder.glob("update-*") if re.fullmatch(r"update-\d{8,}", path.name))
 
 
 def update_of(path: Path) -> int:

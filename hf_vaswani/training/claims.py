@@ -1,11 +1,13 @@
 """What a training's folder says of its model: results, translations of the test set, pictures, the card.
 
 They are never left beside a model of which they do not speak: they go before another one comes, and come after it. A
-card that was edited is kept, in its place as long as it speaks of this model, and else as `README.md.old`.
+card that was edited is kept, in its place as long as it speaks of this model, and else as `README.md.old`, or
+`README.md.old.2` and so on where there is one already.
 """
 
 import contextlib
 import hashlib
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -64,7 +66,9 @@ def speaks_of(folder: Path, results: dict[str, Any]) -> bool:
 def keep_edited_card(folder: Path) -> None:
     """Rename a card that is someone's own, so that another can take its place."""
     if has_edited_card(folder):
-        (folder / CARD_FILE).replace(folder / OLD_CARD_FILE)
+        names = itertools.chain([OLD_CARD_FILE], (f"{OLD_CARD_FILE}.{number}" for number in itertools.count(2)))
+        free = next(folder / name for name in names if not (folder / name).exists())
+        (folder / CARD_FILE).replace(free)
 
 
 def withdraw(folder: Path) -> None:

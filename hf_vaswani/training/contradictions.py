@@ -4,6 +4,7 @@ import math
 import re
 from typing import Any
 
+from ..beam_search_vaswani import Scoring
 from ..configuration_vaswani import VaswaniConfig
 from ..data.arguments import TokenizerArguments, tokenizer_faults
 from ..errors import reason
@@ -46,6 +47,10 @@ def contradictions(
         for key in keys
         if (value := getattr(sections[name], key)) is not None and value < 1
     ]
+    try:
+        Scoring(generation.length_penalty)
+    except ValueError as error:
+        faults.append(f"generation.{error}")
     if evaluation.attention < 0:
         faults.append(f"evaluation.attention must be at least 0, got {evaluation.attention}")
     faults += _of_data(data, training) + tokenizer_faults(tokenizer) + _of_training(training)

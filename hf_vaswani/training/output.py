@@ -61,13 +61,14 @@ def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) 
         return False
     with held(folder):  # lest one be deleted that another training is writing
         tidy(folder / CHECKPOINTS)
-    if not checkpoint_folders(folder / CHECKPOINTS):
-        # Before its first checkpoint a training has nothing that could be lost.
-        if (folder / "model.safetensors").exists():
-            raise InputError(
-                f"{folder} holds a finished model, but no checkpoints of its training to go on from. Choose another "
-                "--output_dir, or give --overwrite true to replace the model."
-            )
+    can_go_on = bool(checkpoint_folders(folder / CHECKPOINTS))
+    if not can_go_on and (folder / "model.safetensors").exists():
+        raise InputError(
+            f"{folder} holds a finished model, but no checkpoints of its training to go on from. Choose another "
+            "--output_dir, or give --overwrite true to replace the model."
+        )
+    if not can_go_on and not checkpoint_folders(folder / BEST):
+        # Before its first weights are kept a training has nothing that could be lost.
         return False
     before = read_stored(stored)
     differences = _differences(before, recipe, texts, launched)
@@ -76,6 +77,9 @@ def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) 
             f"{folder} holds a training of another recipe ({'; '.join(differences)}). Choose another --output_dir, "
             "or give --overwrite true to delete that training."
         )
+    if not can_go_on:
+        # The same training comes by the same weights again.
+        return False
     processes = before.get("launched", launched).get("processes")
     if processes != launched["processes"]:
         print(f"Trained by {processes} process(es) before, by {launched['processes']} now: updates have another size")

@@ -20,6 +20,7 @@ from ..presets import preset_fields
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .contradictions import contradictions
 from .overriding import leave_out_defaults, make_room
+from .yaml_text import read_yaml
 
 
 @dataclass
@@ -167,7 +168,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
     if not path.is_file():
         raise InputError(f"{path} does not exist. Give the path of a recipe, a YAML file.")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        content = read_yaml(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a YAML file: {reason(error)}") from None
     keys, faults, values = recipe_keys(), [], {}
@@ -212,7 +213,7 @@ def _option_value(text: str, kind: Any) -> Any:
     if kind is str or (typing.get_origin(kind) is not list and str in typing.get_args(kind) and not is_structure):
         return text
     try:
-        return yaml.safe_load(text)
+        return read_yaml(text)
     except yaml.YAMLError:
         return text
 
@@ -253,7 +254,7 @@ def _typed(values: dict[str, dict[str, Any]], faults: list[str]) -> dict[str, di
         for name, value in values.get(section, {}).items():
             try:
                 typed[section][name] = coerce(value, types_[name])
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 quote = (
                     "; put it in quotes" if isinstance(value, bool) and str in typing.get_args(types_[name]) else ""
                 )
@@ -265,7 +266,7 @@ def coerce(value: Any, kind: Any) -> Any:
     """`value` as `kind`; YAML reads 1e-9 as text and 1 where a float is meant.
 
     Raises:
-        TypeError, ValueError: where it is not of that kind.
+        TypeError, ValueError, OverflowError: where it is not of that kind, or larger than any such thing.
     """
     origin, choices = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
@@ -274,7 +275,7 @@ def coerce(value: Any, kind: Any) -> Any:
         for choice in sorted(choices, key=lambda c: c is str):
             try:
                 return coerce(value, choice)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 continue
         raise TypeError
     if kind is Any:
@@ -296,6 +297,8 @@ def coerce(value: Any, kind: Any) -> Any:
     if kind is str and not isinstance(value, (dict, list, bool)) and value is not None:
         return str(value)
     if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        if kind is int and abs(value) >= 2**63:
+            raise OverflowError
         return value
     raise TypeError
 

@@ -1,6 +1,7 @@
 """Which checkpoints are the best, how many of them are kept, and when there is no more to gain."""
 
 import json
+import math
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -27,7 +28,7 @@ FALLING = {"loss"}
 
 def is_better(measure: str, score: float, than: float | None) -> bool:
     """Whether a validation score is a gain."""
-    if than is None:
+    if than is None or than != than:
         return score == score
     return score < than if measure in FALLING else score > than
 
@@ -90,6 +91,8 @@ def ranked(folder: Path) -> list[Path]:
 
     def rank(path: Path) -> tuple[float, int]:
         measure, score = score_of(path)
+        if score != score:  # no number, and no order
+            return math.inf, update_of(path)
         return score if measure in FALLING else -score, update_of(path)
 
     return sorted((path for path in checkpoint_folders(folder) if damage_of(path) is None), key=rank)

@@ -258,6 +258,8 @@ def test_interrupted_run_goes_on_where_it_stopped(translate, refused, source, tm
     with output.open("ab") as file:
         file.write(b"half a li")
     assert "seed was 0 and is 7" in refused(*options, "--output", output, "--resume", "--seed", 7)
+    if "--mbr" in options:  # the samples depend on it
+        assert "batch_size was None and is 5" in refused(*options, "--output", output, "--resume", "--batch_size", 5)
     assert "is unfinished" in refused(*options, "--output", output)
     assert translate(*options, "--output", output, "--resume")[0] == 0
     assert output.read_bytes() == whole.read_bytes()

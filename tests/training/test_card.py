@@ -129,6 +129,34 @@ def test_card_that_was_edited_is_kept_under_another_name_once_it_speaks_of_anoth
     assert card.with_name("README.md.old").read_text() == "my own words"
 
 
+def test_every_card_that_was_edited_is_kept(recipe):
+    folder = train(recipe()).folder
+    for words in ("first words", "second words"):
+        (folder / "README.md").write_text(words)
+        assert main(["card", str(folder)]) == 0
+    assert {path.read_text() for path in folder.glob("README.md.old*")} == {"first words", "second words"}
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "results.json", "README.md", "notes.md", "pictures", "pictures.md"]
+)
+def test_copy_of_a_card_replaces_nothing_unasked(recipe, capsys, name):
+    folder = train(recipe()).folder
+    (folder / "notes.md").write_text("my own words")
+    (folder / "pictures.md").mkdir()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert main(["card", str(folder), "--output", str(folder / name)]) == 2
+    assert str(folder / name) in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_copy_of_a_card_replaces_another_when_told(recipe, tmp_path):
+    folder, output = train(recipe()).folder, tmp_path / "copy.md"
+    output.write_text("an older card")
+    assert main(["card", str(folder), "--output", str(output), "--overwrite"]) == 0
+    assert ModelCard.load(output).data.model_name == "copy"
+
+
 def test_card_that_was_not_edited_follows_the_model_without_a_copy(recipe):
     card = train(recipe("--max_updates=4")).folder / "README.md"
     train(recipe())

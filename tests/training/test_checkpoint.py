@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 
 import pytest
 import torch
@@ -64,6 +65,14 @@ def test_oldest_checkpoints_are_removed_and_unfinished_ones_are_none(tmp_path):
     for update in (5, 10, 200):
         save(tmp_path, update, keep=2)
     assert names(tmp_path) == ["update-00000010", "update-00000200"]
+
+
+def test_copies_that_somebody_has_made_are_no_checkpoints_and_stay(tmp_path):
+    for update in range(1, 4):
+        save(tmp_path, update, keep=2)
+        shutil.copytree(tmp_path / f"update-{update:08d}", tmp_path / f"update-{update:08d}-backup")
+    assert [path.name for path in checkpoint_folders(tmp_path)] == ["update-00000002", "update-00000003"]
+    assert len(list(tmp_path.glob("*-backup"))) == 3
 
 
 def test_last_one_of_an_earlier_run_goes_with_the_next_one(tmp_path):

@@ -1,6 +1,7 @@
 """The output folder: whose training it holds, and that no second one writes into it."""
 
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -67,6 +68,19 @@ def test_changed_interval_of_saving_keeps_the_checkpoints_that_are_there(recipe)
     folder = train(recipe("--keep_last=9", "--save_every=3")).folder
     updates = [int(path.name[7:]) for path in sorted((folder / "checkpoints").iterdir())]
     assert updates == [2, 4, 6, 8, 9, 12]
+
+
+def test_best_weights_of_a_training_killed_before_its_first_checkpoint_are_not_deleted_by_another(recipe):
+    options = ("--validate_every=4", "--keep_best=2")
+    folder = train(recipe(*options)).folder
+    for path in (*(folder / "checkpoints").iterdir(), folder / "results.json", folder / "model.safetensors"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    kept = sorted((folder / "best").iterdir())
+    with pytest.raises(InputError, match="holds a training of another recipe .*keep_best|d_model"):
+        train(recipe(*options, "--d_model=8"))
+    assert sorted((folder / "best").iterdir()) == kept
+    train(recipe(*options))
+    assert sorted((folder / "best").iterdir()) == kept
 
 
 def test_only_checkpoint_that_was_being_replaced_is_found(recipe):

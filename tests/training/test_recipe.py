@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -122,10 +123,12 @@ def test_keys_that_are_no_text_are_unknown_keys(recipe):
 
 
 @pytest.mark.parametrize(
-    "option", ["weight_decay=-0.1", "seed=-1", "seed=99999999999", "validate_sentences=-1", "max_minutes=.nan"]
-)
+    "option", ["weight_decay=-0.1", "seed=-1", "seed=99999999999", "validate_sentences=-1", "max_minutes=.nan",
+    "max_length_offset=1000000000000000000000", "length_penalty=.nan", "length_penalty=-11"],
+)  # fmt: skip
 def test_numbers_out_of_range_are_errors(recipe, option):
-    assert f"training.{option.partition('=')[0]} must be" in faults(recipe(), [f"--{option}"])
+    name = option.partition("=")[0]
+    assert re.match(rf"(training|generation)\.{name} .*must be", faults(recipe(), [f"--{option}"]))
 
 
 def test_separate_vocabularies_with_shared_embeddings_are_an_error(recipe):
@@ -151,6 +154,41 @@ def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
     assert "does not exist" in faults(tmp_path / "absent.yaml")
     assert "is not a YAML file" in faults(recipe("a: [1"))
     assert "must hold the sections" in faults(recipe("- 1"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "training: {max_updates: 1}\ntraining: {}", "training: {max_updates: 4, max_updates: 9}",
+        "data: {name: !!int abc}", "data: {name: !!timestamp abc}", "[" * 5000, "1" * 5000,
+    ],
+    ids=["section twice", "key twice", "no number", "no date", "deep", "long"],
+)  # fmt: skip
+def test_yaml_that_says_nothing_clear_is_no_recipe(recipe, content):
+    message = faults(recipe(content))
+    assert "is not a YAML file: " in message and "\n" not in message
+
+
+def test_numbers_are_decimal_and_dates_are_text(recipe):
+    loaded = load_recipe(
+        recipe(RECIPE.replace("embedded", "embedded, name: 2023-02-30")), ["--adam_eps=1e-7", "--learning_rate=2.5E-4"]
+    )
+    assert (loaded.data.name, loaded.training.adam_eps, loaded.training.learning_rate) == ("2023-02-30", 1e-7, 2.5e-4)
+    message = faults(recipe(), ["--max_updates=0100", "--max_minutes=1:30", "--seed=2024-13-45", "--save_every=0x10"])
+    for expected in (
+        "max_updates must be a whole number or null, got '0100'",
+        "max_minutes must be",
+        "seed must",
+        "save_every",
+    ):
+        assert expected in message
+
+
+def test_key_of_its_own_goes_before_a_merged_one(recipe):
+    path = recipe(
+        "data: {dataset: embedded}\ngeneration: {<<: {num_beams: 2}, num_beams: 3}\ntraining: {output_dir: o}"
+    )
+    assert load_recipe(path).generation.num_beams == 3
 
 
 def test_separate_vocabularies_have_separate_embeddings(recipe):

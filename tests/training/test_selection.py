@@ -31,6 +31,11 @@ def test_weights_of_a_loss_that_is_no_number_are_never_better(tmp_path):
     assert kept(tmp_path, "loss", 1, {1: 3.0, 2: math.nan}) == [1]
 
 
+def test_weights_of_a_loss_that_is_no_number_make_room_for_others(tmp_path):
+    assert kept(tmp_path, "loss", 1, {1: math.nan, 2: 2.0, 3: 3.0}) == [2]
+    assert kept(tmp_path / "two", "loss", 2, {1: math.nan, 2: 2.0, 3: math.nan}) == [2, 1]
+
+
 def test_damaged_weights_are_passed_over(tmp_path):
     kept(tmp_path, "loss", 2, {1: 1.0, 2: 2.0})
     (tmp_path / "update-00000001" / "model.safetensors").write_bytes(b"")
