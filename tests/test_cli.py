@@ -120,7 +120,7 @@ def test_unknown_recipe_key_leaves_with_status_2(refused, tmp_path):
 
 def test_corpus_leaves_a_folder_in_use_alone(refused, tmp_path):
     (tmp_path / "mine").write_text("precious")
-    assert "is not empty" in refused("corpus", tmp_path)
+    assert "is no empty folder" in refused("corpus", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, reason
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -14,13 +14,14 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     folder = Path(options.folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file. Choose another folder.")
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty. Choose another folder.")
     from ..data.corpus import generate_corpus
+    from ..interop.folders import check_new
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, pairs in generate_corpus().items():
-        for language, side in zip(("de", "en"), zip(*pairs)):
-            (folder / f"{split}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")
+    check_new(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for split, pairs in generate_corpus().items():
+            for language, side in zip(("de", "en"), zip(*pairs)):
+                (folder / f"{split}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {reason(error)}") from None

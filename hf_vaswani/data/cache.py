@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from huggingface_hub.constants import HF_HOME
 
@@ -23,12 +23,16 @@ def cache_folder(path: str | None = None) -> Path:
     return Path(path or os.environ.get("HF_VASWANI_CACHE") or Path(HF_HOME) / "vaswani")
 
 
-def cached(cache: Path, key: Any, make: Callable[[Path], None]) -> Path:
-    """The folder in `cache` of what `key` describes, made where it is not there yet.
+Content = TypeVar("Content")
+
+
+def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[Path], Content]) -> Content:
+    """What `key` describes, read from its folder in `cache`, made where it is not there yet or is damaged.
 
     Args:
         key: plain values that say all that the content depends on.
         make: fills the empty folder that it is given. A folder whose making was interrupted is never found.
+        read: the content of such a folder; what it raises says that the folder is damaged.
 
     Raises:
         InputError: where the cache cannot be written.
@@ -36,7 +40,10 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None]) -> Path:
     name = hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=16).hexdigest()
     path = cache / name
     if path.is_dir():
-        return path
+        try:
+            return read(path)
+        except Exception:  # of json, pyarrow, the system: a disk that failed, or somebody who cleared up
+            shutil.rmtree(path, ignore_errors=True)
     part = None
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -50,7 +57,7 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None]) -> Path:
             part.rename(path)
     except OSError as error:
         if path.is_dir():
-            return path
+            return read(path)
         raise InputError(
             f"The cache of prepared text in {cache} cannot be written: {error.strerror or error}. Make room, or name "
             "another folder with data.cache_dir."
@@ -58,4 +65,4 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None]) -> Path:
     finally:
         if part:
             shutil.rmtree(part, ignore_errors=True)
-    return path
+    return read(path)

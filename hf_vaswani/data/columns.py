@@ -20,7 +20,8 @@ def candidate_columns(named: tuple[str | None, str | None], languages: Languages
     """The pairs of columns to look for, best first."""
     if None not in named:
         return [named]
-    return [languages, DEFAULT_COLUMNS] if None not in languages else [DEFAULT_COLUMNS]
+    # Two columns cannot both be called by one code.
+    return [languages, DEFAULT_COLUMNS] if None not in languages and len(set(languages)) == 2 else [DEFAULT_COLUMNS]
 
 
 def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], where: str) -> tuple[str, str]:

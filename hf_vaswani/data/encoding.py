@@ -159,9 +159,16 @@ def one_thread_each() -> Iterator[None]:
             os.environ[name] = before
 
 
-def read_encoded(folder: Path) -> Dataset:
-    """What [`encode_to_file`] has written, memory-mapped: rows of `input_ids` and `labels`."""
-    return concatenate_datasets([Dataset.from_file(str(path)) for path in sorted(folder.glob("ids*.arrow"))])
+def read_encoded(folder: Path, rows: int) -> Dataset:
+    """What [`encode_to_file`] has written, memory-mapped: rows of `input_ids` and `labels`.
+
+    Raises:
+        ValueError: where there are more or fewer rows, as of a file that was cut short.
+    """
+    dataset = concatenate_datasets([Dataset.from_file(str(path)) for path in sorted(folder.glob("ids*.arrow"))])
+    if len(dataset) != rows:
+        raise ValueError(f"{folder} holds {len(dataset)} pairs, not {rows}.")
+    return dataset
 
 
 def token_lengths(dataset: Dataset, column: str) -> np.ndarray:

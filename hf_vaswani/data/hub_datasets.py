@@ -52,6 +52,10 @@ class HubDataset:
             raise InputError(fault)
         with self.explained_errors():
             self.builder: DatasetBuilder = load_dataset_builder(**self.arguments)
+            if hasattr(self.builder.config, "na_filter"):
+                # pandas reads words such as "null" and "NA" as nothing, where text is meant.
+                self.arguments["na_filter"] = False
+                self.builder = load_dataset_builder(**self.arguments)
         self.split = self._checked_split(split)
 
     def records(self, candidates: list[tuple[str, str]], streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:

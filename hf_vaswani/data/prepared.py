@@ -100,7 +100,7 @@ def prepare_text(
             pairs = ((pair, number) for number, text in enumerate(texts) for pair in pair_filter(text))
         write_text(folder, pairs, pair_filter)
 
-    text = read_prepared(cached(cache, key, make))
+    text = cached(cache, key, make, read_prepared)
     if not len(text):
         raise InputError(
             f"a share of {getattr(held_out, part)} holds out no usable pair of {', '.join(s.name for s in sources)}. "
@@ -172,8 +172,12 @@ def tokenise(
     if processes is None:
         processes = available_cores() if len(text) > MANY_PAIRS else 1
     key = ["ids", FORMAT, text.digest, tokenizer_digest(tokenizer)]
-    folder = cached(cache, key, lambda part: encode_to_file(text.dataset, tokenizer, part, processes))
-    dataset = read_encoded(folder)
+    dataset = cached(
+        cache,
+        key,
+        make=lambda part: encode_to_file(text.dataset, tokenizer, part, processes),
+        read=lambda folder: read_encoded(folder, len(text)),
+    )
     lengths = token_lengths(dataset, "input_ids"), token_lengths(dataset, "labels")
     return EncodedPairs(dataset, *lengths, origins=text.dataset.data.column("origin").to_numpy())
 

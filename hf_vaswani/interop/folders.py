@@ -1,5 +1,6 @@
 """Folders of imported and exported models: each appears whole or not at all."""
 
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -67,15 +68,19 @@ def export_checkpoint(
 
 
 def check_new(output: str | Path) -> None:
-    """Refuse a folder that holds anything."""
+    """Refuse a folder that holds anything, or that cannot be made."""
     output = Path(output)
     try:
         output = output.resolve()
         is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
+        parent = next(path for path in output.parents if path.exists())
     except (OSError, ValueError) as error:
         raise InputError(f"{output} cannot be written: {reason(error)}") from None
     if not is_free:
         raise InputError(f"{output} exists and is no empty folder. Name another one; nothing is overwritten.")
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        why = "nothing may be written there" if parent.is_dir() else "it is no folder"
+        raise InputError(f"{output} cannot be made in {parent}: {why}. Name another one.")
 
 
 @contextmanager

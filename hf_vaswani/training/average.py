@@ -4,18 +4,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.prepared import tokenizer_digest
-from ..data.tokenizer import has_tokenizer, save_tokenizer
+from ..data.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
 from ..errors import InputError, reason
-from ..interop.conversion import weight_faults
 from ..interop.folders import new_folder
+from ..interop.pretrained import load_model
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import Tensors, average_weights, checkpoint_folders, damage_of, set_weights, weights, weights_file
-from .output import ARCHITECTURE, BEST, CHECKPOINTS, TOKENIZER
+from .output import ARCHITECTURE, BEST, CHECKPOINTS, TOKENIZER, is_checkpoint
 from .selection import ranked
 
 
@@ -40,15 +41,12 @@ class Member:
         """
         if not self.is_model and (damage := damage_of(self.path)):
             raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
+        if self.is_model:
+            return weights(load_model(VaswaniForConditionalGeneration, str(self.path)))
         try:
-            if not self.is_model:
-                return load_file(weights_file(self.path))
-            model, report = VaswaniForConditionalGeneration.from_pretrained(self.path, output_loading_info=True)
-        except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+            return load_file(weights_file(self.path))
+        except (OSError, SafetensorError) as error:
             raise InputError(f"{self.path} cannot be read: {reason(error)}") from None
-        if faults := weight_faults(str(self.path), [], report["missing_keys"], report["unexpected_keys"]):
-            raise InputError.of(faults)
-        return weights(model)
 
 
 def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
@@ -73,15 +71,12 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
             faults.append(str(error))
     if faults:
         raise InputError.of(faults)
-    _check_tokenizers(members)
+    tokenizer = _common_tokenizer(members)
+    model = _empty_model(members[0].config)
     with new_folder(output) as folder:
-        mean = average_weights(_alike(members))
-        model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(members[0].config))
-        set_weights(model, mean)
-        if (members[0].config / "generation_config.json").exists():
-            model.generation_config = GenerationConfig.from_pretrained(members[0].config)
+        set_weights(model, average_weights(_alike(members)))
         model.save_pretrained(folder)
-        if (tokenizer := _tokenizer_of(members[0])) is not None:
+        if tokenizer is not None:
             save_tokenizer(tokenizer, folder)
     return [member.path for member in members]
 
@@ -100,10 +95,13 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
             raise InputError(f"{source} holds {len(kept)} {kind}, and {number or 'some'} are needed.")
         chosen = kept[:number] if best else kept[-number:]
         return [_of_training(path, source) for path in chosen]
-    if source.parent.name in (CHECKPOINTS, BEST) and source.is_dir():
-        return [_of_training(source, source.parent.parent)]
+    if is_checkpoint(source):
+        return [_of_training(source, source.resolve().parent.parent)]
     if (source / "config.json").exists():
-        kind = PreTrainedConfig.get_config_dict(source)[0].get("model_type")
+        try:
+            kind = PreTrainedConfig.get_config_dict(source)[0].get("model_type")
+        except OSError as error:
+            raise InputError(f"{source} cannot be read: {reason(error)}") from None
         if kind != VaswaniConfig.model_type:
             raise InputError(
                 f"{source} is a model of the kind {kind!r}, not {VaswaniConfig.model_type!r}. hf-vaswani import makes "
@@ -114,7 +112,20 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
 
 
 def _of_training(path: Path, training: Path) -> Member:
+    if not (training / ARCHITECTURE / "config.json").exists():
+        raise InputError(f"{path}: {training / ARCHITECTURE} is missing, which says what model the weights are of.")
     return Member(path, config=training / ARCHITECTURE, tokenizer=training / TOKENIZER)
+
+
+def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
+    """A model of a folder's config and generation config, whose weights are not read."""
+    try:
+        model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(folder))
+        if (folder / "generation_config.json").exists():
+            model.generation_config = GenerationConfig.from_pretrained(folder)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{folder} cannot be read: {reason(error)}") from None
+    return model
 
 
 def _alike(members: list[Member]) -> Iterator[Tensors]:
@@ -138,21 +149,18 @@ def _alike(members: list[Member]) -> Iterator[Tensors]:
         yield values
 
 
-def _check_tokenizers(members: list[Member]) -> None:
-    """Raises:
-    InputError: where two members split text by other tokenizers, so that their embeddings mean other things.
+def _common_tokenizer(members: list[Member]) -> PreTrainedTokenizerBase | None:
+    """The tokenizer of all members that have one.
+
+    Raises:
+        InputError: where two split text by other tokenizers, so that their embeddings mean other things.
     """
-    first = None
-    for folder in dict.fromkeys(member.tokenizer for member in members):
-        if not has_tokenizer(folder):
-            continue
-        digest = tokenizer_digest(AutoTokenizer.from_pretrained(folder))
-        first = first or (folder, digest)
-        if digest != first[1]:
+    folders = [folder for folder in dict.fromkeys(member.tokenizer for member in members) if has_tokenizer(folder)]
+    tokenizers = [load_tokenizer(str(folder)) for folder in folders]
+    digests = [tokenizer_digest(tokenizer) for tokenizer in tokenizers]
+    for folder, digest in zip(folders, digests):
+        if digest != digests[0]:
             raise InputError(
-                f"{folder} has another tokenizer than {first[0]}. A mean is of models with one vocabulary."
+                f"{folder} has another tokenizer than {folders[0]}. A mean is of models with one vocabulary."
             )
-
-
-def _tokenizer_of(member: Member) -> PreTrainedTokenizerBase | None:
-    return AutoTokenizer.from_pretrained(member.tokenizer) if has_tokenizer(member.tokenizer) else None
+    return tokenizers[0] if tokenizers else None

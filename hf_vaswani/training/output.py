@@ -45,6 +45,11 @@ CHANGEABLE = {
 }  # fmt: skip
 
 
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder is one of a training's checkpoints or best weights."""
+    return folder.is_dir() and folder.resolve().parent.name in (CHECKPOINTS, BEST)
+
+
 def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> bool:
     """Whether the output folder holds this very training, to go on with.
 
@@ -177,7 +182,7 @@ def read_stored(path: Path) -> dict:
     content = None
     with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
         raise InputError(f"{path} is damaged. Choose another --output_dir, or give --overwrite true.")
     return content
 

@@ -9,7 +9,7 @@ from accelerate.utils import DistributedType
 
 from ..errors import InputError
 from ..evaluation.score import make_metrics
-from .output import RECIPE_FILE
+from .output import RECIPE_FILE, is_checkpoint
 from .prepare import build_model, new_config, open_tokenizer
 from .recipe import Recipe
 from .texts import check_sources
@@ -62,9 +62,15 @@ def check_start(recipe: Recipe) -> list[str]:
     is_begun = (Path(recipe.training.output_dir) / RECIPE_FILE).exists() and not recipe.training.overwrite
     if is_begun or not (recipe.tokenizer.path or recipe.training.start_from):
         return []  # a training that is gone on with has a tokenizer of its own
+    source = recipe.training.start_from
+    if source and is_checkpoint(Path(source)):
+        return [
+            f"training.start_from={source} is a checkpoint, weights alone. hf-vaswani average {source} --output FOLDER "
+            "makes a model of it."
+        ]
     try:
         tokenizer = open_tokenizer(recipe, (), is_resumed=False)
-        if recipe.training.start_from:
+        if source:
             build_model(recipe, tokenizer)
         else:
             new_config(recipe, tokenizer)

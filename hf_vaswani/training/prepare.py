@@ -18,6 +18,7 @@ from ..data.tokenizer import (
 )
 from ..errors import InputError, reason
 from ..interop import import_model, import_tokenizer
+from ..interop.pretrained import load_model
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .arguments import GenerationArguments
 from .output import TOKENIZER
@@ -201,10 +202,7 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
             is_own = False
     if not is_own:
         return import_model(source)
-    try:
-        return VaswaniForConditionalGeneration.from_pretrained(source)
-    except Exception as error:  # transformers raises many kinds for files that are damaged or missing
-        raise InputError(f"{source} cannot be loaded: {reason(error)}") from None
+    return load_model(VaswaniForConditionalGeneration, source)
 
 
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:

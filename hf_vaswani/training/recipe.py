@@ -165,8 +165,9 @@ def _as_option(value: Any) -> Any:
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    if not path.is_file():
-        raise InputError(f"{path} does not exist. Give the path of a recipe, a YAML file.")
+    if not path.exists() or path.is_dir():
+        fault = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {fault}. Give the path of a recipe, a YAML file.")
     try:
         content = read_yaml(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -7,8 +7,10 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
+from ..configuration_vaswani import VaswaniConfig
 from ..data.tokenizer import has_tokenizer, target_vocab_size, vocabularies
 from ..errors import InputError, reason
+from ..interop.conversion import weight_faults
 from .ensemble import Ensemble
 
 
@@ -49,11 +51,15 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
     if Path(path).is_dir():
         _check_folder(Path(path))
     try:
-        model = AutoModelForSeq2SeqLM.from_pretrained(path, **({"dtype": dtype} if dtype else {}))
+        given = {"dtype": dtype} if dtype else {}
+        model, report = AutoModelForSeq2SeqLM.from_pretrained(path, output_loading_info=True, **given)
         tokenizer = AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
         where = "" if Path(path).exists() else " is no folder here, and"
         raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
+    if model.config.model_type == VaswaniConfig.model_type and report["missing_keys"]:
+        # transformers says so too, draws them at random, and goes on.
+        raise InputError.of(weight_faults(str(path), [], report["missing_keys"], []))
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer

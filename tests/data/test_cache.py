@@ -4,6 +4,10 @@ from hf_vaswani.data.cache import cache_folder, cached
 from hf_vaswani.errors import InputError
 
 
+def content(folder):
+    return (folder / "file").read_text()
+
+
 def writer(text="content", calls=None):
     def make(folder):
         if calls is not None:
@@ -15,11 +19,24 @@ def writer(text="content", calls=None):
 
 def test_same_key_is_made_once_and_another_anew(tmp_path):
     calls = []
-    first = cached(tmp_path, ["text", 1], writer("one", calls))
-    assert cached(tmp_path, ["text", 1], writer("never", calls)) == first
-    second = cached(tmp_path, ["text", 2], writer("two", calls))
+    assert cached(tmp_path, ["text", 1], writer("one", calls), content) == "one"
+    assert cached(tmp_path, ["text", 1], writer("never", calls), content) == "one"
+    assert cached(tmp_path, ["text", 2], writer("two", calls), content) == "two"
     assert calls == ["one", "two"]
-    assert (first / "file").read_text() == "one" and (second / "file").read_text() == "two"
+
+
+def test_damaged_content_is_made_anew(tmp_path):
+    def whole(folder):
+        text = content(folder)
+        if not text.endswith("."):
+            raise EOFError
+        return text
+
+    for damage in (lambda file: file.write_text("cut sho"), lambda file: file.unlink()):
+        assert cached(tmp_path, "key", writer("whole."), whole) == "whole."
+        [file] = tmp_path.glob("*/file")
+        damage(file)
+    assert cached(tmp_path, "key", writer("anew."), whole) == "anew."
 
 
 def test_interrupted_making_leaves_nothing_that_is_found(tmp_path):
@@ -28,26 +45,26 @@ def test_interrupted_making_leaves_nothing_that_is_found(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cached(tmp_path, "key", interrupted)
+        cached(tmp_path, "key", interrupted, content)
     assert list(tmp_path.iterdir()) == []
-    assert (cached(tmp_path, "key", writer()) / "file").read_text() == "content"
+    assert cached(tmp_path, "key", writer(), content) == "content"
 
 
 def test_of_two_that_make_the_same_the_first_to_end_is_kept(tmp_path):
     def make(folder):
-        cached(tmp_path, "other", writer())
+        cached(tmp_path, "other", writer(), content)
         (folder / "file").write_text("later")
         # Meanwhile another process ends.
         (tmp_path / folder.name.split(".")[0]).mkdir()
         (tmp_path / folder.name.split(".")[0] / "file").write_text("earlier")
 
-    assert (cached(tmp_path, "key", make) / "file").read_text() == "earlier"
+    assert cached(tmp_path, "key", make, content) == "earlier"
 
 
 def test_cache_that_cannot_be_written_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot be written: .* data\.cache_dir"):
-        cached(tmp_path / "file", "key", writer())
+        cached(tmp_path / "file", "key", writer(), content)
 
 
 def test_folder_is_the_named_one_then_that_of_the_environment(tmp_path, monkeypatch):

@@ -75,6 +75,13 @@ def test_folder_of_json_lines_gives_its_only_split(tmp_path, streaming):
     assert read(source, streaming=streaming) == [("a", "b"), ("", "c")]
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_words_that_pandas_takes_for_nothing_are_text(tmp_path, streaming):
+    (tmp_path / "test.csv").write_text("de,en\nnull,zero\nNA,None\nHund,\n")
+    pairs = read(TextSource(dataset=str(tmp_path), split="test"), streaming=streaming)
+    assert pairs == [("null", "zero"), ("NA", "None"), ("Hund", "")]
+
+
 def test_parts_of_splits_are_read_but_not_streamed(folder):
     source = TextSource(dataset=str(folder), split="test+train[2:4]")
     assert read(source) == PAIRS[:4]

@@ -71,6 +71,13 @@ def error_of(function, *arguments, **keywords) -> str:
 # Formats and columns
 
 
+def test_one_column_is_not_source_and_target(write_parquet):
+    path = write_parquet({"de": ["Hund"], "en": ["dog"]})
+    assert "no columns 'source' and 'target'" in error_of(read, path, ("de", "de"))
+    path = write_parquet({"de": ["x"], "source": ["Hund"], "target": ["Tier"]})
+    assert read(path, ("de", "de")) == [("Hund", "Tier")]
+
+
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("name", FILES)
 def test_formats_give_their_pairs_plain_and_compressed(write, name, compression):

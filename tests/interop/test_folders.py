@@ -116,6 +116,14 @@ def test_output_that_holds_anything_is_left_as_it_is(tmp_path, capsys):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["notes.txt"]
 
 
+def test_output_below_a_file_is_refused_before_anything_is_read(tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    assert main(["import", "/absent/source", str(tmp_path / "file" / "out")]) == 2
+    assert "out cannot be made in" in capsys.readouterr().err
+    assert main(["corpus", str(tmp_path / "file" / "out")]) == 2
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_failed_import_leaves_no_folder(tmp_path, capsys):
     path, *_ = write_checkpoint(tmp_path, {"layernorm_embedding": True})
     before = sorted(tmp_path.iterdir())

@@ -1,4 +1,6 @@
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -89,6 +91,22 @@ def test_models_of_another_kind_or_without_all_their_weights_are_refused(tmp_pat
         with pytest.raises(InputError, match=f"{name} {fault}"):
             average([tmp_path / "whole", tmp_path / name], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
+
+
+@pytest.mark.parametrize("file", ["architecture/config.json", "architecture", "tokenizer/tokenizer.json"])
+def test_what_belongs_to_checkpoints_and_is_damaged_or_missing_is_named(recipe, tmp_path, file):
+    training = train(recipe("--max_updates=3")).folder
+    path = training / file
+    shutil.rmtree(path) if path.is_dir() else path.write_text("{")
+    with pytest.raises(InputError, match=rf"{file.partition('/')[0]}.* (is missing|cannot be (read|loaded))"):
+        average([training], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
+def test_checkpoint_is_known_in_the_folder_in_which_one_stands(training, tmp_path, monkeypatch):
+    monkeypatch.chdir(training / "checkpoints")
+    average([Path("update-00000009")], tmp_path / "mean")
+    assert (tmp_path / "mean" / "tokenizer.json").exists()
 
 
 def test_damaged_checkpoint_is_refused(training, tmp_path):

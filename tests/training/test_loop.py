@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate.tracking import TensorBoardTracker
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
 from hf_vaswani.errors import InputError, TrainingError
@@ -248,6 +248,13 @@ def test_recipe_that_contradicts_the_model_it_starts_from_is_refused(recipe, tmp
     ]
     with pytest.raises(InputError, match="absent"):
         train(recipe(f"--start_from={tmp_path / 'absent'}"))
+    with pytest.raises(InputError, match="is a checkpoint, weights alone. hf-vaswani average .* makes a model of it"):
+        train(recipe(f"--start_from={first / 'checkpoints' / 'update-00000001'}"))
+    weights = load_file(first / "model.safetensors")
+    weights.popitem()
+    save_file(weights, first / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match="lacks weights that its configuration asks for"):
+        train(recipe(f"--start_from={first}"))
     assert not (tmp_path / "out").exists()
 
 

@@ -152,6 +152,7 @@ def test_empty_option_is_an_error_and_no_word(recipe):
 
 def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
     assert "does not exist" in faults(tmp_path / "absent.yaml")
+    assert f"{tmp_path} is a folder" in faults(tmp_path)
     assert "is not a YAML file" in faults(recipe("a: [1"))
     assert "must hold the sections" in faults(recipe("- 1"))
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from sacrebleu.metrics import BLEU
+from safetensors.torch import load_file, save_file
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation.score import bleu
@@ -70,6 +71,14 @@ def test_damaged_weights_are_a_clear_error(saved_model):
     weights = saved_model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(InputError, match="cannot be loaded"):
+        load(str(saved_model))
+
+
+def test_model_that_lacks_weights_is_a_clear_error(saved_model):
+    weights = load_file(saved_model / "model.safetensors")
+    del weights["model.encoder.layers.0.fc1.weight"]
+    save_file(weights, saved_model / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="lacks weights that its configuration asks for: .*layers.0.fc1.weight"):
         load(str(saved_model))
 
 
