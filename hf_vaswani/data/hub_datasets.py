@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..errors import InputError, reason
 from .columns import NESTED, choose_columns, flat_record
 
 if TYPE_CHECKING:
@@ -116,6 +116,12 @@ class HubDataset:
         return str(self.builder.hash)
 
     def _checked_split(self, split: str | None) -> str:
+        from datasets import ReadInstruction
+
+        try:
+            ReadInstruction.from_spec(split or "train")
+        except (AssertionError, ValueError) as error:
+            raise InputError(f"{self.name} has no split '{split}': {reason(error)}. Say train[:90%].") from None
         splits = list(map(str, getattr(self.builder.config, "data_files", None) or self.builder.info.splits or ()))
         if split is None and len(splits) == 1:
             return splits[0]

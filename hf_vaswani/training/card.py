@@ -72,7 +72,7 @@ def _output_faults(folder: Path, output: Path, overwrite: bool) -> list[str]:
 def _replace(folder: Path, name: str | None) -> Path:
     recipe, results = _content(folder)
     shown = {**results, "pictures": _pictures(folder, results)}
-    text = card_text(name or folder.resolve().name, recipe, shown, Recipe().to_dict())
+    text = _text(folder, name or folder.resolve().name, recipe, shown)
     keep_edited_card(folder)
     _write(folder / RESULTS_FILE, results_text({**results, CARD_DIGEST: digest_of(text)}))
     _write(folder / CARD_FILE, text)
@@ -89,7 +89,7 @@ def _copy(folder: Path, output: Path, model_name: str | None) -> Path:
         shutil.copyfile(folder / name, target)
     output.parent.mkdir(parents=True, exist_ok=True)
     shown = {**results, "pictures": copied}
-    _write(output, card_text(model_name or output.stem, recipe, shown, Recipe().to_dict(), pictures_in=output.stem))
+    _write(output, _text(folder, model_name or output.stem, recipe, shown, pictures_in=output.stem))
     return output
 
 
@@ -101,14 +101,25 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """
     stored, results = read_stored(folder / RECIPE_FILE), read_results(folder)
     if "architecture" not in results:
-        raise InputError(
-            f"{folder / RESULTS_FILE} is damaged, or of an earlier version. The command of the training, which trains "
-            "no more, writes it anew, and the card with it."
-        )
+        raise _damaged(folder)
     # Results of an earlier version do not have these.
     measured_by = {section: results[section] for section in MEASURED_BY if section in results}
     stored = results.get(RECIPE_AS_SHOWN) or {**stored, **measured_by}
     return {name: {**keys, **stored.get(name, {})} for name, keys in Recipe().to_dict().items()}, results
+
+
+def _text(folder: Path, name: str, recipe: dict, results: dict, **where: str) -> str:
+    try:
+        return card_text(name, recipe, results, Recipe().to_dict(), **where)
+    except (KeyError, TypeError):  # of what results once did not hold, or hold no more
+        raise _damaged(folder) from None
+
+
+def _damaged(folder: Path) -> InputError:
+    return InputError(
+        f"{folder / RESULTS_FILE} is damaged, or of an earlier version. The command of the training, which trains "
+        "no more, writes it anew, and the card with it."
+    )
 
 
 def _pictures(folder: Path, results: dict[str, Any]) -> list[str]:

@@ -3,12 +3,16 @@
 import os
 from pathlib import Path
 
+import torch
 from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import DistributedType
 
+from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
 from ..evaluation.score import make_metrics
+from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .optimizer import freeze
 from .output import RECIPE_FILE, is_checkpoint
 from .prepare import build_model, new_config, open_tokenizer
 from .recipe import Recipe
@@ -23,7 +27,7 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     InputError: the faults of a recipe's texts, output folder and trackers, and of the launcher's settings.
     """
     faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
-    faults += check_bleu(recipe.evaluation.tokenize) + check_start(recipe)
+    faults += check_bleu(recipe.evaluation.tokenize) + check_start(recipe) + check_freeze(recipe)
     kind = accelerator.distributed_type
     if kind == DistributedType.FSDP and not accelerator.is_fsdp2:
         faults.append("FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …")
@@ -65,15 +69,27 @@ def check_start(recipe: Recipe) -> list[str]:
     source = recipe.training.start_from
     if source and is_checkpoint(Path(source)):
         return [
-            f"training.start_from={source} is a checkpoint, weights alone. hf-vaswani average {source} --output FOLDER "
-            "makes a model of it."
+            f"training.start_from={source} is a checkpoint, weights alone. hf-vaswani average {source} --output "
+            "FOLDER makes a model of it."
         ]
     try:
         tokenizer = open_tokenizer(recipe, (), is_resumed=False)
         if source:
-            build_model(recipe, tokenizer)
+            freeze(build_model(recipe, tokenizer), recipe.training.freeze)
         else:
             new_config(recipe, tokenizer)
+    except InputError as error:
+        return str(error).split("\n")
+    return []
+
+
+def check_freeze(recipe: Recipe) -> list[str]:
+    """What is wrong with the names of what shall be frozen of a new model; [`check_start`] sees to other ones."""
+    if recipe.training.start_from or not recipe.training.freeze:
+        return []
+    try:
+        with torch.device("meta"):  # names alone
+            freeze(VaswaniForConditionalGeneration(VaswaniConfig(**recipe.model)), recipe.training.freeze)
     except InputError as error:
         return str(error).split("\n")
     return []

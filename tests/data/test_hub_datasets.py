@@ -95,6 +95,8 @@ def test_wrong_split_config_and_columns_name_the_right_ones(folder):
     cases = {
         TextSource(dataset=path): "more than one split; name one with split. There are: train, test.",
         TextSource(dataset=path, split="dev"): "has no split 'dev'. There are: train, test.",
+        TextSource(dataset=path, split="train[:1%"): "has no split 'train[:1%': Unrecognized instruction format",
+        TextSource(dataset=path, split="train[:200%]"): "has no split 'train[:200%]': Percent slice boundaries",
         TextSource(dataset=path, config="fr-en", split="test"): "BuilderConfig 'fr-en' not found",
         TextSource(dataset=path, split="test", source_column="fr", target_column="en"): (
             "no columns 'fr' and 'en'. There are: 'de', 'en', 'id', 'translation'"

@@ -330,6 +330,15 @@ def test_command_says_what_is_missing(recipe, tmp_path, capsys):
     assert (folder / "README.md").read_text() == before
 
 
+def test_results_without_a_value_are_told_to_be_damaged(recipe, tmp_path, capsys):
+    folder = train(recipe()).folder
+    results = results_of(folder)
+    del results["flops"]
+    (folder / "results.json").write_text(json.dumps(results))
+    assert main(["card", str(folder)]) == 2
+    assert "results.json is damaged, or of an earlier version" in capsys.readouterr().err
+
+
 @pytest.fixture
 def train_interrupted(monkeypatch):
     """Runs a training that is interrupted where it calls a function, which it names."""

@@ -150,6 +150,8 @@ def test_frozen_parameters_stay_as_they_are(recipe):
 def test_patterns_of_freezing_are_checked_before_anything_is_written(recipe, tmp_path):
     with pytest.raises(InputError, match="'nothing' matches no parameter"):
         train(recipe("--freeze=[nothing]"))
+    with pytest.raises(InputError, match="(?s)matches no parameter.*absent.de|absent.de.*matches no parameter"):
+        train(recipe("--freeze=[nothing]", "--validation_source=absent.de"))
     assert not (tmp_path / "out").exists()
 
 
