@@ -26,9 +26,10 @@ def run(options: argparse.Namespace) -> None:
 
     paths = [Path(path) for path in options.trainings]
     logs = [path / LOG_FILE if path.is_dir() else path for path in paths]
-    output = Path(options.output or (logs[0].with_name("curves.png") if len(logs) == 1 else "curves.png"))
-    # That in a training's own folder is drawn anew by each validation.
-    if output.exists() and not options.overwrite and (options.output or len(logs) > 1):
+    own = logs[0].with_name("curves.png") if len(logs) == 1 else None
+    output = Path(options.output or own or "curves.png")
+    # A training's own picture is drawn anew by each validation.
+    if output.is_file() and output != own and not options.overwrite:
         raise InputError(f"{output} exists already. Name another with --output, or replace it with --overwrite.")
     draw_comparison(logs, output)
     print(output)

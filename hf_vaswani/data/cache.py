@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 from huggingface_hub.constants import HF_HOME
 
-from ..errors import InputError
+from ..errors import InputError, reason
 
 # Seconds after which what a killed process has left is removed.
 ABANDONED_AFTER = 7 * 24 * 3600
@@ -24,6 +25,7 @@ def cache_folder(path: str | None = None) -> Path:
 
 
 Content = TypeVar("Content")
+logger = logging.getLogger(__name__)
 
 
 def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[Path], Content]) -> Content:
@@ -42,8 +44,8 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
     if path.is_dir():
         try:
             return read(path)
-        except Exception:  # of json, pyarrow, the system: a disk that failed, or somebody who cleared up
-            shutil.rmtree(path, ignore_errors=True)
+        except (ValueError, KeyError, EOFError, FileNotFoundError):  # json's and pyarrow's are of these
+            _remove(path)
     part = None
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -66,3 +68,14 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
         if part:
             shutil.rmtree(part, ignore_errors=True)
     return read(path)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a damaged folder, at once for all who look for it."""
+    logger.warning("%s is damaged, and is made anew.", folder)
+    try:
+        aside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".part", dir=folder.parent))
+        folder.rename(aside / folder.name)
+    except OSError as error:
+        raise InputError(f"{folder} is damaged and cannot be removed: {reason(error)}. Delete it.") from None
+    shutil.rmtree(aside, ignore_errors=True)

@@ -52,9 +52,10 @@ class HubDataset:
             raise InputError(fault)
         with self.explained_errors():
             self.builder: DatasetBuilder = load_dataset_builder(**self.arguments)
-            if hasattr(self.builder.config, "na_filter"):
-                # pandas reads words such as "null" and "NA" as nothing, where text is meant.
-                self.arguments["na_filter"] = False
+            if self.is_local and hasattr(self.builder.config, "keep_default_na"):
+                # A CSV file: pandas reads words such as "null" and "NA" as nothing, where text is meant. (What is on
+                # the Hub is found in the cache, without a network, by the settings that it is usually read with.)
+                self.arguments |= {"keep_default_na": False, "na_values": [""]}
                 self.builder = load_dataset_builder(**self.arguments)
         self.split = self._checked_split(split)
 

@@ -28,7 +28,7 @@ from .parallel_text import Pair
 from .sources import TextSource, digest, iterate_pairs
 
 # Goes up when prepared files change their meaning.
-FORMAT = 1
+FORMAT = 2
 TEXT_FILE, SUMMARY_FILE = "text.arrow", "summary.json"
 WRITE_BATCH = 10_000
 # Entries of a tokenizer's config that say where it comes from.
@@ -144,21 +144,29 @@ def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: Pai
     """
     content = hashlib.sha256()
     with pa.OSFile(str(folder / TEXT_FILE), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as writer:
-        rows = iter(pairs)
+        rows, rows_written = iter(pairs), 0
         while batch := list(islice(rows, WRITE_BATCH)):
+            rows_written += len(batch)
             sources, targets = ([pair[side] for pair, _ in batch] for side in (0, 1))
             content.update(json.dumps([sources, targets]).encode())
             columns = {"source": sources, "target": targets, "origin": [origin for _, origin in batch]}
             writer.write_batch(pa.RecordBatch.from_pydict(columns, schema=SCHEMA))
-    summary = {"digest": content.hexdigest(), "counts": pair_filter.counts}
+    summary = {"digest": content.hexdigest(), "rows": rows_written, "counts": pair_filter.counts}
     (folder / SUMMARY_FILE).write_text(json.dumps(summary))
 
 
 def read_prepared(folder: Path) -> PreparedText:
-    """What [`write_text`] has written, memory-mapped."""
+    """What [`write_text`] has written, memory-mapped.
+
+    Raises:
+        OSError, ValueError, KeyError: where it is damaged.
+    """
     summary = json.loads((folder / SUMMARY_FILE).read_text())
     file = folder / TEXT_FILE
-    return PreparedText(file, Dataset.from_file(str(file)), summary["digest"], summary["counts"])
+    text = PreparedText(file, Dataset.from_file(str(file)), summary["digest"], summary["counts"])
+    if len(text) != summary["rows"]:
+        raise ValueError(f"{file} holds {len(text)} pairs, not {summary['rows']}.")
+    return text
 
 
 def tokenise(

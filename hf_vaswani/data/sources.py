@@ -296,7 +296,7 @@ def _typed(key: str, value: Any) -> Any:
             raise TypeError("a number")
         try:
             return float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise TypeError("a number") from None
     is_path_list = key in ("source", "target")
     if is_path_list and isinstance(value, list) and value and all(isinstance(path, str) for path in value):

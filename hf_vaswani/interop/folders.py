@@ -73,7 +73,7 @@ def check_new(output: str | Path) -> None:
     try:
         output = output.resolve()
         is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
-        parent = next(path for path in output.parents if path.exists())
+        parent = next(path for path in (output, *output.parents) if path.exists())
     except (OSError, ValueError) as error:
         raise InputError(f"{output} cannot be written: {reason(error)}") from None
     if not is_free:

@@ -1,5 +1,6 @@
 """One model that is the mean of several: checkpoints of a training (section 6.1), or finished models."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
         chosen = kept[:number] if best else kept[-number:]
         return [_of_training(path, source) for path in chosen]
     if is_checkpoint(source):
-        return [_of_training(source, source.resolve().parent.parent)]
+        return [_of_training(source, Path(os.path.abspath(source)).parent.parent)]
     if (source / "config.json").exists():
         try:
             kind = PreTrainedConfig.get_config_dict(source)[0].get("model_type")
@@ -123,7 +124,7 @@ def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
         model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(folder))
         if (folder / "generation_config.json").exists():
             model.generation_config = GenerationConfig.from_pretrained(folder)
-    except (OSError, ValueError, TypeError) as error:
+    except Exception as error:  # a config of the wrong types raises its own kinds
         raise InputError(f"{folder} cannot be read: {reason(error)}") from None
     return model
 

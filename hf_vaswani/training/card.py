@@ -83,13 +83,15 @@ def _copy(folder: Path, output: Path, model_name: str | None) -> Path:
     recipe, results = _content(folder)
     wanted = shown_pictures(_pictures(folder, results))
     copied = [name for name in wanted if (folder / name).stat().st_size <= MOST_BYTES]
+    shown = {**results, "pictures": copied}
+    text = _text(folder, model_name or output.stem, recipe, shown, pictures_in=output.stem)
     for name in copied:
         target = output.with_suffix("") / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / name, target)
+        if not (target.exists() and target.samefile(folder / name)):
+            shutil.copyfile(folder / name, target)
     output.parent.mkdir(parents=True, exist_ok=True)
-    shown = {**results, "pictures": copied}
-    _write(output, _text(folder, model_name or output.stem, recipe, shown, pictures_in=output.stem))
+    _write(output, text)
     return output
 
 

@@ -106,7 +106,12 @@ def set_weights(model: nn.Module, values: Tensors) -> None:
 
 def checkpoint_folders(folder: Path) -> list[Path]:
     """The complete checkpoints in a folder, oldest first."""
-    return sorted(path for path in folder.glob("update-*") if re.fullmatch(r"update-\d{8,}", path.name))
+    return sorted(path for path in folder.glob("update-*") if is_checkpoint_name(path.name))
+
+
+def is_checkpoint_name(name: str) -> bool:
+    """Whether a folder of this name is a complete checkpoint, and neither a part of one nor somebody's copy."""
+    return re.fullmatch(r"update-\d{8,}", name) is not None
 
 
 def update_of(path: Path) -> int:

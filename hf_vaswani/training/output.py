@@ -13,7 +13,7 @@ from ..data.tokenizer import save_tokenizer
 from ..errors import InputError
 from ..locks import ARE_THERE_LOCKS, lock
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
-from .checkpoint import checkpoint_folders, tidy
+from .checkpoint import checkpoint_folders, is_checkpoint_name, tidy
 from .claims import withdraw
 from .contradictions import SCHEDULES_TO_THE_END
 from .processes import on_main_process
@@ -46,8 +46,8 @@ CHANGEABLE = {
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder is one of a training's checkpoints or best weights."""
-    return folder.is_dir() and folder.resolve().parent.name in (CHECKPOINTS, BEST)
+    """Whether a folder is one of a training's checkpoints or best weights: weights without a config."""
+    return is_checkpoint_name(Path(os.path.abspath(folder)).name) and not (folder / "config.json").exists()
 
 
 def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> bool:

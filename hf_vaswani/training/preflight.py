@@ -74,25 +74,28 @@ def check_start(recipe: Recipe) -> list[str]:
         ]
     try:
         tokenizer = open_tokenizer(recipe, (), is_resumed=False)
-        if source:
-            freeze(build_model(recipe, tokenizer), recipe.training.freeze)
-        else:
-            new_config(recipe, tokenizer)
+        model = build_model(recipe, tokenizer) if source else without_weights(new_config(recipe, tokenizer))
+        freeze(model, recipe.training.freeze)
     except InputError as error:
         return str(error).split("\n")
     return []
 
 
 def check_freeze(recipe: Recipe) -> list[str]:
-    """What is wrong with the names of what shall be frozen of a new model; [`check_start`] sees to other ones."""
-    if recipe.training.start_from or not recipe.training.freeze:
+    """What is wrong with the names of what shall be frozen; of what exists already [`check_start`] sees to them."""
+    if recipe.tokenizer.path or recipe.training.start_from or not recipe.training.freeze:
         return []
     try:
-        with torch.device("meta"):  # names alone
-            freeze(VaswaniForConditionalGeneration(VaswaniConfig(**recipe.model)), recipe.training.freeze)
+        freeze(without_weights(VaswaniConfig(**recipe.model)), recipe.training.freeze)
     except InputError as error:
         return str(error).split("\n")
     return []
+
+
+def without_weights(config: VaswaniConfig) -> VaswaniForConditionalGeneration:
+    """A model that has nothing but the names and shapes of its parameters."""
+    with torch.device("meta"):
+        return VaswaniForConditionalGeneration(config)
 
 
 def check_bleu(tokenize: str) -> list[str]:

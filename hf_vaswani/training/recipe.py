@@ -294,7 +294,7 @@ def coerce(value: Any, kind: Any) -> Any:
     if kind is float and not isinstance(value, bool):
         return float(value)
     if kind is int and isinstance(value, float) and value.is_integer():
-        return int(value)
+        value = int(value)
     if kind is str and not isinstance(value, (dict, list, bool)) and value is not None:
         return str(value)
     if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):

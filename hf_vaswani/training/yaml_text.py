@@ -7,14 +7,16 @@ import yaml
 
 from ..errors import reason
 
-# YAML 1.1, which PyYAML reads, takes 0100 for 64, 1:30 for 90, 1e-3 for text and 2023-02-30 for a date that is none.
+# YAML 1.1, which PyYAML reads, takes 0100 for 64, 1:30 for 90 and 2023-02-30 for a date that is none. As in it, 1e-3
+# is text, which becomes a number where one is wanted, and 87e3451 stays the name of a commit.
 NUMBERS = {
     "tag:yaml.org,2002:int": re.compile(r"[-+]?(0|[1-9][0-9_]*)$"),
     "tag:yaml.org,2002:float": re.compile(
-        r"([-+]?(\.[0-9]+|(0|[1-9][0-9_]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
+        r"([-+]?(\.[0-9]+|(0|[1-9][0-9_]*)\.[0-9]*)([eE][-+][0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
     ),
 }
-OTHERS = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
+MERGE = "tag:yaml.org,2002:merge"
+OTHERS = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", MERGE)
 
 
 class RecipeLoader(yaml.SafeLoader):
@@ -29,7 +31,7 @@ class RecipeLoader(yaml.SafeLoader):
         """As in PyYAML, where the last of two equal keys would win without a word."""
         node = super().compose_mapping_node(anchor)
         seen = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE):
             if key.value in seen:
                 raise yaml.composer.ComposerError(None, None, f"key '{key.value}' stands twice", key.start_mark)
             seen.add(key.value)
@@ -50,5 +52,5 @@ def read_yaml(text: str) -> Any:
         return yaml.load(text, RecipeLoader)
     except yaml.YAMLError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:  # of a value with a wrong tag
+    except Exception as error:  # of many kinds, where a value does not fit its tag
         raise yaml.YAMLError(reason(error)) from None

@@ -91,7 +91,7 @@ def translate_mbr(
             f"Minimum Bayes risk decoding chooses among candidates: samples must be 2 or more, not {samples}"
         )
     if do_sample:
-        draw = {"do_sample": True, "num_beams": 1, "top_k": 0, "epsilon_cutoff": epsilon}
+        draw = {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "epsilon_cutoff": epsilon}
         options = {**draw, "num_return_sequences": samples, **options}
     else:
         options = {"num_beams": samples, "n_best": samples, **options}

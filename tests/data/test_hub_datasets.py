@@ -77,7 +77,7 @@ def test_folder_of_json_lines_gives_its_only_split(tmp_path, streaming):
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_words_that_pandas_takes_for_nothing_are_text(tmp_path, streaming):
-    (tmp_path / "test.csv").write_text("de,en\nnull,zero\nNA,None\nHund,\n")
+    (tmp_path / "test.csv").write_text("de,en,score\nnull,zero,1.5\nNA,None,\nHund,,2\n")
     pairs = read(TextSource(dataset=str(tmp_path), split="test"), streaming=streaming)
     assert pairs == [("null", "zero"), ("NA", "None"), ("Hund", "")]
 

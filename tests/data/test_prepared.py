@@ -51,6 +51,21 @@ def test_prepared_text_is_found_again_by_content_and_settings(source, tmp_path, 
     assert len(reads) == 3
 
 
+@pytest.mark.parametrize("file", ["summary.json", "text.arrow", "ids*.arrow"])
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_damaged_cache_is_made_anew(source, tokenizer, tmp_path, caplog, file, share):
+    def prepare():
+        text = prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(), tmp_path / "cache")
+        return list(text), tokenise(text, tokenizer, tmp_path / "cache").dataset[:]
+
+    expected = prepare()
+    [path] = (tmp_path / "cache").glob(f"*/{file}")
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    assert prepare() == expected
+    assert "is damaged, and is made anew" in caplog.text
+    assert not list((tmp_path / "cache").glob("*.part"))
+
+
 def test_source_without_a_usable_pair_is_an_error_that_says_what_was_found(source, tmp_path):
     with pytest.raises(InputError, match=r"b\.0.* has no pair that can be used: 2 pairs read, 2 left out"):
         prepare_text(

@@ -122,6 +122,7 @@ def test_output_below_a_file_is_refused_before_anything_is_read(tmp_path, capsys
     assert "out cannot be made in" in capsys.readouterr().err
     assert main(["corpus", str(tmp_path / "file" / "out")]) == 2
     assert (tmp_path / "file").read_text() == "mine"
+    assert main(["corpus", "/"]) == 2
 
 
 def test_failed_import_leaves_no_folder(tmp_path, capsys):

@@ -109,6 +109,13 @@ def test_checkpoint_is_known_in_the_folder_in_which_one_stands(training, tmp_pat
     assert (tmp_path / "mean" / "tokenizer.json").exists()
 
 
+def test_model_in_a_folder_called_checkpoints_is_a_model(tmp_path):
+    tiny_model().save_pretrained(tmp_path / "checkpoints" / "update-00000001")
+    average([tmp_path / "checkpoints" / "update-00000001"], tmp_path / "mean")
+    mean = load_file(tmp_path / "mean" / "model.safetensors")
+    assert torch.equal(mean["model.shared.weight"], tiny_model().model.shared.weight)
+
+
 def test_damaged_checkpoint_is_refused(training, tmp_path):
     weights = training / "checkpoints" / "update-00000009" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4])

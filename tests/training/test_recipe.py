@@ -124,7 +124,7 @@ def test_keys_that_are_no_text_are_unknown_keys(recipe):
 
 @pytest.mark.parametrize(
     "option", ["weight_decay=-0.1", "seed=-1", "seed=99999999999", "validate_sentences=-1", "max_minutes=.nan",
-    "max_length_offset=1000000000000000000000", "length_penalty=.nan", "length_penalty=-11"],
+    "max_length_offset=1000000000000000000000", "max_updates=1.0e+30", "length_penalty=.nan", "length_penalty=-11"],
 )  # fmt: skip
 def test_numbers_out_of_range_are_errors(recipe, option):
     name = option.partition("=")[0]
@@ -161,9 +161,9 @@ def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
     "content",
     [
         "training: {max_updates: 1}\ntraining: {}", "training: {max_updates: 4, max_updates: 9}",
-        "data: {name: !!int abc}", "data: {name: !!timestamp abc}", "[" * 5000, "1" * 5000,
+        "data: {name: !!int abc}", "data: {name: !!int ''}", "data: {name: !!timestamp abc}", "[" * 5000, "1" * 5000,
     ],
-    ids=["section twice", "key twice", "no number", "no date", "deep", "long"],
+    ids=["section twice", "key twice", "no number", "no digit", "no date", "deep", "long"],
 )  # fmt: skip
 def test_yaml_that_says_nothing_clear_is_no_recipe(recipe, content):
     message = faults(recipe(content))
@@ -183,6 +183,11 @@ def test_numbers_are_decimal_and_dates_are_text(recipe):
         "save_every",
     ):
         assert expected in message
+
+
+def test_name_that_looks_like_a_number_stays_as_it_is(recipe):
+    path = recipe("data: {dataset: some/set, dataset_revision: 87e3451}\ntraining: {output_dir: o}")
+    assert load_recipe(path).data.dataset_revision == "87e3451"
 
 
 def test_key_of_its_own_goes_before_a_merged_one(recipe):
