@@ -141,7 +141,7 @@ def test_recipe_says_what_is_known_of_its_system(name):
 
 
 def test_best_model_of_multi30k_has_at_most_three_million_parameters():
-    recipe = load_recipe(RECIPES["multi30k_best"])
+    recipe = load_recipe(RECIPES[BEGUN_BY["multi30k_best"]])
     model = VaswaniForConditionalGeneration(VaswaniConfig(**recipe.model, vocab_size=recipe.tokenizer.vocab_size))
     assert model.num_parameters() <= 3_000_000
 
@@ -183,6 +183,8 @@ ROWS_OF_TABLE_3 = {
 }
 
 
+# Recipes that go on with the model of another one.
+BEGUN_BY = {"multi30k_best": "multi30k_tiny"}
 # Sizes that make a training of each recipe a matter of seconds.
 CUT = [
     "--d_model=16", "--encoder_layers=1", "--decoder_layers=1", "--encoder_ffn_dim=16", "--decoder_ffn_dim=16",
@@ -235,12 +237,17 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
         options.append("--target_vocab_size=280")
     if whole.training.schedule == "linear":
         options.append("--warmup_updates=1")
+    assert bool(whole.training.start_from) == (name in BEGUN_BY)
+    if name in BEGUN_BY:
+        begun = tmp_path / "begun"
+        train(load_recipe(RECIPES[BEGUN_BY[name]], [*options, f"--output_dir={begun}"]))
+        options.append(f"--start_from={begun}")
     recipe = load_recipe(RECIPES[name], options)
     results = train(recipe)
     folder = tmp_path / "out"
 
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
-    said = said_by(whole)["model"]
+    said = said_by(load_recipe(RECIPES[BEGUN_BY[name]]) if name in BEGUN_BY else whole)["model"]
     assert {key: getattr(model.config, key) for key in said.keys() & UNCUT} == {
         key: said[key] for key in said.keys() & UNCUT
     }
