@@ -180,7 +180,7 @@ def test_paper_scores_divide_by_its_length_penalty(vaswani, sources):
     target = output.sequences[0].tolist()
     [total] = log_probabilities(vaswani, rows, [target])
     expected = total / ((5 + len(target) - 1) / 6) ** 0.6
-    assert output.sequences_scores.item() == pytest.approx(expected, abs=1e-5)
+    assert output.sequences_scores.item() == pytest.approx(expected, rel=1e-5)
 
 
 def rows_of_calls(module):
