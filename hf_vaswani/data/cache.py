@@ -34,7 +34,8 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
     Args:
         key: plain values that say all that the content depends on.
         make: fills the empty folder that it is given. A folder whose making was interrupted is never found.
-        read: the content of such a folder; what it raises says that the folder is damaged.
+        read: the content of such a folder; a `ValueError`, `KeyError`, `EOFError` or `FileNotFoundError` says that
+            it is damaged.
 
     Raises:
         InputError: where the cache cannot be written.

@@ -47,7 +47,8 @@ CHANGEABLE = {
 
 def is_checkpoint(folder: Path) -> bool:
     """Whether a folder is one of a training's checkpoints or best weights: weights without a config."""
-    return is_checkpoint_name(Path(os.path.abspath(folder)).name) and not (folder / "config.json").exists()
+    is_named_so = is_checkpoint_name(Path(os.path.abspath(folder)).name)
+    return is_named_so and folder.is_dir() and not (folder / "config.json").exists()
 
 
 def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> bool:

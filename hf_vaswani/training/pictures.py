@@ -5,7 +5,6 @@ from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..errors import reason
 from ..evaluation.attention import KINDS, attention_figure, sentence_attention
 from ..evaluation.picture import save_picture
 from .arguments import EvaluationArguments
@@ -45,7 +44,7 @@ def save_attention_pictures(
             for path in _draw_sentence(pictures / prefix, model, tokenizer, texts[line], evaluation.attention_layers):
                 drawn.append(f"{FOLDER}/{path.name}")
     except Exception as error:  # matplotlib, fonts, the disk: whatever it is, the training itself is whole
-        report(f"Attention could not be drawn: {reason(error)}")
+        report(f"Attention could not be drawn: {type(error).__name__}: {' '.join(str(error).split())}")
     return drawn
 
 

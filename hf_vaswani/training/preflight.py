@@ -74,8 +74,10 @@ def check_start(recipe: Recipe) -> list[str]:
         ]
     try:
         tokenizer = open_tokenizer(recipe, (), is_resumed=False)
-        model = build_model(recipe, tokenizer) if source else without_weights(new_config(recipe, tokenizer))
-        freeze(model, recipe.training.freeze)
+        if source:
+            freeze(build_model(recipe, tokenizer), recipe.training.freeze)
+        else:
+            check_names(new_config(recipe, tokenizer), recipe.training.freeze)
     except InputError as error:
         return str(error).split("\n")
     return []
@@ -83,19 +85,20 @@ def check_start(recipe: Recipe) -> list[str]:
 
 def check_freeze(recipe: Recipe) -> list[str]:
     """What is wrong with the names of what shall be frozen; of what exists already [`check_start`] sees to them."""
-    if recipe.tokenizer.path or recipe.training.start_from or not recipe.training.freeze:
+    if recipe.tokenizer.path or recipe.training.start_from:
         return []
     try:
-        freeze(without_weights(VaswaniConfig(**recipe.model)), recipe.training.freeze)
+        check_names(VaswaniConfig(**recipe.model), recipe.training.freeze)
     except InputError as error:
         return str(error).split("\n")
     return []
 
 
-def without_weights(config: VaswaniConfig) -> VaswaniForConditionalGeneration:
-    """A model that has nothing but the names and shapes of its parameters."""
-    with torch.device("meta"):
-        return VaswaniForConditionalGeneration(config)
+def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
+    """Raises the [`InputError`] that [`freeze`] would, of a model whose parameters are names and shapes alone."""
+    if patterns:
+        with torch.device("meta"):
+            freeze(VaswaniForConditionalGeneration(config), patterns)
 
 
 def check_bleu(tokenize: str) -> list[str]:

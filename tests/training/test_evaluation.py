@@ -240,7 +240,7 @@ def test_picture_that_cannot_be_drawn_costs_no_results(recipe, monkeypatch, caps
 
     monkeypatch.setattr(pictures, "attention_figure", fail)
     results = train(recipe(*FEW, "--attention=2"))
-    assert "Attention could not be drawn: no font\n" in capsys.readouterr().out
+    assert "Attention could not be drawn: RuntimeError: no font\n" in capsys.readouterr().out
     values = stored(results.folder)
     assert values["pictures"] == ["pictures/curves.png"] and "test_bleu" in values
     assert (results.folder / "model.safetensors").exists() and (results.folder / "README.md").exists()
