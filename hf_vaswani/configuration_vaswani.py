@@ -99,6 +99,9 @@ class VaswaniConfig(PreTrainedConfig):
         attention_bias (`bool`): biases in the query, key, value and output projections.
         ffn_bias (`bool`): biases in the feed-forward networks.
         output_bias (`bool`): a bias on the logits.
+        qkv_init_gain (`float`): new query, key and value projections have weights so many times as large as
+            Xavier-uniform ones (Glorot and Bengio 2010). 1 / sqrt(2) in fairseq and in PyTorch, which initialise the
+            three as one matrix.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
             `decoder_start_token_id` defaults to `bos_token_id`.
@@ -188,6 +191,7 @@ class VaswaniConfig(PreTrainedConfig):
     attention_bias: bool = True
     ffn_bias: bool = True
     output_bias: bool = False
+    qkv_init_gain: float | int = 1.0
     use_cache: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = 0
@@ -338,6 +342,8 @@ def _architecture_faults(config: VaswaniConfig) -> list[str]:
             faults.append(f"{name} must be in [0, 1), got {value}")
     if not config.layer_norm_eps > 0:
         faults.append(f"layer_norm_eps must be above 0, got {config.layer_norm_eps}")
+    if not 0 < config.qkv_init_gain < float("inf"):
+        faults.append(f"qkv_init_gain must be above 0 and finite, got {config.qkv_init_gain}")
     for name in ("encoder_attention_heads", "decoder_attention_heads"):
         heads = getattr(config, name)
         if None in (config.d_k, config.d_v) and heads >= 1 and config.d_model % heads:

@@ -147,6 +147,8 @@ class VaswaniAttention(nn.Module):
         self.q_proj = nn.Linear(config.d_model, num_heads * self.d_k, bias=config.attention_bias)
         self.k_proj = nn.Linear(config.d_model, num_heads * self.d_k, bias=config.attention_bias)
         self.v_proj = nn.Linear(config.d_model, num_heads * self.d_v, bias=config.attention_bias)
+        for projection in (self.q_proj, self.k_proj, self.v_proj):
+            projection.init_gain = config.qkv_init_gain
         self.out_proj = nn.Linear(num_heads * self.d_v, config.d_model, bias=config.attention_bias)
 
     def forward(

@@ -29,7 +29,9 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
-        """Xavier-uniform projections with zero biases; embeddings and softmax N(0, d_model^-0.5); unit norms."""
+        """Xavier-uniform projections with zero biases, queries, keys and values by `qkv_init_gain`; embeddings and
+        softmax N(0, d_model^-0.5); unit norms.
+        """
         std = self.config.d_model**-0.5
         if isinstance(module, nn.Embedding):
             init.normal_(module.weight, std=std)
@@ -39,7 +41,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             if module is self.get_output_embeddings():
                 init.normal_(module.weight, std=std)
             else:
-                init.xavier_uniform_(module.weight)
+                init.xavier_uniform_(module.weight, gain=getattr(module, "init_gain", 1.0))
             if module.bias is not None:
                 init.zeros_(module.bias)
         elif isinstance(module, nn.LayerNorm):

@@ -123,6 +123,11 @@ class GenerationArguments:
     length_penalty_type: Literal["gnmt", "length"] = key(
         "gnmt", "the penalty: ((5 + length) / 6)^α as in the paper, or length^α as in transformers"
     )
+    early_stopping: bool = key(
+        False,
+        "a sentence is done as soon as it has as many finished hypotheses as beams, as in fairseq; otherwise once no "
+        "other would beat them",
+    )
     max_length_offset: int = key(50, "translations may have so many tokens more than their source")
 
 

@@ -215,7 +215,7 @@ def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
         beam_search = ("length_penalty", "early_stopping", "num_return_sequences")
         return {**settings, **{name: getattr(defaults, name) for name in beam_search}}
     penalty = {"length_penalty": arguments.length_penalty, "length_penalty_type": arguments.length_penalty_type}
-    return {**settings, **penalty, "early_stopping": False}
+    return {**settings, **penalty, "early_stopping": arguments.early_stopping}
 
 
 def drops_layers(config: VaswaniConfig) -> bool:
