@@ -236,6 +236,15 @@ def test_initialisation_is_xavier_uniform_with_scaled_normal_embeddings():
     assert not model.model.decoder.layers[1].encoder_attn.q_proj.bias.any()
 
 
+def test_query_key_and_value_projections_alone_are_initialised_with_their_gain():
+    model = tiny_model(d_model=64, qkv_init_gain=0.5)
+    limit = math.sqrt(6 / (64 + 64))
+    for attention in (model.model.encoder.layers[0].self_attn, model.model.decoder.layers[1].encoder_attn):
+        for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
+            assert projection.weight.abs().max().item() == pytest.approx(limit / 2, rel=0.02)
+        assert attention.out_proj.weight.abs().max().item() == pytest.approx(limit, rel=0.02)
+
+
 def test_untied_softmax_is_initialised_as_an_embedding():
     model = tiny_model(vocab_size=4000, d_model=64, tie_word_embeddings=False)
     assert model.lm_head.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)

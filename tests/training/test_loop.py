@@ -168,9 +168,9 @@ def test_training_goes_on_from_a_finished_model_with_its_tokenizer(recipe):
 
 
 def test_model_of_a_beam_search_is_trained_on_for_greedy_search(recipe):
-    first = train(recipe(output="first")).folder
+    first = train(recipe("--early_stopping=true", output="first")).folder
     search = json.loads((first / "generation_config.json").read_text())
-    assert search["num_beams"] == 2 and search["length_penalty"] == 0.6
+    assert (search["num_beams"], search["length_penalty"], search["early_stopping"]) == (2, 0.6, True)
     folder = train(recipe(f"--start_from={first}", "--num_beams=1", "--max_updates=1", output="second")).folder
     search = json.loads((folder / "generation_config.json").read_text())
     assert search["num_beams"] == 1 and not {"length_penalty", "early_stopping"} & {
