@@ -223,10 +223,10 @@ class TrainingLoop:
             batch = {name: tensor.to(accelerator.device, non_blocking=True) for name, tensor in batch.items()}
             is_last = i == len(data.micro_batches) - 1
             with nullcontext() if is_last else accelerator.no_sync(self.model):
-                loss = training_loss(self.model, batch, data.target_tokens, self.r_drop)
-                # Processes average their gradients; the loss is already divided by the tokens of all of them.
-                accelerator.backward(loss * accelerator.num_processes)
-            loss_sum += loss.detach().float()
+                # Processes average their gradients: each divides its sum by its share of all tokens.
+                loss = training_loss(self.model, batch, data.target_tokens / accelerator.num_processes, self.r_drop)
+                accelerator.backward(loss)
+            loss_sum += loss.detach().float() / accelerator.num_processes
         norm = accelerator.clip_grad_norm_(self.model.parameters(), arguments.max_grad_norm or math.inf)
         loss, signals = total(accelerator, [loss_sum.item(), float(self.stop.received)])
         is_good = math.isfinite(loss) and math.isfinite(whole(norm))

@@ -96,8 +96,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
 
     def compute_loss(self, model: nn.Module, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """A batch's part of the mean loss per target token, times the processes, whose gradients are averaged."""
-        loss = training_loss(model, inputs, num_items_in_batch, self.loop.r_drop)
-        return loss * self.accelerator.num_processes
+        return training_loss(model, inputs, num_items_in_batch / self.accelerator.num_processes, self.loop.r_drop)
 
 
 class RatesOfLoop:

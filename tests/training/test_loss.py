@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from hf_vaswani.training.loss import divergence, training_loss
+from hf_vaswani.training.loss import r_drop_loss, training_loss
 
 from ..conftest import tiny_model
 
@@ -47,15 +47,22 @@ def test_batch_that_counts_nothing_has_no_loss():
     assert training_loss(model, empty, target_tokens=8, r_drop=1.0).item() == 0
 
 
-def test_gradient_of_the_divergence_is_that_of_the_formula():
+def test_gradient_of_r_drop_is_that_of_the_formula():
     torch.manual_seed(0)
-    # As many logits as are worked on in several parts.
-    logits = torch.randn(2, 500, 700, dtype=torch.float64, requires_grad=True)
-    counted = torch.rand(1, 500) < 0.8
+    # As many logits as are worked on in several parts, of which one counts nothing.
+    logits = (3 * torch.randn(2, 500, 700, dtype=torch.float64)).requires_grad_()
+    labels = torch.randint(700, (1, 500)).masked_fill(torch.rand(1, 500) < 0.2, -100)
+    labels[:, 187:374] = -100
+    counted = labels != -100
+    smoothed = 0.9 * torch.nn.functional.one_hot(labels[counted], 700) + 0.1 / 700
     first, second = (half[counted].log_softmax(-1) for half in logits.chunk(2))
-    expected = 0.3 / 2 * ((first.exp() - second.exp()) * (first - second)).sum()
+    cross_entropies = -(smoothed * (first + second)).sum()
+    divergences = ((first.exp() - second.exp()) * (first - second)).sum()
+    expected = (cross_entropies / 2 + 1.5 / 2 * divergences / 2) / 40
     (of_formula,) = torch.autograd.grad(expected, logits)
-    value = divergence(logits, counted, 0.3)
+    value = r_drop_loss(logits, labels, 0.1, 40, 1.5)
     (of_value,) = torch.autograd.grad(2 * value, logits)
     torch.testing.assert_close(value, expected.float(), rtol=1e-5, atol=0)
     torch.testing.assert_close(of_value, 2 * of_formula, rtol=1e-3, atol=1e-7)
+    without_gradient = r_drop_loss(logits.detach(), labels, 0.1, 40, 1.5)  # as other devices compute it
+    torch.testing.assert_close(without_gradient, value, rtol=1e-5, atol=0)
