@@ -38,6 +38,11 @@ class TokenizerArguments:
         "where words end: at white space, punctuation and digits; at white space, for text that is split into words "
         "already (spaces; bpe, unigram, wordpiece); by rules, don't is do n't, l'homme is l' homme (rules; word)",
     )
+    space_mark: Literal["before", "after"] = key(
+        "before",
+        "where a sub-word has the mark of a space: before the words, as SentencePiece sets it, or after them, as "
+        "subword-nmt marks their ends (after; with words=spaces)",
+    )
     vocab_size: int = key(8000, "most tokens of a vocabulary, special tokens included")
     target_vocab_size: int | None = key(None, "the same for the target, with joint=false; default: vocab_size")
     joint: bool = key(True, "one vocabulary for both languages, or one for each")
@@ -83,6 +88,11 @@ def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
         faults.append(f"tokenizer.words=rules is for the type word, not for {kind}")
     if arguments.words == "spaces" and arguments.type == "word":
         faults.append(f"tokenizer.words=spaces is for sub-words, not for {kind}, whose words may end without a space")
+    if arguments.space_mark == "after" and arguments.words != "spaces":
+        faults.append(
+            f"tokenizer.space_mark=after is for words=spaces, not for words={arguments.words}, where a word before "
+            "punctuation would have no mark"
+        )
     if arguments.min_frequency is not None and arguments.type == "unigram":
         faults.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")
     if arguments.target_vocab_size is not None and arguments.joint:

@@ -2,7 +2,8 @@
 
 Sub-words: the space before a word is the mark `▁` in front of its first piece, white space, punctuation and digits
 are set apart, and every further space is a piece of its own, so that decoding gives back the text. In text that is
-split into words already, a punctuation mark is a word with a space before it: set apart, it would be two pieces.
+split into words already, a punctuation mark is a word with a space before it: set apart, it would be two pieces. In
+such text the mark may also stand behind the last piece of a word, where Sennrich et al. 2016 have their end of a word.
 
 Words: `word_splitting.py` says where they end, and marks where no space stood there.
 
@@ -241,7 +242,10 @@ def _normalizer(arguments: TokenizerArguments, *further: normalizers.Normalizer)
 
 
 def _subword_normalizer(arguments: TokenizerArguments) -> normalizers.Normalizer:
-    return _normalizer(arguments, normalizers.Replace(SPACE, LITERAL_SPACE_MARK), normalizers.Replace(" ", SPACE))
+    mark = [normalizers.Replace(SPACE, LITERAL_SPACE_MARK), normalizers.Replace(" ", SPACE)]
+    if arguments.space_mark == "after":
+        mark.append(normalizers.Replace(Regex(r"\z"), SPACE))
+    return _normalizer(arguments, *mark)
 
 
 def _subword_splitter(arguments: TokenizerArguments) -> pre_tokenizers.PreTokenizer:
@@ -249,16 +253,16 @@ def _subword_splitter(arguments: TokenizerArguments) -> pre_tokenizers.PreTokeni
         set_apart = [pre_tokenizers.Split(Regex(BRACKET), "isolated")]
     else:
         set_apart = [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
-    return pre_tokenizers.Sequence(
-        [
+    if arguments.space_mark == "after":
+        marked = [pre_tokenizers.Split(SPACE, "merged_with_previous")]
+    else:
+        marked = [
             # A space before the text, and not before what follows an added token inside it. One `Metaspace` would
             # leave it out before a text that begins with a space; here the spaces of the text are marks already.
             pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False),
             pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never"),
-            pre_tokenizers.Split(Regex(r"\s"), "isolated"),
-            *set_apart,
         ]
-    )
+    return pre_tokenizers.Sequence([*marked, pre_tokenizers.Split(Regex(r"\s"), "isolated"), *set_apart])
 
 
 def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> Tokenizer:
@@ -266,7 +270,10 @@ def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> To
     tokenizer.normalizer = _subword_normalizer(arguments)
     tokenizer.pre_tokenizer = _subword_splitter(arguments)
     bytes_ = [decoders.ByteFallback()] if arguments.byte_fallback else []
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Metaspace(), *bytes_, decoders.Fuse(), decoders.Replace(LITERAL_SPACE_MARK, SPACE)]
-    )
+    literal = decoders.Replace(LITERAL_SPACE_MARK, SPACE)
+    if arguments.space_mark == "after":
+        spaces, last = decoders.Replace(SPACE, " "), decoders.Replace(Regex(r" \z"), "")
+        tokenizer.decoder = decoders.Sequence([spaces, *bytes_, decoders.Fuse(), last, literal])
+    else:
+        tokenizer.decoder = decoders.Sequence([decoders.Metaspace(), *bytes_, decoders.Fuse(), literal])
     return tokenizer

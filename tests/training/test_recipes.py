@@ -110,6 +110,7 @@ FACTS = {
                   "decoder_attention_heads": 4, "encoder_ffn_dim": 256, "decoder_ffn_dim": 256, **POST, **ONE_MATRIX,
                   **ON_OUTPUTS, "dropout": 0.3, "label_smoothing": 0.1, "qkv_init_gain": 0.70710678},
         "training": {"schedule": "inverse_sqrt", "learning_rate": 0.005, "warmup_updates": 2000, "max_updates": 8000,
+                     "adam_betas": ADAM_OF_PAPER, "adam_eps": 1e-8,
                      "max_tokens": 2048, "accumulation": 4, "validate_every": 54, "patience": 10, "save_every": 54,
                      "average_last": 10},
         "generation": {"num_beams": 5, "length_penalty": 1.0, "length_penalty_type": "length", "early_stopping": True},
