@@ -35,6 +35,8 @@ def architecture_facts(recipe: dict[str, Any], results: dict[str, Any]) -> list[
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("words") == "spaces":
         treatment.append("words end at white space alone")
+    if settings.get("space_mark") == "after":
+        treatment.append("marks at the ends of words")
     if settings.get("normalization") not in (None, "none"):
         treatment.append(f"Unicode form {settings['normalization'].upper()}")
     positions = of["position_type"]
