@@ -324,7 +324,12 @@ def test_score_of_a_test_set_of_several_texts_is_none_of_the_first():
 def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
     recipe = recipe_dict()
     recipe["tokenizer"].update(lowercase=True, words="spaces", space_mark="after")
-    words = ("all text lower-cased", "words end at white space alone", "marks at the ends of words", "Unicode form NFC")
+    words = (
+        "all text lower-cased",
+        "words end at white space alone",
+        "marks at the ends of words",
+        "Unicode form NFC",
+    )
     [new] = parts_of(card_of(recipe), "Model")
     assert all(word in new for word in words)
     for section, key in (("tokenizer", "path"), ("training", "start_from")):
