@@ -20,7 +20,7 @@ def sequence_loss(
     logits: torch.Tensor,
     labels: torch.Tensor,
     label_smoothing: float = 0.0,
-    num_items_in_batch: torch.Tensor | int | None = None,
+    num_items_in_batch: torch.Tensor | float | None = None,
 ) -> torch.Tensor:
     """Cross-entropy per target token, in float32, against smoothed labels (section 5.4).
 
@@ -41,6 +41,26 @@ def sequence_loss(
         return SmoothedCrossEntropy.apply(rows, labels, label_smoothing, float(num_items_in_batch))
     total = F.cross_entropy(rows, labels, ignore_index=IGNORED_LABEL, label_smoothing=label_smoothing, reduction="sum")
     return total / num_items_in_batch
+
+
+def softmax_into(probabilities: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    """Write the probabilities of logits `(n, vocab_size)`; return the logarithms of the sums of their exponentials,
+    `(n, 1)`. It takes one exponential a logit: the sum of all of them is one over the highest probability.
+    """
+    highest = torch.softmax(logits, -1, out=probabilities).amax(1, keepdim=True)
+    return logits.amax(1, keepdim=True) - highest.log_()
+
+
+def smoothed_entropies(
+    logits: torch.Tensor, log_sums: torch.Tensor, right: torch.Tensor, label_smoothing: float
+) -> torch.Tensor:
+    """Cross-entropies against smoothed labels, `(n, 1)`, of logits `(n, vocab_size)` whose exponentials have sums of
+    these logarithms, `(n, 1)`; `right` has the labels, `(n, 1)`.
+    """
+    entropies = log_sums - (1 - label_smoothing) * logits.gather(1, right)
+    if label_smoothing:
+        entropies -= label_smoothing / logits.shape[1] * logits.sum(1, keepdim=True)
+    return entropies
 
 
 class LossWithGradient(torch.autograd.Function):
@@ -69,14 +89,11 @@ class SmoothedCrossEntropy(LossWithGradient):
             rows = slice(start, start + step)
             counted = labels[rows] != IGNORED_LABEL
             right = labels[rows].where(counted, 0).unsqueeze(1)
-            # One exponential a logit: the sum of all of them is one over the highest probability.
-            part = torch.softmax(logits[rows], -1, out=gradient[rows])
-            of_rows = logits[rows].amax(1) - part.amax(1).log()
-            of_rows -= (1 - label_smoothing) * logits[rows].gather(1, right).squeeze(1)
+            part = gradient[rows]
+            entropies = smoothed_entropies(logits[rows], softmax_into(part, logits[rows]), right, label_smoothing)
+            total += entropies.squeeze(1).where(counted, 0).sum()
             if label_smoothing:
-                of_rows -= label_smoothing / vocab_size * logits[rows].sum(1)
                 part -= label_smoothing / vocab_size
-            total += of_rows.where(counted, 0).sum()
             part.scatter_add_(1, right, part.new_full(right.shape, label_smoothing - 1))
             part *= (counted / divisor).unsqueeze(1)
         ctx.save_for_backward(gradient)

@@ -402,7 +402,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | torch.Tensor = 0,
-        num_items_in_batch: torch.Tensor | int | None = None,
+        num_items_in_batch: torch.Tensor | float | None = None,
         **kwargs,
     ) -> Seq2SeqLMOutput:
         """Logits of the next target token at each position and, given `labels`, their loss.

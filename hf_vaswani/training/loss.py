@@ -4,7 +4,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..loss_vaswani import CACHED_LOGITS, IGNORED_LABEL, LossWithGradient, sequence_loss
+from ..loss_vaswani import (
+    CACHED_LOGITS,
+    IGNORED_LABEL,
+    LossWithGradient,
+    sequence_loss,
+    smoothed_entropies,
+    softmax_into,
+)
 
 
 def training_loss(
@@ -15,7 +22,8 @@ def training_loss(
     Args:
         model: in training, as it is or wrapped for several processes.
         batch: `input_ids`, `attention_mask` and `labels` of the model; labels of -100 do not count.
-        target_tokens: of the whole update, in all its batches and processes; what losses are divided by.
+        target_tokens: what the sum over all target tokens is divided by: their number in the whole update, all its
+            batches and processes; of processes that average their gradients, the share of one of them.
         r_drop: weight alpha of R-Drop (Liang et al. 2021); 0 for none. Each pair is then computed twice in one
             forward pass, under two dropout masks.
     """
@@ -68,8 +76,7 @@ class RDrop(LossWithGradient):
         total = logits.new_zeros(())
         n, vocab_size = len(labels), logits.shape[1]
         of_entropy, of_divergence = 1 / (2 * divisor), alpha / (4 * divisor)
-        spread = label_smoothing / vocab_size
-        smoothed = logits.new_tensor(-of_entropy * spread)
+        smoothed = logits.new_tensor(-of_entropy * label_smoothing / vocab_size)
         step = max(1, CACHED_LOGITS // 2 // vocab_size)
         for start in range(0, n, step):
             end = min(start + step, n)
@@ -77,18 +84,12 @@ class RDrop(LossWithGradient):
             right = labels[start:end].where(counted, 0).unsqueeze(1)
             passes = [logits[start:end], logits[n + start : n + end]]
             parts = [gradient[start:end], gradient[n + start : n + end]]
-            # log(sum(exp(logits))): the sum of all exponentials is one over the highest probability.
-            normalisers = [
-                rows.amax(1, keepdim=True) - torch.softmax(rows, -1, out=part).amax(1, keepdim=True).log()
-                for rows, part in zip(passes, parts)
-            ]
-            log_ratio = (passes[0] - passes[1]).sub_(normalisers[0] - normalisers[1])
+            log_sums = [softmax_into(part, rows) for rows, part in zip(passes, parts)]
+            log_ratio = (passes[0] - passes[1]).sub_(log_sums[0] - log_sums[1])
             difference = parts[0] - parts[1]
-            for rows, part, normaliser, sign in zip(passes, parts, normalisers, (1, -1)):
+            for rows, part, log_sum, sign in zip(passes, parts, log_sums, (1, -1)):
                 divergence = sign * torch.linalg.vecdot(part, log_ratio).unsqueeze(1)
-                entropy = normaliser - (1 - label_smoothing) * rows.gather(1, right)
-                if label_smoothing:
-                    entropy -= spread * rows.sum(1, keepdim=True)
+                entropy = smoothed_entropies(rows, log_sum, right, label_smoothing)
                 value = of_entropy * entropy + of_divergence * divergence
                 total += value.squeeze(1).where(counted, 0).sum()
                 factor = torch.add(of_entropy - of_divergence * divergence, log_ratio, alpha=sign * of_divergence)
