@@ -1,12 +1,12 @@
 """`hf-vaswani evaluate`: what translations are worth, of a model or in files, and whether one system beats another."""
 
 import argparse
-import contextlib
 import json
 import os
 from pathlib import Path
 
 from ..errors import InputError
+from ..whole_file import whole_file
 from .options import (
     add_language_options,
     add_search_options,
@@ -149,14 +149,15 @@ def _output_faults(options: argparse.Namespace) -> list[str]:
         file = Path(path).resolve()
         if file in read or file in [Path(other).resolve() for other in paths[:number]]:
             faults.append(f"{path} is named twice, as an output and otherwise. Name another output.")
-        elif file.is_dir() or not file.parent.is_dir():
-            reason = "is a folder" if file.is_dir() else "cannot be written: its folder does not exist"
-            faults.append(f"{path} {reason}. Name another file.")
+        elif file.exists() and not file.is_file():
+            faults.append(f"{path} is {'a folder' if file.is_dir() else 'no ordinary file'}. Name another file.")
+        elif not file.parent.is_dir():
+            faults.append(f"{path} cannot be written: its folder does not exist. Name another file.")
         elif fault := packed_name_fault(path):
             faults.append(fault)
         elif file.exists() and not options.overwrite:
             faults.append(f"{path} exists. Name another file, or replace it with --overwrite.")
-        elif not os.access(file if file.exists() else file.parent, os.W_OK):
+        elif not os.access(file.parent, os.W_OK):
             faults.append(f"{path} cannot be written: no permission. Name another file.")
     return faults
 
@@ -201,10 +202,9 @@ def _write(path: str, translations: list[str]) -> None:
     from ..translation.files import one_line
 
     try:
-        Path(path).write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
+        with whole_file(Path(path)) as part:
+            part.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            Path(path).unlink()  # a part of it would look like the whole
         raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..whole_file import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,11 +46,8 @@ def save_picture(figure: "Figure", path: Path) -> None:
     faults = picture_faults(path)
     if faults:
         raise InputError.of(faults)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        figure.savefig(part, format=path.suffix[1:].lower())
-        os.replace(part, path)
+        with whole_file(path) as part:
+            figure.savefig(part, format=path.suffix[1:].lower())
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
-    finally:
-        part.unlink(missing_ok=True)

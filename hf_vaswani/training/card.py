@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..hub.card import card_text, shown_pictures
+from ..whole_file import whole_file
 from .claims import (
     CARD_DIGEST,
     CARD_FILE,
@@ -130,6 +131,5 @@ def _pictures(folder: Path, results: dict[str, Any]) -> list[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(text.encode())
-    part.replace(path)
+    with whole_file(path) as part:
+        part.write_bytes(text.encode())

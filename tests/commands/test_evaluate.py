@@ -192,6 +192,29 @@ def test_output_that_exists_is_replaced_where_that_is_asked_for(evaluate, saved_
     assert len(read(taken)) == len(SOURCES)
 
 
+def test_output_that_exists_stays_where_its_successor_finds_no_room(
+    refused, saved_model, write_lines, monkeypatch, tmp_path
+):
+    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    files = set(tmp_path.iterdir())
+
+    def write_half(path, text, **_):
+        path.write_bytes(text.encode()[: len(text) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_half)
+    options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
+    assert "No space left on device. Make room" in refused(saved_model, *options)[0]
+    assert read(taken) == ["old"] and set(tmp_path.iterdir()) == files
+
+
+def test_output_through_a_link_replaces_what_it_points_to(evaluate, saved_model, write_lines, tmp_path):
+    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    (tmp_path / "link").symlink_to(taken)
+    evaluate(saved_model, "--source", source, "--reference", source, "--output", tmp_path / "link", "--overwrite")
+    assert len(read(taken)) == len(SOURCES) and (tmp_path / "link").is_symlink()
+
+
 def test_output_that_would_replace_an_input_is_refused(refused, saved_model, write_lines):
     source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
     options = ["--source", source, "--reference", reference, "--overwrite"]
@@ -206,6 +229,7 @@ def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved
     source = write_lines("s", SOURCES)
     options = [saved_model, "--source", source, "--reference", source, "--output"]
     assert f"{tmp_path} is a folder" in refused(*options, tmp_path)[0]
+    assert "null is no ordinary file" in refused(*options, "/dev/null", "--overwrite")[0]
     assert "its folder does not exist" in refused(*options, tmp_path / "absent" / "out")[0]
 
 
