@@ -23,6 +23,11 @@ def shared(recipe: dict[str, dict[str, Any]], defaults: dict[str, dict[str, Any]
         }
         for section, keys in recipe.items()
     }
+    if recipe["training"]["start_from"] or recipe["tokenizer"]["path"]:
+        # The tokenizer was loaded: the defaults of a new one would describe another.
+        sections["tokenizer"] = {
+            key: value for key, value in sections["tokenizer"].items() if value != defaults["tokenizer"].get(key)
+        }
     return {**sections, "model": recipe["model"]}
 
 

@@ -414,6 +414,13 @@ def test_recipe_in_the_card_is_the_one_that_was_trained(name, tmp_path):
     assert load_recipe(path, [f"--output_dir={trained.training.output_dir}"]) == trained
 
 
+def test_recipe_in_the_card_tells_of_a_tokenizer_made_before_only_what_was_chosen():
+    recipe = recipe_dict()
+    recipe["training"]["start_from"] = "first"
+    recipe["tokenizer"]["bpe_dropout"] = 0.1
+    assert yaml.safe_load(recipe_in(card_of(recipe)))["tokenizer"] == {"bpe_dropout": 0.1}
+
+
 def test_recipe_in_the_card_leaves_out_what_is_empty_by_default():
     training = yaml.safe_load(recipe_in(card_of()))["training"]
     assert training["max_updates"] == 100_000
