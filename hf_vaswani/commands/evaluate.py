@@ -157,7 +157,7 @@ def _output_faults(options: argparse.Namespace) -> list[str]:
             faults.append(fault)
         elif file.exists() and not options.overwrite:
             faults.append(f"{path} exists. Name another file, or replace it with --overwrite.")
-        elif not os.access(file.parent, os.W_OK):
+        elif not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
             faults.append(f"{path} cannot be written: no permission. Name another file.")
     return faults
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .markdown import plain
+from .shared_recipe import has_new_tokenizer
 
 KINDS = {
     "BPE": "byte-pair encoding", "Unigram": "unigram language model", "WordPiece": "word pieces", "WordLevel": "words",
@@ -30,8 +31,7 @@ def architecture_facts(recipe: dict[str, Any], results: dict[str, Any]) -> list[
         else f"vocabularies of {tokenizer['source_tokens']:,} (source) and {tokenizer['target_tokens']:,} (target)"
     )
     # A tokenizer that was made before was used as it is, whatever these keys say.
-    is_new = not (recipe["tokenizer"]["path"] or recipe["training"]["start_from"])
-    settings = recipe["tokenizer"] if is_new else {}
+    settings = recipe["tokenizer"] if has_new_tokenizer(recipe) else {}
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("words") == "spaces":
         treatment.append("words end at white space alone")

@@ -23,12 +23,16 @@ def shared(recipe: dict[str, dict[str, Any]], defaults: dict[str, dict[str, Any]
         }
         for section, keys in recipe.items()
     }
-    if recipe["training"]["start_from"] or recipe["tokenizer"]["path"]:
-        # The tokenizer was loaded: the defaults of a new one would describe another.
+    if not has_new_tokenizer(recipe):  # whose defaults would describe another
         sections["tokenizer"] = {
             key: value for key, value in sections["tokenizer"].items() if value != defaults["tokenizer"].get(key)
         }
     return {**sections, "model": recipe["model"]}
+
+
+def has_new_tokenizer(recipe: dict[str, dict[str, Any]]) -> bool:
+    """Whether the training made its tokenizer by the recipe's keys, and did not load one."""
+    return not (recipe["tokenizer"]["path"] or recipe["training"]["start_from"])
 
 
 def file_names(value: Any, key: str = "") -> Any:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -206,6 +207,15 @@ def test_output_that_exists_stays_where_its_successor_finds_no_room(
     options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
     assert "No space left on device. Make room" in refused(saved_model, *options)[0]
     assert read(taken) == ["old"] and set(tmp_path.iterdir()) == files
+
+
+def test_output_that_is_read_only_is_not_replaced(refused, saved_model, write_lines, monkeypatch):
+    source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
+    access = os.access  # a test may run as root, who may write everything
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "taken" and access(path, mode))
+    options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
+    assert f"{taken} cannot be written: no permission" in refused(saved_model, *options)[0]
+    assert read(taken) == ["old"]
 
 
 def test_output_through_a_link_replaces_what_it_points_to(evaluate, saved_model, write_lines, tmp_path):
