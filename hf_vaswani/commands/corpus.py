@@ -14,14 +14,16 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     folder = Path(options.folder)
-    from ..data.corpus import generate_corpus
+    from ..data import built_in
+    from ..data.sources import EMBEDDED, TextSource, iterate_pairs
     from ..interop.folders import check_new
 
     check_new(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for split, pairs in generate_corpus().items():
-            for language, side in zip(("de", "en"), zip(*pairs)):
+        for split in built_in.SPLITS:
+            pairs = iterate_pairs(TextSource(dataset=EMBEDDED, split=split), built_in.LANGUAGES)
+            for language, side in zip(built_in.LANGUAGES, zip(*pairs)):
                 (folder / f"{split}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {reason(error)}") from None

@@ -6,7 +6,6 @@ Formats and columns are those of `records.py` and `columns.py`.
 
 import dataclasses
 import difflib
-import functools
 import hashlib
 import json
 import math
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from . import built_in
 from .columns import Languages, candidate_columns, choose_columns, pair_of
 from .hub_datasets import HubDataset, path_fault
 from .parallel_text import Pair, iterate_parallel
@@ -23,10 +23,6 @@ from .records import file_format, iterate_records, unknown_format
 from .text_files import CHUNK, COMPRESSED, check_file, iterate_lines
 
 EMBEDDED = "embedded"
-EMBEDDED_LANGUAGES = ("de", "en")
-EMBEDDED_SPLITS = ("train", "validation", "test")
-# Goes up with every change of the corpus' sentences.
-EMBEDDED_VERSION = 1
 # What may be said of each kind of source besides its place and weight.
 FIELDS_OF = {
     "dataset": ("config", "split", "revision", "source_column", "target_column"),
@@ -117,8 +113,11 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
     if faults := _contradictions(source, languages):
         raise InputError.of(faults)
     if source.dataset == EMBEDDED:
-        pairs = _embedded_corpus()[source.split]
-        yield from (pair[::-1] for pair in pairs) if languages == EMBEDDED_LANGUAGES[::-1] else pairs
+        source_column, target_column = languages if None not in languages else built_in.LANGUAGES
+        packed = TextSource(
+            file=str(built_in.built_in_file(source.split)), source_column=source_column, target_column=target_column
+        )
+        yield from _pairs_of_records(packed, languages, streaming)
     elif source.source:
         for paths in zip(source.source, source.target):
             yield from iterate_parallel(*paths)
@@ -189,8 +188,8 @@ def check_source(source: TextSource, languages: Languages, streaming: bool = Fal
 def digest(source: TextSource) -> str:
     """A hash of what a source holds and of how it is read, the same wherever its files lie.
 
-    It is that of the files' bytes (of 1 GB in a second or two), of a Hub data set's commit, or of the embedded corpus'
-    version, together with format, config, split and named columns. The languages of the recipe, which may choose the
+    It is that of the files' bytes (of 1 GB in a second or two), of a Hub data set's commit, or of the built-in corpus'
+    file, together with format, config, split and named columns. The languages of the recipe, which may choose the
     columns too, are not in it, and neither is the weight.
 
     Raises:
@@ -200,7 +199,7 @@ def digest(source: TextSource) -> str:
         raise InputError.of(faults)
     columns = [source.source_column, source.target_column]
     if source.dataset == EMBEDDED:
-        parts = [EMBEDDED, EMBEDDED_VERSION, source.split]
+        parts = [EMBEDDED, _file_digest(str(built_in.built_in_file(source.split)))]
     elif source.dataset:
         data = HubDataset(source.dataset, source.config, source.split, source.revision)
         files = [(_kind(path), _file_digest(path)) for path in data.files()] if data.is_local else []
@@ -251,9 +250,9 @@ def _contradictions(source: TextSource, languages: Languages) -> list[str]:
         faults.append(f"{source.file}: {fault}")
     if kind == "dataset" and (fault := path_fault(source.dataset)):
         faults.append(fault)
-    if kind == EMBEDDED and source.split not in EMBEDDED_SPLITS:
-        faults.append(f"split of the embedded corpus is one of {', '.join(EMBEDDED_SPLITS)}, got {source.split!r}")
-    if kind == EMBEDDED and None not in languages and set(languages) != set(EMBEDDED_LANGUAGES):
+    if kind == EMBEDDED and source.split not in built_in.SPLITS:
+        faults.append(f"split of the embedded corpus is one of {', '.join(built_in.SPLITS)}, got {source.split!r}")
+    if kind == EMBEDDED and None not in languages and set(languages) != set(built_in.LANGUAGES):
         faults.append(f"the embedded corpus has the languages de and en, not {' and '.join(languages)}")
     return faults
 
@@ -276,13 +275,6 @@ def _faults_of_columns(source: TextSource) -> list[str]:
     if named[0] is not None and named[0] == named[1]:
         return [f"source_column and target_column are the same, '{named[0]}'"]
     return []
-
-
-@functools.lru_cache(maxsize=1)
-def _embedded_corpus() -> dict[str, list[Pair]]:
-    from .corpus import generate_corpus
-
-    return generate_corpus()
 
 
 def _typed(key: str, value: Any) -> Any:

@@ -1,9 +1,9 @@
-"""The embedded corpus: German sentences with their English translation, from a small grammar written for it.
+"""The generator of the built-in corpus: German sentences with their English translation, from a small grammar.
 
-A first training run works with it and needs no download. Its words are simple, but the grammar is that of
-German: three genders, four cases, verbs at the end of the clause, separable verbs, number words that turn
-around. A translation word by word fails on most sentences. The conventions that leave one translation for
-each sentence stand in `grammar.py`.
+The package ships what it generates (`hf_vaswani/data/built_in/`), so that a first training run needs no download;
+`python -m scripts.corpus` writes it again. The words are simple, but the grammar is that of German: three genders,
+four cases, verbs at the end of the clause, separable verbs, number words that turn around. A translation word by word
+fails on most sentences. The conventions that leave one translation for each sentence stand in `grammar.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGEST_SIZE = 500_000
 
 
 def generate_corpus(seed: int = 1, size: int = 24_000) -> dict[str, list[tuple[str, str]]]:
-    """The embedded corpus, the same for the same seed and size on every machine.
+    """The built-in corpus, the same for the same seed and size on every machine.
 
     No two pairs have the same German or the same English sentence, not even without case and punctuation. So
     each German sentence has one translation, and nothing of validation and test is seen in training.
@@ -42,7 +42,7 @@ def generate_corpus(seed: int = 1, size: int = 24_000) -> dict[str, list[tuple[s
     """
     if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
         raise ValueError(
-            f"size is {size:,}, but the embedded corpus has from {SMALLEST_SIZE:,} pairs "
+            f"size is {size:,}, but the built-in corpus has from {SMALLEST_SIZE:,} pairs "
             f"({VALIDATION_SIZE} for validation, {TEST_SIZE} for test, one for training) to {LARGEST_SIZE:,}."
         )
     pairs = distinct_pairs(Random(seed), size)

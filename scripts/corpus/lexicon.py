@@ -1,4 +1,4 @@
-"""The nouns, names, adjectives, adverbials and prepositions of the embedded corpus, with their English.
+"""The nouns, names, adjectives, adverbials and prepositions of the built-in corpus, with their English.
 
 Each word class is a table with one word a line, its cells two or more spaces apart. The column `kind` says
 what sort of thing a noun names, and verbs and adjectives choose their nouns by kind. The verbs stand in

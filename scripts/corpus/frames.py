@@ -1,4 +1,4 @@
-"""The frames of the verbs of the embedded corpus: which complements a verb takes, and of which kinds of noun.
+"""The frames of the verbs of the built-in corpus: which complements a verb takes, and of which kinds of noun.
 
 The kinds are those of the nouns in `lexicon.py`; here "person" stands for all words and names of people.
 """

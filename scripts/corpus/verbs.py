@@ -1,4 +1,4 @@
-"""The verbs of the embedded corpus: their forms in German and in English.
+"""The verbs of the built-in corpus: their forms in German and in English.
 
 A bar in an infinitive ends the separable prefix ("an|rufen"), a star in the English shows where a pronoun
 goes ("pick * up"). `frames.py` says which complements each verb takes.

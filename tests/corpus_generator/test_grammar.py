@@ -1,4 +1,4 @@
-"""The embedded corpus: its splits, the German and English of its grammar, and its word-by-word baseline."""
+"""The built-in corpus: its splits, the German and English of its grammar, and its word-by-word baseline."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from hf_vaswani.data import corpus as corpus_package
-from hf_vaswani.data.corpus import english, generate_corpus, german, translate_word_by_word
-from hf_vaswani.data.corpus.lexicon import (
+from scripts import corpus as corpus_package
+from scripts.corpus import english, generate_corpus, german, translate_word_by_word
+from scripts.corpus.lexicon import (
     ADJECTIVES,
     DIRECTION_PREPOSITIONS,
     NOUNS,
     PLACE_PREPOSITIONS,
     Adverbial,
 )
-from hf_vaswani.data.corpus.numbers import english_clock, english_number, german_clock, german_number
-from hf_vaswani.data.corpus.phrases import (
+from scripts.corpus.numbers import english_clock, english_number, german_clock, german_number
+from scripts.corpus.phrases import (
     BARE,
     DEFINITE,
     ER,
@@ -44,7 +44,7 @@ from hf_vaswani.data.corpus.phrases import (
     possessive,
     relative_pronoun,
 )
-from hf_vaswani.data.corpus.verbs import MODALS, VERBS
+from scripts.corpus.verbs import MODALS, VERBS
 
 Splits = dict[str, list[tuple[str, str]]]
 

@@ -1,4 +1,4 @@
-"""Random noun phrases and pronouns: who and what the sentences of the embedded corpus are about.
+"""Random noun phrases and pronouns: who and what the sentences of the built-in corpus are about.
 
 A third-person possessive always refers to the `owner`, the subject of its clause, so that the sentence itself
 decides between "her" and "their" for "ihr". Relatives ("kin") always belong to someone.

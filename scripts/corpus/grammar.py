@@ -1,4 +1,4 @@
-"""The sentence types of the embedded corpus, and how one of them becomes a pair of sentences.
+"""The sentence types of the built-in corpus, and how one of them becomes a pair of sentences.
 
 A sentence type draws the meaning of a sentence (`phrases.py`) and builds its words in both languages at once
 with `german.py` and `english.py`. These conventions make the English a function of the German sentence:
