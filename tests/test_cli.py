@@ -94,7 +94,7 @@ def test_numbers_that_make_no_sense_leave_with_status_2(saved_model, option):
 
 def test_sides_of_different_length_leave_with_status_2(refused, saved_model, write_lines):
     source, reference = write_lines("s", ["w1", "w2"]), write_lines("r", ["w1"])
-    assert "lines 2 to 2" in refused("evaluate", saved_model, "--source", source, "--reference", reference)
+    assert ": line 2 of" in refused("evaluate", saved_model, "--source", source, "--reference", reference)
 
 
 def test_folder_without_weights_leaves_with_status_2(refused, saved_model, write_lines):

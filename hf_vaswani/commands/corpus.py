@@ -7,8 +7,15 @@ from ..errors import InputError, reason
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    corpus = commands.add_parser("corpus", help="write the embedded German–English corpus to files")
-    corpus.add_argument("folder", help="gets train.de, train.en, validation.de, …")
+    corpus = commands.add_parser(
+        "corpus",
+        help="write the built-in German–English corpus to files",
+        usage="hf-vaswani corpus FOLDER",
+        description="Write the built-in German–English corpus (dataset 'embedded' of a recipe) to text files.",
+    )
+    corpus.add_argument(
+        "folder", metavar="FOLDER", help="folder to make; gets train.de, train.en, validation.de and so on"
+    )
     corpus.set_defaults(run=run)
 
 

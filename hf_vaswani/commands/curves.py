@@ -9,14 +9,17 @@ from ..errors import InputError
 def add_parser(commands: argparse._SubParsersAction) -> None:
     curves = commands.add_parser(
         "curves",
-        help="draw the learning curves of trainings",
-        description="Draw loss, scores and learning rate against updates; of several trainings over each other.",
+        help="draw the learning curves of runs",
+        usage="hf-vaswani curves RUN [RUN ...] [--output FILE] [--overwrite]",
+        description="Draw loss, scores and learning rate against updates; several runs share one figure.",
     )
-    curves.add_argument("trainings", nargs="+", metavar="training", help="output folder, or its log.jsonl")
+    curves.add_argument("trainings", nargs="+", metavar="RUN", help="output folder of a run, or its log.jsonl")
     curves.add_argument(
-        "--output", help="PNG, SVG or PDF file to write; default: curves.png, of one training in its folder"
+        "--output",
+        metavar="FILE",
+        help="PNG, SVG or PDF file to write (default: curves.png, in the run's folder if there is one run)",
     )
-    curves.add_argument("--overwrite", action="store_true", help="let --output replace a file that is there")
+    curves.add_argument("--overwrite", action="store_true", help="let --output replace a file that exists")
     curves.set_defaults(run=run)
 
 

@@ -26,6 +26,11 @@ def key(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
+def as_option(value: Any) -> Any:
+    """A value as it is typed on the command line."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 @dataclass
 class TokenizerArguments:
     """How text becomes tokens."""
@@ -35,23 +40,23 @@ class TokenizerArguments:
     )
     words: Literal["punctuation", "spaces", "rules"] = key(
         "punctuation",
-        "where words end: at white space, punctuation and digits; at white space, for text that is split into words "
-        "already (spaces; bpe, unigram, wordpiece); by rules, don't is do n't, l'homme is l' homme (rules; word)",
+        "where words end. punctuation: at white space, punctuation and digits; spaces: at white space, for text that "
+        "is split into words (bpe, unigram, wordpiece); rules: don't is do n't, l'homme is l' homme (word)",
     )
     space_mark: Literal["before", "after"] = key(
         "before",
-        "where a sub-word has the mark of a space: before the words, as SentencePiece sets it, or after them, as "
-        "subword-nmt marks their ends (after; with words=spaces)",
+        "where subwords mark a space: before words, as in SentencePiece, or after them, as in subword-nmt, "
+        "which marks their ends (with words=spaces)",
     )
     vocab_size: int = key(8000, "most tokens of a vocabulary, special tokens included")
     target_vocab_size: int | None = key(None, "the same for the target, with joint=false; default: vocab_size")
     joint: bool = key(True, "one vocabulary for both languages, or one for each")
-    lowercase: bool = key(False, "lower-case all text")
+    lowercase: bool = key(False, "lowercase all text")
     normalization: Literal["nfc", "nfkc", "none"] = key(
         "nfc", "Unicode form of all text: composed letters (nfc), wide and other variants unified, too (nfkc)"
     )
     min_frequency: int | None = key(
-        None, "pairs of pieces (bpe, wordpiece) or words (word) seen less often are not learnt; default: 2"
+        None, "pairs of pieces (bpe, wordpiece) or words (word) seen less often are not learned; default: 2"
     )
     byte_fallback: bool = key(False, "characters outside the vocabulary become bytes, not <unk> (bpe, unigram)")
     bpe_dropout: float = key(0.0, "share of merges left out at random, in training only (bpe)")
@@ -59,7 +64,7 @@ class TokenizerArguments:
         {}, "other names of special tokens: {pad: '[PAD]', bos: '[SOS]', eos: '[EOS]', unk: '[UNK]'}, or some of them"
     )
     path: str | None = key(
-        None, "folder or Hub id of a tokenizer made before; it is used as it is, so the keys that shape a new one go"
+        None, "folder or Hub id of a tokenizer made before; it is used as it is, whatever the keys for a new one say"
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, reason
+from ..wording import counted
 from .columns import DEFAULT_COLUMNS, NESTED, choose_columns, flat_record
 from .text_files import COMPRESSED, LONGEST_LINE, check_file, iterate_lines
 
@@ -68,7 +69,9 @@ def _delimited(path: str | Path, candidates: Candidates, rows: Iterator[tuple[in
                 header = names
                 continue
         if len(cells) != len(header):
-            raise InputError(f"{path}, line {number}: {len(cells)} columns where {len(header)} are expected.")
+            raise InputError(
+                f"{path}, line {number}: {counted(len(cells), 'column')} where {len(header)} are expected."
+            )
         yield number, dict(zip(header, cells))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..wording import counted
 from .columns import Languages, candidate_columns, choose_columns, pair_of
 from .hub_datasets import HubDataset, path_fault
 from .parallel_text import Pair, iterate_parallel
@@ -264,7 +265,8 @@ def _faults_of_sides(source: TextSource) -> list[str]:
         return [f"{other} is missing: {given} is given, and line n of one translates line n of the other"]
     sizes = len(source.source), len(source.target)
     if sizes[0] != sizes[1]:
-        return [f"source has {sizes[0]} files and target {sizes[1]}: file n of one must translate file n of the other"]
+        files = counted(sizes[0], "file")
+        return [f"source has {files} and target {sizes[1]}: file n of one must translate file n of the other"]
     return []
 
 

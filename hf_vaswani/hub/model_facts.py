@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..wording import counted
 from .markdown import plain
 from .shared_recipe import has_new_tokenizer
 
@@ -71,7 +72,7 @@ def _both(encoder: int, decoder: int) -> str:
 def training_facts(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
     """Updates, text, optimisation, machines and costs; arguments as of [`card_text`]."""
     seen, training = results["seen"], recipe["training"]
-    facts = [f"{results['update']:,} updates in {duration(results['seconds'])}"]
+    facts = [f"{counted(results['update'], 'update')} in {duration(results['seconds'])}"]
     if results["epochs"]:
         facts[0] += f", {results['epochs']:.1f} epochs"
     if seen:

@@ -17,10 +17,10 @@ class DataArguments:
     """Where the parallel text comes from, and what is left out of it."""
 
     dataset: str | None = key(
-        None, "Hub id or folder of a data set; 'embedded': the German–English corpus made by this package"
+        None, "Hub id or folder of a dataset; 'embedded': the German–English corpus made by this package"
     )
-    dataset_config: str | None = key(None, "configuration of the data set: de-en")
-    dataset_revision: str | None = key(None, "commit or branch of the data set on the Hub")
+    dataset_config: str | None = key(None, "configuration of the dataset: de-en")
+    dataset_revision: str | None = key(None, "commit or branch of the dataset on the Hub")
     train_split: str = key("train", "split to train on, slices allowed: train[1%:]")
     validation_split: str | None = key("validation", "split to validate on: train[:1%]; null with validation_share")
     test_split: str | None = key("test", "split to test on; null for none, and with test_share")
@@ -31,8 +31,8 @@ class DataArguments:
     train: Sources = key(
         None, "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see README.md"
     )
-    validation: Sources = key(None, "likewise")
-    test: Sources = key(None, "likewise; optional")
+    validation: Sources = key(None, "the same, to validate on")
+    test: Sources = key(None, "the same, to test on; optional")
     train_source: str | None = key(None, "file of training sentences, one a line; also .gz .zst")
     train_target: str | None = key(None, "file of their translations, line by line")
     validation_source: str | None = key(None, "file of validation sentences")
@@ -41,45 +41,47 @@ class DataArguments:
     test_target: str | None = key(None, "file of their translations")
     tests: dict = key(
         {},
-        "more test sets by name, each as test is given: {test_2017: {source: a.de, target: a.en}}; scored at the end",
+        "more test sets by name, each given as test is: {test_2017: {source: a.de, target: a.en}}; scored at the end",
     )
     validation_share: float | None = key(None, "hold out this share of the training pairs, at random, to validate on")
     test_share: float | None = key(None, "hold out this share of the training pairs, at random, to test on")
-    split_seed: int = key(1, "of what is held out; the same pairs whatever training.seed is")
+    split_seed: int = key(1, "random seed of what is held out; training.seed has no influence on it")
     streaming: bool = key(False, "read training text as it is needed, for what fits neither memory nor disk")
     stream_part: int = key(100_000, "pairs of a stream held in memory, in which order is random and batches form")
     max_length: int | None = key(256, "training pairs with more tokens on a side are left out")
     max_length_coverage: float | None = key(
         None, "in place of max_length: the length that this share of the training pairs has at most, on both sides"
     )
-    max_length_ratio: float | None = key(None, "leave out training pairs with a side so many times as long, in tokens")
+    max_length_ratio: float | None = key(
+        None, "leave out training pairs with a side this many times as long, in tokens"
+    )
     drop_duplicates: bool = key(False, "leave out training pairs that came before")
     drop_copies: bool = key(False, "leave out training pairs whose target is the source")
     drop_control_characters: bool = key(False, "leave out training pairs with control characters")
-    processes: int | None = key(None, "processes that tokenise; default: the cores, for more than 100 000 pairs")
+    processes: int | None = key(None, "processes that tokenize; default: one per core, for more than 100 000 pairs")
     name: str | None = key(None, "what the text is called, for the model card: Multi30k")
-    license: str | None = key(None, "licence of the text, for the model card: CC BY 2.0 FR")
+    license: str | None = key(None, "license of the text, for the model card: CC BY 2.0 FR")
     cache_dir: str | None = key(None, "folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache")
 
 
 @dataclass
 class TrainingArguments:
-    """Optimisation (section 5.3 of the paper), length of training, checkpoints."""
+    """Optimization (section 5.3 of the paper), length of the run, checkpoints."""
 
     output_dir: str | None = key(None, "folder of checkpoints, log and final model")
     start_from: str | None = key(
         None, "fine-tune: model and tokenizer to begin with; folder, Hub id or another system's checkpoint"
     )
     freeze: list[str] = key([], "parameters that stay as they are, by the beginning of their names: [model.encoder]")
-    seed: int = key(1, "of initialisation, order and dropout")
-    max_updates: int | None = key(100_000, "optimiser steps; null where max_epochs or max_minutes end the training")
-    max_epochs: int | None = key(None, "stop after so many passes over the training text, and finish as usual")
-    max_minutes: float | None = key(None, "stop after so many minutes of training, and finish as usual")
+    seed: int = key(1, "random seed of initialization, order and dropout")
+    max_updates: int | None = key(100_000, "optimizer steps; null where max_epochs or max_minutes end the run")
+    max_epochs: int | None = key(None, "stop after this many passes over the training text, and finish as usual")
+    max_minutes: float | None = key(None, "stop after this many minutes of training, and finish as usual")
     max_tokens: int = key(4096, "tokens of padded source, and of padded target, in a forward pass on a device")
     max_sentences: int | None = key(None, "most pairs in a forward pass")
-    accumulation: int = key(1, "forward passes an update, on each device")
+    accumulation: int = key(1, "forward passes per update, on each device")
     schedule: Literal["paper", "inverse_sqrt", "linear", "cosine", "constant"] = key(
-        "paper", "of the learning rate; 'paper' is equation 3"
+        "paper", "schedule of the learning rate; 'paper' is the paper's equation 3"
     )
     learning_rate: float = key(1.0, "highest rate; for schedule 'paper', a factor on equation 3")
     warmup_updates: int = key(4000, "updates of linear warm-up; 0 for none")
@@ -87,7 +89,7 @@ class TrainingArguments:
     adam_eps: float = key(1e-9, "Adam's epsilon")
     weight_decay: float = key(0.0, "decoupled weight decay (AdamW), on matrices")
     max_grad_norm: float | None = key(None, "clip the gradient to this norm")
-    r_drop: float = key(0.0, "weight alpha of R-Drop: each pair twice, under two dropout masks that shall agree")
+    r_drop: float = key(0.0, "weight alpha of R-Drop: each pair twice, under two dropout masks that are to agree")
     r_drop_from: int = key(1, "first update with R-Drop; those before it see each pair once, in half the time")
     ema_decay: float | None = key(None, "translate with a moving average of the weights: 0.999")
     max_skipped_updates: int = key(20, "updates in a row with a gradient that is not finite, before the run stops")
@@ -102,16 +104,14 @@ class TrainingArguments:
     validate_every: int = key(500, "updates between validations")
     validate_sentences: int = key(200, "validation sentences translated for BLEU and chrF, greedily; 0 for none")
     best_metric: Literal["loss", "bleu", "chrf"] = key("loss", "validation measure of the best weights")
-    patience: int | None = key(None, "stop after so many validations without a gain in best_metric")
+    patience: int | None = key(None, "stop after this many validations without a better best_metric")
     save_every: int = key(500, "updates between checkpoints")
     keep_last: int = key(5, "checkpoints kept")
     keep_best: int = key(1, "weights kept that were best in validation; 0 for none")
-    average_last: int = key(5, "the final model is the mean of so many last checkpoints (section 6.1)")
-    average_best: int | None = key(None, "the final model is the mean of so many best weights instead")
-    license: str | None = key(
-        None, "licence that the model is given, by its identifier on the Hub: apache-2.0; default: none"
-    )
-    overwrite: bool = key(False, "delete an earlier training in output_dir and start anew")
+    average_last: int = key(5, "the final model is the mean of this many last checkpoints (section 6.1)")
+    average_best: int | None = key(None, "the final model is instead the mean of this many best weights")
+    license: str | None = key(None, "license of the model, by its identifier on the Hub: apache-2.0; default: none")
+    overwrite: bool = key(False, "delete an earlier run in output_dir and start over")
 
 
 @dataclass
@@ -128,14 +128,14 @@ class GenerationArguments:
         "a sentence is done as soon as it has as many finished hypotheses as beams, as in fairseq; otherwise once no "
         "other would beat them",
     )
-    max_length_offset: int = key(50, "translations may have so many tokens more than their source")
+    max_length_offset: int = key(50, "translations may have this many tokens more than their source")
 
 
 @dataclass
 class EvaluationArguments:
     """How the model is measured, in validation and at the end, and what is drawn then."""
 
-    tokenize: str = key("13a", "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none: of tokenised text")
+    tokenize: str = key("13a", "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none: of tokenized text")
     greedy: bool = key(False, "score the test sets with greedy search as well")
     attention: int = key(0, "test sentences (without a test set: validation sentences) whose attention is drawn")
     attention_layers: Literal["mean", "all"] = key(

@@ -22,6 +22,7 @@ from ..data.encoding import Collator
 from ..data.epochs import TokenisedCorpus
 from ..errors import TrainingError, TrainingInterrupted
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..wording import counted
 from .arguments import TrainingArguments
 from .checkpoint import Progress, checkpoint_folders, save_checkpoint
 from .ema import MovingAverage
@@ -318,15 +319,16 @@ class TrainingLoop:
         arguments, progress = self.arguments, self.progress
         if self._is_at_the_last_update():
             return None
+        ended = f"Ended after {counted(progress.update, 'update')}"
         if arguments.patience and progress.validations_without_gain >= arguments.patience:
             best = "none" if progress.best_score is None else f"{progress.best_score:.4f}"
             return (
-                f"Ended after {progress.update} updates: no gain in validation {arguments.best_metric} for "
-                f"{progress.validations_without_gain} validations (best: {best})"
+                f"{ended}: no gain in validation {arguments.best_metric} for "
+                f"{counted(progress.validations_without_gain, 'validation')} (best: {best})"
             )
         if self._is_after_the_last_epoch():
-            return f"Ended after {progress.update} updates: max_epochs={arguments.max_epochs} are over"
-        return f"Ended after {progress.update} updates: max_minutes={arguments.max_minutes:g} are over"
+            return f"{ended}: max_epochs={arguments.max_epochs} reached"
+        return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
 
     def is_finished(self) -> bool:
         """Whether the training has come to its end, the same in all processes."""

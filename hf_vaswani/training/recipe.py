@@ -4,7 +4,6 @@ The keys stand in `arguments.py`.
 """
 
 import dataclasses
-import difflib
 import types
 import typing
 from dataclasses import dataclass, field
@@ -13,12 +12,14 @@ from typing import Any, Literal
 
 import yaml
 
-from ..configuration_vaswani import VaswaniConfig
+from ..configuration_vaswani import FOREIGN_NAMES, VaswaniConfig
 from ..data.arguments import TokenizerArguments
 from ..errors import InputError, reason
 from ..presets import preset_fields
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
+from .bundled_recipes import recipe_file
 from .contradictions import contradictions
+from .other_names import OTHER_NAMES, hint
 from .overriding import leave_out_defaults, make_room
 from .yaml_text import read_yaml
 
@@ -57,14 +58,14 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     """Read a recipe and lay the command line's options over it.
 
     Args:
-        path: a YAML file.
+        path: a YAML file, or the name of a recipe that comes with the package: `"quickstart"`.
         options: `["--training.max_updates", "100", "--d_model=64"]`; the section may be left out. What they replace
             besides the keys that they name stands in `overriding.py`.
 
     Raises:
         InputError: all faults at once: unknown keys, with the nearest right one, and values of the wrong kind.
     """
-    values, faults = _read_yaml(Path(path))
+    values, faults = _read_yaml(recipe_file(path))
     given = [(name, text, _section_of(name, faults)) for name, text in _parse_options(options or [], faults)]
     named: dict[str, set[str]] = {}
     for name, text, section in given:
@@ -136,38 +137,7 @@ def recipe_keys() -> dict[str, dict[str, Any]]:
     return {**keys, "model": model_keys()}
 
 
-def describe_keys() -> str:
-    """All keys with defaults and meanings, for the command's help."""
-    lines = ["recipe keys, each also an option (--max_updates 1000 or --training.max_updates 1000):"]
-    for section, cls in SECTIONS.items():
-        lines.append(f"\n{section}: {cls.__doc__}")
-        for item in dataclasses.fields(cls):
-            default = item.default if item.default is not dataclasses.MISSING else item.default_factory()
-            notes = [f"default: {_as_option(default)}"] if default not in (None, [], {}) else []
-            if choices := _choices(typing.get_type_hints(cls)[item.name]):
-                notes.insert(0, "one of " + ", ".join(choices))
-            lines.append(f"  {item.name:23} {item.metadata['help']}" + (f" ({'; '.join(notes)})" if notes else ""))
-    defaults = {f.name: f.default for f in dataclasses.fields(VaswaniConfig)} | {"preset": "none; see README.md"}
-    lines.append("\nmodel: the architecture; see VaswaniConfig for the meaning of each key.")
-    lines += [f"  {name:33} (default: {defaults[name]})" for name in model_keys()]
-    return "\n".join(lines)
-
-
-def _choices(kind: Any) -> list[str]:
-    """The values that a key can have, where they are few words."""
-    kinds = [kind, *typing.get_args(kind)] if typing.get_origin(kind) in (typing.Union, types.UnionType) else [kind]
-    return [choice for entry in kinds if typing.get_origin(entry) is Literal for choice in typing.get_args(entry)]
-
-
-def _as_option(value: Any) -> Any:
-    """A value as it is typed."""
-    return str(value).lower() if isinstance(value, bool) else value
-
-
 def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    if not path.exists() or path.is_dir():
-        fault = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"{path} {fault}. Give the path of a recipe, a YAML file.")
     try:
         content = read_yaml(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -244,8 +214,8 @@ def _all_names(section: str | None = None) -> dict[str, str]:
 
 
 def _nearest(name: str, names: typing.Mapping[str, str]) -> str:
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    return f"; did you mean '{names[close[0]]}'?" if close else "; see --help for all keys"
+    found = hint(str(name), names, OTHER_NAMES | FOREIGN_NAMES)
+    return f"; {found or 'hf-vaswani train --help lists all keys'}"
 
 
 def _typed(values: dict[str, dict[str, Any]], faults: list[str]) -> dict[str, dict[str, Any]]:

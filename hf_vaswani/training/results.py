@@ -8,6 +8,7 @@ from typing import Any
 from ..evaluation.score import Score
 from ..hub.model_facts import duration
 from ..hub.usage import usage_code
+from ..wording import counted
 from .arguments import MAIN_TEST
 from .scoring import ScoredTest, perplexity
 
@@ -87,7 +88,9 @@ class Results:
                 f"reference    {reference}",
                 "",
             ]
-        lines.append(f"{self.update:,} updates in {duration(60 * self.minutes)}; {self.parameters:,} parameters")
+        lines.append(
+            f"{counted(self.update, 'update')} in {duration(60 * self.minutes)}; {self.parameters:,} parameters"
+        )
         lines.append(
             f"validation loss {self.validation_loss:.4f} per target token, perplexity "
             f"{self.validation_perplexity:.2f}; {self.validation_accuracy:.1%} right"

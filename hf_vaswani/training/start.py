@@ -13,6 +13,7 @@ from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import FilterSettings, filter_report
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..wording import counted
 from .checkpoint import newest_intact
 from .corpus import make_corpus, tokenizer_text
 from .optimizer import freeze
@@ -122,7 +123,7 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
     for split in ("validation", "test"):
         if share := getattr(data, f"{split}_share"):
             pairs = getattr(start.texts, split)
-            lines.append(f"{len(pairs):,} pairs ({share:g}) of the training text are held out as {split} set")
+            lines.append(f"{counted(len(pairs), 'pair')} ({share:g}) of the training text held out as {split} set")
     if data.max_length_coverage:
         lines.append(
             f"training text: {data.max_length_coverage:.1%} of its pairs have at most {start.filters.max_length} "
@@ -133,7 +134,7 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
     if isinstance(corpus, TokenisedCorpus):
         epoch = corpus.token_budget.epoch(0)
         lines.append(
-            f"{len(corpus.pairs):,} training pairs, {len(epoch):,} batches an epoch, "
+            f"{counted(len(corpus.pairs), 'training pair')}, {counted(len(epoch), 'batch')} an epoch, "
             f"{corpus.token_budget.padding_ratio(epoch):.1%} padding "
             f"({corpus.token_budget.random_padding_ratio():.1%} in random batches)"
         )
@@ -149,7 +150,7 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
                 f"spell. {remedy}"
             )
     elif isinstance(corpus, ResampledCorpus):
-        lines.append(f"{len(corpus.text):,} training pairs, tokenised anew in each epoch")
+        lines.append(f"{counted(len(corpus.text), 'training pair')}, tokenized again in each epoch")
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     lines.append(
         f"{len(start.tokenizer):,} tokens in the vocabulary, {model.num_parameters():,} parameters"

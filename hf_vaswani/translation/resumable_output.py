@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from ..data.text_files import packed_name_fault
 from ..errors import InputError, reason
 from ..locks import lock
+from ..wording import counted
 
 
 @dataclass
@@ -192,14 +193,14 @@ class ResumableOutput:
             line = next(lines, None)
             if line is None:
                 raise InputError(
-                    f"The input has {number:,} lines, and {self.path} was made of {self.progress.lines:,} or more. "
-                    "Give the same input, or begin anew with --overwrite."
+                    f"The input has {counted(number, 'line')}, and {self.path} was made of "
+                    f"{self.progress.lines:,} or more. Give the same input, or begin anew with --overwrite."
                 )
             _add(self._digest, [line])
         if self.progress.lines and self._digest.hexdigest() != self.progress.digest:
             raise InputError(
-                f"The first {self.progress.lines:,} lines of the input are not those that {self.path} was made of. "
-                "Give the same input, or begin anew with --overwrite."
+                f"The input does not begin with the {counted(self.progress.lines, 'line')} that {self.path} was made "
+                "of. Give the same input, or begin anew with --overwrite."
             )
 
     def _save_progress(self) -> None:

@@ -66,4 +66,4 @@ def test_faults_are_named_together_before_the_model_is_loaded(write_lines, capsy
 def test_files_of_different_length_leave_with_status_2(saved_model, write_lines, capsys):
     options = ["--source", write_lines("s", ["w1", "w2"]), "--target", write_lines("t", ["w1"])]
     assert main(["score", str(saved_model), *options]) == 2
-    assert "lines 2 to 2" in capsys.readouterr().err
+    assert ": line 2 of" in capsys.readouterr().err

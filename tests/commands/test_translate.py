@@ -135,7 +135,7 @@ def test_prefixes_begin_the_translations(translate, write_lines):
     out = translate(*files, *SHORT)[1].splitlines()
     assert out[0].startswith("w5 w6") and out[2].startswith("w7")
     status, out, err = translate(*files[:2], "--prefix", write_lines("short", ["w5"]), *SHORT)
-    assert status == 2 and len(out.splitlines()) == 1 and "short ends after 1 lines" in err
+    assert status == 2 and len(out.splitlines()) == 1 and "short ends after 1 line:" in err
 
 
 def test_minimum_risk_gives_the_same_for_the_same_seed(translate, source):

@@ -183,11 +183,11 @@ def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.tsv", "a\tb\nc\n", "line 2: 1 columns where 2 are expected"),
+        ("t.tsv", "a\tb\nc\n", "line 2: 1 column where 2 are expected"),
         ("t.tsv", "de\ten\nc\td\n\n\ne\tf\tg\n", "line 5: 3 columns where 2 are expected"),
         ("t.tsv", "a\tb\tc\n", "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'a', 'b', 'c'"),
         ("t.csv", "de,en,de\na,b,c\n", "line 1: more than one column is called 'de'"),
-        ("t.csv", 'de,en\n"a\nb",c\nd\n', "line 4: 1 columns where 2 are expected"),
+        ("t.csv", 'de,en\n"a\nb",c\nd\n', "line 4: 1 column where 2 are expected"),
         ("t.csv", 'de,en\na,b\n"c,d\ne,f\n', "line 3: unexpected end of data"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n\n{"de": }\n', "line 3: not JSON: "),
         ("t.jsonl", "[1]\n", "line 1: not an object"),

@@ -4,14 +4,16 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.recipe import describe_keys, load_recipe, recipe_keys
+from hf_vaswani.training.bundled_recipes import bundled_recipes
+from hf_vaswani.training.key_help import describe_keys, field_descriptions
+from hf_vaswani.training.recipe import load_recipe, recipe_keys
 
 RECIPE = """
 data: {dataset: embedded}
 model: {d_model: 64, layer_norm_eps: 1e-6}
 training: {output_dir: out, adam_eps: 1e-9, mixed_precision: no}
 """
-RECIPES = sorted((Path(__file__).parents[2] / "scripts" / "recipes").glob("*.yaml"))
+RECIPES = list(bundled_recipes().values())
 
 
 @pytest.fixture
@@ -201,9 +203,35 @@ def test_separate_vocabularies_have_separate_embeddings(recipe):
     assert load_recipe(recipe(), ["--joint", "false"]).model["share_encoder_decoder_embeddings"] is False
 
 
-def test_help_describes_every_key():
-    text = describe_keys()
-    assert all(f"  {name} " in text for keys in recipe_keys().values() for name in keys)
+def test_help_describes_every_key_with_its_default():
+    lines = describe_keys().splitlines()
+    shown = {line.split()[0]: line.removeprefix(f"  {line.split()[0]}").strip() for line in lines if line[:3] > "   "}
+    for number, line in enumerate(lines):
+        if line.startswith("  share_encoder_decoder_embeddings"):  # a name as wide as its column
+            shown["share_encoder_decoder_embeddings"] = lines[number + 1].strip()
+    assert [name for keys in recipe_keys().values() for name in keys if len(shown.get(name, "")) < 10] == []
+    assert shown["max_updates"].endswith("(default: 100000)")
+    assert shown["encoder_ffn_dim"] == shown["decoder_ffn_dim"]
+    assert shown["decoder_ffn_dim"] == "inner width d_ff of the feed-forward networks (section 3.3) (default: 2048)"
+    assert "  d_k " in "\n".join(lines) and "to d_model divided by the number of heads" in "\n".join(lines)
+    assert max(map(len, describe_keys(width=80).splitlines())) <= 119
+
+
+def test_each_field_of_a_config_is_described_by_its_first_sentence_and_its_default():
+    class Config:
+        """A config.
+
+        Args:
+            one, two (`int`, *optional*): a number (Fan et al. 2020) of
+                things. It is said at length. Defaults to `three`.
+            three (`"a"` or `"b"`): a letter.
+
+        Raises:
+            four (`int`): nothing.
+        """
+
+    of_two = "a number (Fan et al. 2020) of things. Defaults to three"
+    assert field_descriptions(Config) == {"one": of_two, "two": of_two, "three": "a letter"}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

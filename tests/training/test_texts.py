@@ -158,8 +158,8 @@ def test_training_on_held_out_text_says_so_and_another_split_is_another_training
     results = train(recipe(*WITHOUT_FILES, *options))
     printed = capsys.readouterr().out
     texts = load_texts(data_of(*options))
-    assert f"{len(texts.validation)} pairs (0.1) of the training text are held out as validation set" in printed
-    assert f"{len(texts.test)} pairs (0.2) of the training text are held out as test set" in printed
+    assert f"{len(texts.validation)} pairs (0.1) of the training text held out as validation set" in printed
+    assert f"{len(texts.test)} pairs (0.2) of the training text held out as test set" in printed
     assert len((results.folder / "test_translations.txt").read_text().splitlines()) == len(texts.test)
     with pytest.raises(InputError, match="data.split_seed was 1 and is now 2"):
         train(recipe(*WITHOUT_FILES, *options, "--split_seed=2"))

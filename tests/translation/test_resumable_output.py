@@ -67,10 +67,10 @@ def test_output_of_other_settings_is_left_alone_and_they_are_named(path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([("one", ""), ("tow", ""), ("three", "")], "first 2 lines of the input are not those"),
-        ([("one", ""), ("two", "prefix")], "first 2 lines of the input are not those"),
-        ([("onet", ""), ("wo", "")], "first 2 lines of the input are not those"),
-        ([("one", "")], "input has 1 lines"),
+        ([("one", ""), ("tow", ""), ("three", "")], "input does not begin with the 2 lines that"),
+        ([("one", ""), ("two", "prefix")], "input does not begin with the 2 lines that"),
+        ([("onet", ""), ("wo", "")], "input does not begin with the 2 lines that"),
+        ([("one", "")], "input has 1 line,"),
     ],
 )
 def test_output_of_other_lines_is_left_alone(path, lines, message):
