@@ -16,6 +16,8 @@ DEFAULT_MAX_NEW_TOKENS = 256
 # With these `generate()` takes one text at a time.
 ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
 
+LENGTHS = ("max_new_tokens", "max_length")
+
 
 class SearchOptions:
     """Arguments of `generate()` as they will be: those of the call, else of the task, else of the generation configs.
@@ -33,6 +35,7 @@ class SearchOptions:
         self.model = model
         self.arguments = dict(arguments) if config is not None else {**task, **arguments}
         self.configs = (config, model.generation_config)
+        self._of_call = arguments
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an argument; what is `None` counts as not given."""
@@ -61,6 +64,12 @@ class SearchOptions:
             own_max_length(own) if self._length_follows_source() else own.max_length,
         )
         return next((length for length in lengths if length is not None), None)
+
+    def length_is_of_call(self) -> bool:
+        """Whether the call itself says where outputs end, and not the model or its task."""
+        lengths = [self._of_call.get(name) for name in LENGTHS]
+        lengths += [getattr(self.configs[0], name, None) for name in LENGTHS]
+        return any(length is not None for length in lengths)
 
     def default_length(self) -> int | None:
         """The same where nobody has; `None` where the model has a rule of its own."""

@@ -180,7 +180,7 @@ def test_full_standard_output_is_one_error(write_lines):
     text = write_lines("text", ["a b c d", "e"])
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
-            [sys.executable, "-m", "hf_vaswani.cli", "evaluate", "--hypotheses", text, "--reference", text],
+            [sys.executable, "-m", "hf_vaswani", "evaluate", "--hypotheses", text, "--reference", text],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

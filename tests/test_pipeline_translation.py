@@ -377,10 +377,24 @@ def test_something_other_than_text_is_a_clear_error(translator):
         translator(5)
 
 
-def test_short_limit_for_a_long_input_is_a_warning(translator, caplog):
+def test_short_limit_of_the_model_for_a_long_input_is_a_warning(translator, caplog):
+    translator.model.generation_config.max_length = 4
     with caplog.at_level("WARNING", logger="hf_vaswani"):
-        translator("w1 w2 w3 w4", max_new_tokens=4)
+        translator("w1 w2 w3 w4")
     assert "translation ends at 4" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_new_tokens": 3}, {"max_length": 3}, {"generation_config": GenerationConfig(max_new_tokens=3)}],
+    ids=["tokens", "length", "config"],
+)
+def test_short_limit_that_the_caller_asked_for_is_no_warning(tokenizer, options, caplog):
+    with caplog.at_level("WARNING", logger="hf_vaswani"):
+        of_call = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)("w1 w2 w3 w4", **options)
+        of_pipeline = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, **options)("w1 w2 w3 w4")
+    assert of_call == of_pipeline
+    assert "translation ends at" not in caplog.text
 
 
 def test_saved_marian_folder_loads_by_its_path(tmp_path):
@@ -478,9 +492,11 @@ def test_draws_of_a_model_saved_with_a_beam_are_refused_with_what_to_do(tokenize
 
 def test_short_limit_names_a_larger_one_unless_positions_end_there(tokenizer, caplog):
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
-    translator("w1 " * 30, max_new_tokens=20)
+    translator.model.generation_config.max_length = 20
+    translator("w1 " * 30)
     assert "max_new_tokens=62" in caplog.text
     caplog.clear()
     model = tiny_model(position_type="learned", max_position_embeddings=9)
-    pipeline("translation", model=model, tokenizer=tokenizer)("w1 " * 8, max_new_tokens=8)
+    model.generation_config.max_length = 8
+    pipeline("translation", model=model, tokenizer=tokenizer)("w1 " * 8)
     assert "To make room" not in caplog.text
