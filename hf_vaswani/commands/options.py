@@ -62,8 +62,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def _as_written_here(self, text: str) -> str:
         name, equals, value = _split(text)
-        written = f"--{name[2:].replace('-', '_')}"
-        return written + equals + value if _is_option(text) and self._knows(written) else text
+        written = "--" + name[2:].replace("-", "_")
+        return written + equals + value if text.startswith("--") and self._knows(written) else text
 
     def _knows(self, name: str) -> bool:
         return name in self._option_string_actions

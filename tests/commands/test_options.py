@@ -42,12 +42,13 @@ def test_every_command_suggests_the_option_that_was_misspelt(name, refusal):
 
 
 def test_all_unknown_options_are_named_at_once_before_missing_ones(refusal):
-    assert refusal("translate", "--outptu", "x", "--beam_size=5", "--max-new", "3", "--zzz", "-o") == [
+    assert refusal("translate", "--outptu", "x", "--beam_size=5", "--max-new", "3", "--zzz", "-o", "-xresume") == [
         "--outptu is not an option of hf-vaswani translate; did you mean '--output'?",
         "--beam_size is not an option of hf-vaswani translate; here it is '--num_beams'",
         "--max-new is not an option of hf-vaswani translate; did you mean '--max_new_tokens'?",
         "--zzz is not an option of hf-vaswani translate; see hf-vaswani translate --help",
         "-o is not an option of hf-vaswani translate; see hf-vaswani translate --help",
+        "-xresume is not an option of hf-vaswani translate; did you mean '--resume'?",
     ]
     assert refusal("score", "model", "--src", "a", "--ref", "b") == [
         "--src is not an option of hf-vaswani score; here it is '--source'",
