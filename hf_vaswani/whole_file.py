@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from .errors import InputError
 
 
 @contextmanager
@@ -23,3 +25,21 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def replace_files(contents: dict[Path, bytes]) -> None:
+    """Write files that belong together: none is replaced before all are written, and the first one last.
+
+    Raises:
+        InputError: where one cannot be written: it names that one, and all are as they were.
+    """
+    path = None
+    try:
+        with ExitStack() as stack:
+            for path, content in contents.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(whole_file(path)).write_bytes(content)
+    except OSError as error:
+        raise InputError(
+            f"{error.filename2 or path} cannot be written: {error.strerror}. Make room, or name another file."
+        ) from None

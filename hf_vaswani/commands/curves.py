@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
+from ..same_file import is_same_file
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -26,8 +27,10 @@ def run(options: argparse.Namespace) -> None:
 
     paths = [Path(path) for path in options.trainings]
     logs = [path / LOG_FILE if path.is_dir() else path for path in paths]
-    own = logs[0].with_name("curves.png") if len(logs) == 1 else None
+    own = logs[0].with_name("curves.png") if [log.name for log in logs] == [LOG_FILE] else None
     output = Path(options.output or own or "curves.png")
+    if any(is_same_file(output, log) for log in logs):
+        raise InputError(f"{output} is a log to draw. Name another file with --output.")
     # A training's own picture is drawn anew by each validation.
     if output.is_file() and output != own and not options.overwrite:
         raise InputError(f"{output} exists already. Name another with --output, or replace it with --overwrite.")

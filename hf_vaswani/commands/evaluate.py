@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
+from ..same_file import is_same_file
 from ..whole_file import whole_file
 from .options import (
     add_language_options,
@@ -144,10 +145,10 @@ def _output_faults(options: argparse.Namespace) -> list[str]:
     paths, faults = options.output, []
     if options.models and paths and len(paths) != len(options.models):
         faults.append(f"--output names {len(paths)} files for {len(options.models)} models. Name one for each.")
-    read = {Path(path).resolve() for path in [options.source, *options.reference, *options.hypotheses] if path}
+    read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
         file = Path(path).resolve()
-        if file in read or file in [Path(other).resolve() for other in paths[:number]]:
+        if any(is_same_file(path, other) for other in (*read, *paths[:number])):
             faults.append(f"{path} is named twice, as an output and otherwise. Name another output.")
         elif file.exists() and not file.is_file():
             faults.append(f"{path} is {'a folder' if file.is_dir() else 'no ordinary file'}. Name another file.")
