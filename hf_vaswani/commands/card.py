@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+NAME = "of the model, in title and code: you/de-en; later cards keep it. Default: that of its folder, or of --output"
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     card = commands.add_parser(
@@ -16,8 +18,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="file to write, say model_cards/NAME.md; its pictures are copied to model_cards/NAME. Default: README.md "
         "in the training's folder; one that was edited is kept as README.md.old",
     )
-    card.add_argument("--overwrite", action="store_true", help="let --output replace a card that is there")
-    card.add_argument("--name", help="of the model, in title and code: you/de-en. Default: its folder's, or NAME")
+    card.add_argument(
+        "--overwrite", action="store_true", help="let --output replace a card and pictures that are there"
+    )
+    card.add_argument("--name", help=NAME)
     card.set_defaults(run=run)
 
 
