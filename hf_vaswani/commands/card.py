@@ -18,9 +18,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="file to write, say model_cards/NAME.md; its pictures are copied to model_cards/NAME. Default: README.md "
         "in the training's folder; one that was edited is kept as README.md.old",
     )
-    card.add_argument(
-        "--overwrite", action="store_true", help="let --output replace a card and pictures that are there"
-    )
+    card.add_argument("--overwrite", action="store_true", help="let --output replace card and pictures that are there")
     card.add_argument("--name", help=NAME)
     card.set_defaults(run=run)
 

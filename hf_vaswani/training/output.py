@@ -259,9 +259,7 @@ def read_stored(path: Path) -> dict:
     with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, OSError, ValueError, RecursionError):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
-        raise InputError(
-            f"{path} is damaged, or cannot be read. Choose another --output_dir, or give --overwrite true."
-        )
+        raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or give --overwrite true.")
     return content
 
 
