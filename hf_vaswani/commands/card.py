@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+NAME = "of the model, in title and code: you/de-en; later cards keep it. Default: that of its folder, or of --output"
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     card = commands.add_parser(
@@ -18,10 +20,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="file to write, say model_cards/NAME.md; its figures are copied to model_cards/NAME (default: README.md "
         "in the run's folder; one that was edited is kept as README.md.old)",
     )
-    card.add_argument("--overwrite", action="store_true", help="let --output replace a card that exists")
-    card.add_argument(
-        "--name", help="the model's name in title and code: you/de-en (default: its folder's, or that of --output)"
-    )
+    card.add_argument("--overwrite", action="store_true", help="let --output replace a card and figures that exist")
+    card.add_argument("--name", help=NAME)
     card.set_defaults(run=run)
 
 

@@ -1,9 +1,6 @@
 """`hf-vaswani corpus`: the embedded corpus as files."""
 
 import argparse
-from pathlib import Path
-
-from ..errors import InputError, reason
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -20,15 +17,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    folder = Path(options.folder)
     from ..data.corpus import generate_corpus
-    from ..interop.folders import check_new
+    from ..interop.folders import check_new, new_folder
 
-    check_new(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for split, pairs in generate_corpus().items():
+    check_new(options.folder)
+    corpus = generate_corpus()
+    with new_folder(options.folder) as folder:
+        for split, pairs in corpus.items():
             for language, side in zip(("de", "en"), zip(*pairs)):
                 (folder / f"{split}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {reason(error)}") from None

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
+from ..same_file import is_same_file
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -25,12 +26,21 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..evaluation.curves import draw_comparison
-    from ..training.log import LOG_FILE
+    from ..training.output import LOG_FILE, RECIPE_FILE
 
     paths = [Path(path) for path in options.trainings]
     logs = [path / LOG_FILE if path.is_dir() else path for path in paths]
-    own = logs[0].with_name("curves.png") if len(logs) == 1 else None
+    own = logs[0].with_name("curves.png") if [log.name for log in logs] == [LOG_FILE] else None
     output = Path(options.output or own or "curves.png")
+    errors = [
+        f"{path} holds no {LOG_FILE}: nothing was logged yet. The first line comes after training.log_every updates."
+        for path in paths
+        if (path / RECIPE_FILE).is_file() and not (path / LOG_FILE).exists()
+    ]
+    if errors:
+        raise InputError.of(errors)
+    if any(is_same_file(output, log) for log in logs):
+        raise InputError(f"{output} is a log to draw. Name another file with --output.")
     # A training's own picture is drawn anew by each validation.
     if output.is_file() and output != own and not options.overwrite:
         raise InputError(f"{output} exists already. Name another with --output, or replace it with --overwrite.")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
+from ..same_file import is_same_file
 from ..whole_file import whole_file
 from ..wording import counted
 from .options import (
@@ -175,10 +176,10 @@ def _output_faults(options: argparse.Namespace) -> list[str]:
     if options.models and paths and len(paths) != len(options.models):
         names = f"{counted(len(paths), 'file')} for {counted(len(options.models), 'model')}"
         faults.append(f"--output names {names}. Name one for each.")
-    read = {Path(path).resolve() for path in [options.source, *options.reference, *options.hypotheses] if path}
+    read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
         file = Path(path).resolve()
-        if file in read or file in [Path(other).resolve() for other in paths[:number]]:
+        if any(is_same_file(path, other) for other in (*read, *paths[:number])):
             faults.append(f"{path} is named twice, as an output and otherwise. Name another output.")
         elif file.exists() and not file.is_file():
             faults.append(f"{path} is {'a folder' if file.is_dir() else 'no ordinary file'}. Name another file.")

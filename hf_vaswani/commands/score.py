@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..same_file import descriptor_of, is_same_file
 from ..wording import counted
 from .options import ENSEMBLE, MODEL, add_language_options, at_least_one, check_language_options, languages
 from .reports import LineReports, progress_bar
@@ -103,6 +104,9 @@ def _check(options: argparse.Namespace) -> None:
             check_file(path, any_kind=True)
         except InputError as error:
             faults.append(str(error))
+        output = descriptor_of(sys.stdout)
+        if output is not None and is_same_file(path, output):
+            faults.append(f"Standard output is {path}. Send it to another file.")
     if options.tokens and options.format == "text":
         faults.append("--tokens: text has no room for them. Add --format json.")
     if faults:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..same_file import descriptor_of, is_same_file
 from ..wording import counted
 from .options import (
     BATCH_SIZE,
@@ -114,6 +115,12 @@ def run(options: argparse.Namespace) -> None:
     from ..translation.resumable_output import ResumableOutput
 
     output = _check(options)
+    if output is None:
+        print(
+            f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing is left to do.",
+            file=sys.stderr,
+        )
+        return
     model, tokenizer = load_ensemble([options.model, *options.ensemble], options.dtype)
     translate = _line_translator(options, model, tokenizer)
     reports = LineReports()
@@ -143,9 +150,8 @@ def run(options: argparse.Namespace) -> None:
             if not is_resumable:
                 raise
             lines_done = counted(output.progress.lines, "line")
-            raise KeyboardInterrupt(
-                f"Interrupted after {lines_done}. The same command with --resume goes on."
-            ) from None
+            how = "--resume in place of --overwrite" if options.overwrite else "--resume"
+            raise KeyboardInterrupt(f"Interrupted after {lines_done}. The same command with {how} goes on.") from None
     reports.summarise()
 
 
@@ -161,10 +167,10 @@ def quiet(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
-    """The output, when all has been checked that can be without the model."""
+def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput | None":
+    """The output, when all has been checked that can be without the model; `None` where it is finished already."""
     from ..data.text_files import check_file
-    from ..translation.resumable_output import ResumableOutput, StreamOutput
+    from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
     faults = _contradictions(options)
     for path in filter(None, (options.input, options.prefix)):
@@ -173,9 +179,7 @@ def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
         except InputError as error:
             faults.append(str(error))
     path = Path(options.output) if options.output else None
-    for name, read in (("input", options.input), ("file of prefixes", options.prefix)):
-        if path and read and path.resolve() == Path(read).resolve():
-            faults.append(f"{path} is the {name}. Name another file for the output.")
+    faults += _same_file_errors(options)
     if options.input is None and sys.stdin is None:
         faults.append("Standard input is closed. Name a file with --input.")
     if path is None and sys.stdout is None:
@@ -188,11 +192,42 @@ def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
     else:
         try:
             output = ResumableOutput(path, options.overwrite, options.resume)
+        except NothingToResume as error:
+            if not faults and _has_a_line_for_each(path, options):
+                return None
+            faults.append(str(error))
         except InputError as error:
             faults.append(str(error))
     if faults:
         raise InputError.of(faults)
     return output
+
+
+def _same_file_errors(options: argparse.Namespace) -> list[str]:
+    """Inputs over which the output would be written."""
+    output = options.output or descriptor_of(sys.stdout)
+    inputs = {
+        "input": options.input or descriptor_of(sys.stdin),
+        "file of prefixes": options.prefix,
+    }
+    return [
+        f"{options.output or 'Standard output'} is the {name}. Name another file for the output."
+        for name, path in inputs.items()
+        if output is not None and path is not None and is_same_file(output, path)
+    ]
+
+
+def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
+    """Whether an output has as many lines as the input."""
+    from ..data.text_files import iterate_lines
+    from ..translation.windows import IncomingLines
+
+    def ignore(number: int, what: str) -> None:
+        """What is wrong with a line was said when it was translated."""
+
+    stream = None if options.input else sys.stdin.buffer
+    lines = IncomingLines(stream, "standard input", ignore) if stream else iterate_lines(options.input, ignore)
+    return _newlines(output) == sum(1 for _ in lines)
 
 
 def _contradictions(options: argparse.Namespace) -> list[str]:
@@ -303,5 +338,9 @@ def _count_lines(path: str | None) -> int | None:
         return None
     if not sys.stderr.isatty():
         return None
+    return _newlines(path)
+
+
+def _newlines(path: str | Path) -> int:
     with open(path, "rb") as file:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))

@@ -15,6 +15,12 @@ from .vocabulary import learn_vocabulary
 
 TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 
+# All that saving one may write, of this package's own or of another system's.
+SAVED_FILES = (
+    *TOKENIZER_FILES, "target_*.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "dict.txt",
+    "*.model", "chat_template.jinja", "tokenization_*.py",
+)  # fmt: skip
+
 
 def has_tokenizer(folder: Path) -> bool:
     """Whether a folder holds the files of a tokenizer, of any kind that transformers knows."""

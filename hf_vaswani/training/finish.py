@@ -26,8 +26,10 @@ from .checkpoint import (
 from .claims import (
     CARD_DIGEST,
     CARD_FILE,
+    CARD_NAME,
     GREEDY_TRANSLATIONS,
     MEASURED_BY,
+    PICTURES,
     RECIPE_AS_SHOWN,
     RESULTS_FILE,
     TRANSLATIONS,
@@ -42,7 +44,6 @@ from .claims import (
 from .facts import facts_of
 from .loop import TrainingLoop
 from .output import BEST, CHECKPOINTS, CURVES_FILE
-from .pictures import FOLDER as PICTURES
 from .pictures import save_attention_pictures
 from .processes import on_main_process
 from .recipe import Recipe
@@ -128,6 +129,8 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
     folder, part = start.folder, start.folder / PART
     recipe, defaults = start.recipe.to_dict(), Recipe().to_dict()
     values = {**results.to_dict(), RECIPE_AS_SHOWN: shared(recipe, defaults)}
+    if name := read_results(folder).get(CARD_NAME):
+        values[CARD_NAME] = name
     speaks_of_model = speaks_of(folder, values)
     try:
         part.mkdir(exist_ok=True)
@@ -136,7 +139,7 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
         if speaks_of_model and has_edited_card(folder):
             values[CARD_DIGEST] = read_results(folder).get(CARD_DIGEST)
         else:
-            card = card_text(folder.resolve().name, recipe, values, defaults)
+            card = card_text(name or folder.resolve().name, recipe, values, defaults)
             values[CARD_DIGEST] = digest_of(card)
             (part / CARD_FILE).write_bytes(card.encode())
         (part / RESULTS_FILE).write_bytes(results_text(values).encode())

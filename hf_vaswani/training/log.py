@@ -144,6 +144,13 @@ class TrainingLog:
         """
         if not self.folder:
             return False
+        if not (self.folder / LOG_FILE).exists():
+            if copy:
+                self.say(
+                    f"No {CURVES_FILE}: nothing was logged in {self.progress.update:,} updates. A lower "
+                    "training.log_every or training.validate_every gives it points."
+                )
+            return False
         picture = self.folder / CURVES_FILE
         try:
             if self.is_picture_old or not picture.exists():
@@ -181,7 +188,7 @@ def _update_of(line: str) -> int:
     """The update of a line of the log; -1 where the line is damaged."""
     try:
         return int(json.loads(line)["update"]) if line.endswith("\n") else -1
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return -1
 
 

@@ -12,8 +12,9 @@ from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from .checkpoint import checkpoint_folders
 from .optimizer import freeze
-from .output import RECIPE_FILE, is_checkpoint
+from .output import CHECKPOINTS, RECIPE_FILE, is_checkpoint, replacement_errors
 from .prepare import build_model, new_config, open_tokenizer
 from .recipe import Recipe
 from .texts import check_sources
@@ -58,7 +59,9 @@ def check_output(recipe: Recipe) -> list[str]:
     holds = {path.name for path in folder.iterdir()} - {TRACKED_AS} if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
         return [f"{name} is not empty and holds no training. Choose another --output_dir."]
-    return []
+    # What has no checkpoint begins again.
+    is_removed = recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS)
+    return replacement_errors(recipe, is_removed) if holds else []
 
 
 def check_start(recipe: Recipe) -> list[str]:

@@ -35,6 +35,9 @@ class Recipe:
     generation: GenerationArguments = field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = field(default_factory=EvaluationArguments)
 
+    # The YAML file that it was read from. No field: it says nothing of the training.
+    file = None
+
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Sections of plain values, as in the YAML file."""
         return dataclasses.asdict(self)
@@ -92,7 +95,15 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     )
     if faults:
         raise InputError.of(faults)
+    recipe.file = str(path)
     return recipe
+
+
+def value_errors(recipe: dict[str, dict[str, Any]]) -> list[str]:
+    """The values of a recipe that a folder holds whose types are wrong. Keys of other versions may be anything."""
+    errors: list[str] = []
+    _typed(recipe, errors)
+    return errors
 
 
 def section_from_options(section: str, options: dict[str, str]) -> Any:

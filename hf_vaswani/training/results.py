@@ -13,6 +13,17 @@ from .arguments import MAIN_TEST
 from .scoring import ScoredTest, perplexity
 
 EXAMPLES = 8
+# The types of what `results.json` holds, by which one that was edited is recognized before a card is made of it.
+RESULT_TYPES: dict[str, Any] = {
+    "update": int, "minutes": float, "seconds": float, "parameters": int, "averaged": list[int],
+    "validation_loss": float, "validation_perplexity": float, "validation_accuracy": float,
+    "generation": dict, "evaluation": dict, "recipe": dict[str, dict], "name": str, "pictures": list[str],
+    "tests": dict[str, dict], "filters": dict[str, int], "sources": dict[str, list[dict]], "faults": list[dict],
+    "pairs": dict[str, int | None], "base_model": str | None, "text": str | None,
+    "tokenizer": dict, "architecture": dict, "seen": dict[str, int] | None, "epochs": float | None,
+    "flops": float | None, "energy": dict[str, list[float]], "machines": list[str], "processes": list[int] | None,
+    "precision": str, "versions": dict[str, str], "findings": dict,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

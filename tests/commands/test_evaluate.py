@@ -235,6 +235,15 @@ def test_output_that_would_replace_an_input_is_refused(refused, saved_model, wri
     assert read(reference) == SOURCES
 
 
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_output_that_is_an_input_by_another_name_is_refused(refused, saved_model, write_lines, tmp_path, link):
+    source, reference = write_lines("source", ["w1"]), write_lines("reference", ["w2"])
+    getattr(tmp_path / "out", link)(reference)
+    options = ["--source", source, "--reference", reference, "--output", tmp_path / "out", "--overwrite"]
+    assert "out is named twice" in refused(saved_model, *options)[0]
+    assert Path(reference).read_text() == "w2\n"
+
+
 def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved_model, write_lines, tmp_path):
     source = write_lines("s", SOURCES)
     options = [saved_model, "--source", source, "--reference", source, "--output"]
