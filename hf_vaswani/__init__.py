@@ -4,6 +4,11 @@ Importing the package registers config, models, tokenizer and translation pipeli
 `AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` know them.
 """
 
+from .cores import short_waits
+
+with short_waits():
+    import torch  # noqa: F401
+
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
