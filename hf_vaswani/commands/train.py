@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> None:
         return
     from datasets.utils import disable_progress_bars
 
+    from ..training.processes import said_once
     from ..training.recipe import load_recipe
 
     if options.trainer:
@@ -40,6 +41,8 @@ def run(options: argparse.Namespace) -> None:
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    results = train(load_recipe(options.recipe, options.options))
+    with said_once():
+        recipe = load_recipe(options.recipe, options.options)
+    results = train(recipe)
     if results:
         print(results.report())

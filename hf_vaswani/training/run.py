@@ -14,8 +14,8 @@ from .launcher import end_with_launcher
 from .loop import TrainingLoop
 from .memory import keep_freed_memory
 from .output import only_training
-from .preflight import TRACKED_AS, available_trackers, check
-from .processes import on_main_process
+from .preflight import TRACKED_AS, available_trackers, check, check_environment
+from .processes import on_main_process, said_once
 from .recipe import Recipe
 from .results import Results
 from .start import Start, begin, describe, prepare
@@ -44,6 +44,8 @@ def train(recipe: Recipe, kind: type[TrainingLoop] = TrainingLoop) -> Results | 
         TrainingError: where training cannot go on: its loss is not finite, or the disk is full.
     """
     end_with_launcher()
+    with said_once():
+        check_environment()
     accelerator = make_accelerator(recipe)
     try:
         check_and_set_up(recipe, accelerator)
