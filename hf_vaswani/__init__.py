@@ -5,8 +5,10 @@ Importing the package registers config, models, tokenizer and translation pipeli
 """
 
 from .cores import short_waits
+from .interrupts import end_at_ctrl_c
 
 with short_waits():
+    end_at_ctrl_c()
     import torch  # noqa: F401
 
 from .configuration_vaswani import VaswaniConfig

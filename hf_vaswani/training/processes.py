@@ -1,6 +1,5 @@
 """What one process does for all."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -9,6 +8,7 @@ from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 
 from ..errors import InputError, TrainingError, TrainingInterrupted
+from ..interrupts import is_first_process
 
 T = TypeVar("T")
 E = TypeVar("E", InputError, TrainingError, TrainingInterrupted)
@@ -47,7 +47,7 @@ def said_once() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        error.is_repeated = os.environ.get("LOCAL_RANK", "0") != "0"
+        error.is_repeated = not is_first_process()
         raise
 
 
