@@ -95,6 +95,7 @@ def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_other
     from hf_vaswani.training.output import held
 
     options = ("--max_updates=1000000", "--save_every=1000000", "--validate_every=1000000", "--log_every=1")
+    workers = []
     process = start_training(recipe, f"--output_dir={tmp_path / 'out'}", *options, processes=2)
     try:
         for line in process.stdout:
@@ -110,7 +111,9 @@ def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_other
         with held(tmp_path / "out"):
             pass
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        for left in filter(is_alive, workers):
+            left.kill()
+        process.kill()
         process.communicate()
 
 
