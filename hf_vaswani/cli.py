@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import sys
+import time
 
 from . import __version__
 from .commands import (
@@ -23,18 +24,22 @@ from .commands import (
 )
 from .commands.options import CommandParser, make_parser
 from .errors import InputError, TrainingError, TrainingInterrupted
+from .interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 from .training.other_names import hint
 
 COMMANDS = (
     train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, average, corpus,
 )  # fmt: skip
 
-USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
+USER_ERROR, TRAINING_ERROR = 2, 1
+# Seconds until a launcher may see that a process has ended, and end the one that has something to say.
+SAY_FIRST = 1.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit status: 2, after a clear line a fault, where the input cannot be used."""
+    interrupt_at_ctrl_c()
     options = _parser().parse_args(arguments)
     _set_up_logging()
     try:
@@ -42,7 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
         if sys.stdout is not None:  # closed
             sys.stdout.flush()
     except (InputError, TrainingError) as error:
-        if not error.is_repeated:
+        if error.is_repeated:
+            time.sleep(SAY_FIRST)
+        else:
             print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return USER_ERROR if isinstance(error, InputError) else TRAINING_ERROR
     except TrainingInterrupted as stop:
@@ -50,7 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(stop, file=sys.stderr)
         return 128 + stop.signal
     except KeyboardInterrupt as stop:
-        print(str(stop) or "Interrupted.", file=sys.stderr)
+        if is_first_process():
+            print(str(stop) or "Interrupted.", file=sys.stderr)
         return CTRL_C
     except BrokenPipeError:
         _drop_output()  # who reads it has read enough

@@ -36,7 +36,7 @@ from .layers_vaswani import (
     layer_norm,
 )
 from .loss_vaswani import IGNORED_LABEL, sequence_loss
-from .pretrained_vaswani import VaswaniPreTrainedModel
+from .pretrained_vaswani import VaswaniPreTrainedModel, warn_of_trainer
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
@@ -441,6 +441,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         )
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(outputs.last_hidden_state[:, kept])
+        if self.training:
+            warn_of_trainer(labels, num_items_in_batch, logits.device)
         loss = None
         if labels is not None:
             loss = sequence_loss(

@@ -67,6 +67,7 @@ def _missing_recipe(options: list[str]) -> str:
 def run(options: argparse.Namespace) -> None:
     from datasets.utils import disable_progress_bars
 
+    from ..training.processes import said_once
     from ..training.recipe import load_recipe
 
     if options.trainer:
@@ -76,6 +77,8 @@ def run(options: argparse.Namespace) -> None:
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    results = train(load_recipe(options.recipe, options.options))
+    with said_once():
+        recipe = load_recipe(options.recipe, options.options)
+    results = train(recipe)
     if results:
         print(results.report())

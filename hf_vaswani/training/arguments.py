@@ -83,7 +83,9 @@ class TrainingArguments:
     schedule: Literal["paper", "inverse_sqrt", "linear", "cosine", "constant"] = key(
         "paper", "schedule of the learning rate; 'paper' is the paper's equation 3"
     )
-    learning_rate: float = key(1.0, "highest rate; for schedule 'paper', a factor on equation 3")
+    learning_rate: float | None = key(
+        None, "highest rate, such as 0.001; for schedule 'paper', a factor on equation 3, 1 by default"
+    )
     warmup_updates: int = key(4000, "updates of linear warm-up; 0 for none")
     adam_betas: list[float] = key([0.9, 0.98], "decay of Adam's running means")
     adam_eps: float = key(1e-9, "Adam's epsilon")
@@ -108,10 +110,20 @@ class TrainingArguments:
     save_every: int = key(500, "updates between checkpoints")
     keep_last: int = key(5, "checkpoints kept")
     keep_best: int = key(1, "weights kept that were best in validation; 0 for none")
-    average_last: int = key(5, "the final model is the mean of this many last checkpoints (section 6.1)")
-    average_best: int | None = key(None, "the final model is instead the mean of this many best weights")
+    average: Literal["auto", "last", "best", "none"] = key(
+        "auto",
+        "the final model: the mean of the last checkpoints (section 6.1), of the best weights, or the last checkpoint "
+        "alone; auto: of these and the best weights alone, what has the lowest validation loss. Where it is left out, "
+        "average_last or average_best, if given, says which",
+    )
+    average_last: int = key(5, "checkpoints in the mean of the last")
+    average_best: int | None = key(None, "weights in the mean of the best; default: all that are kept")
     license: str | None = key(None, "license of the model, by its identifier on the Hub: apache-2.0; default: none")
     overwrite: bool = key(False, "delete an earlier run in output_dir and start over")
+
+    def __post_init__(self):
+        if self.learning_rate is None and self.schedule == "paper":
+            self.learning_rate = 1.0
 
 
 @dataclass

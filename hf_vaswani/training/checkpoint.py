@@ -56,6 +56,7 @@ class Progress:
         energy: joules that were measured, and the seconds in which they were, by kind of device.
         machines: that trained, in words, each once.
         processes: numbers of them that trained, each once; `None` as with `seen`.
+        threads: of each process on a CPU; 0 where that is not known.
         is_irregular: saved because the run ended, not because it was due.
         log_window: sums since the last line of the log, so that the next line is that of a training in one.
     """
@@ -76,6 +77,7 @@ class Progress:
     energy: dict[str, list[float]] = field(default_factory=dict)
     machines: list[str] = field(default_factory=list)
     processes: list[int] | None = field(default_factory=list)
+    threads: int = 0
 
 
 @dataclass

@@ -177,17 +177,12 @@ def _of_training(training: TrainingArguments) -> list[str]:
         faults.append(f"training.adam_betas must be two numbers in [0, 1), got {training.adam_betas}")
     if training.schedule in ("paper", "inverse_sqrt") and training.warmup_updates == 0:
         faults.append(f"training.warmup_updates must be at least 1 for schedule {training.schedule!r}, got 0")
-    faults += _of_the_end(training)
-    if training.average_best is None and training.average_last > training.keep_last:
+    if training.learning_rate is None:
         faults.append(
-            f"training.average_last={training.average_last} needs as many checkpoints, "
-            f"but training.keep_last={training.keep_last}"
+            f"training.learning_rate is missing: the highest rate of schedule {training.schedule!r}, "
+            "such as 0.001 (to fine-tune, 0.0001)"
         )
-    if training.average_best is not None and training.average_best > training.keep_best:
-        faults.append(
-            f"training.average_best={training.average_best} needs as many kept weights, "
-            f"but training.keep_best={training.keep_best}"
-        )
+    faults += _of_the_end(training) + _of_final_weights(training)
     if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
         faults.append(
             f"training.license={training.license!r} is no identifier of the Hub (apache-2.0, cc-by-4.0, other). "
@@ -198,6 +193,25 @@ def _of_training(training: TrainingArguments) -> list[str]:
             f"training.best_metric={training.best_metric!r} needs translations of the validation text, but "
             "training.validate_sentences=0"
         )
+    return faults
+
+
+def _of_final_weights(training: TrainingArguments) -> list[str]:
+    """Of what the final model is made from."""
+    faults, kind, best = [], training.average, training.average_best
+    if kind in ("auto", "last") and training.average_last > training.keep_last:
+        faults.append(
+            f"training.average_last={training.average_last} needs as many checkpoints, "
+            f"but training.keep_last={training.keep_last}"
+        )
+    if kind in ("last", "none") and best is not None:
+        faults.append(f"training.average_best={best} contradicts training.average={kind!r}: leave one of them out")
+    elif best is not None and best > training.keep_best:
+        faults.append(
+            f"training.average_best={best} needs as many kept weights, but training.keep_best={training.keep_best}"
+        )
+    elif kind == "best" and not training.keep_best:
+        faults.append("training.average='best' needs kept weights, but training.keep_best=0")
     return faults
 
 

@@ -39,6 +39,7 @@ from .selection import BestWeights, note_validation
 from .sharding import shard_tied_embeddings, unsharded, whole
 from .state import gather_state, gather_weights, restore_state
 from .stop import StopSignals
+from .threads import UPDATES_BETWEEN_LOOKS, begin_threads, feed_forward
 from .updates import Corpus, UpdateData, Updates, updates_loader
 from .validation import Validation, total
 
@@ -78,7 +79,7 @@ class TrainingLoop:
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         if arguments.compile:
             model.compile(dynamic=True)
-        self.d_model = model.config.d_model
+        self.d_model, self.inner = model.config.d_model, model.config.encoder_ffn_dim
         if drops_layers(model.config) and accelerator.ddp_handler:
             # Processes leave out other layers, whose gradients DDP would wait for.
             accelerator.ddp_handler.find_unused_parameters = True
@@ -111,6 +112,7 @@ class TrainingLoop:
         """
         if self.is_finished():
             return
+        self.begin_threads()
         self.note_devices()
         self.started = time.monotonic() - self.progress.seconds
         with StopSignals() as self.stop, self.energy_meter() as self.meter:
@@ -119,6 +121,34 @@ class TrainingLoop:
         self.log.close()
         if reason := self.early_end():
             self.log.say(reason)
+
+    def begin_threads(self) -> None:
+        """Set the threads of a CPU: those that the user asks for, or else of the checkpoint while they serve."""
+        self.threads = None
+        if self.accelerator.device.type == "cpu":
+            work = feed_forward(self.d_model, self.inner, self.arguments.max_tokens)
+            cpu_threads, stored = self.arguments.cpu_threads, self.progress.threads
+            self.threads = begin_threads(self.accelerator, cpu_threads, stored, work, self.log.say)
+            self.progress.threads = torch.get_num_threads()
+
+    def adapt_threads(self, target_tokens: int) -> None:
+        """See now and then whether another number of threads serves better, where the user asked for none.
+
+        Args:
+            target_tokens: of the update that has been made.
+        """
+        threads = self.threads
+        if threads is None:
+            return
+        threads.tokens += target_tokens
+        if self.progress.update % UPDATES_BETWEEN_LOOKS == 0 and on_main_process(
+            self.accelerator, lambda: threads.is_due(self.log.clock())
+        ):
+            with self.log.pause():
+                threads.choose()
+            threads.begin_window(self.log.clock())
+            self.progress.threads = torch.get_num_threads()
+            self.note_devices()
 
     def note_devices(self) -> None:
         """Remember what trains now, beside what trained before."""
@@ -249,6 +279,7 @@ class TrainingLoop:
         if self.ema:
             self.ema.follow(self.raw_model, progress.update)
         self.log.advance(loss, data.target_tokens)
+        self.adapt_threads(data.target_tokens)
         if progress.update % arguments.log_every == 0:
             self.log.record_window(self.optimizer.param_groups[0]["lr"])
         if progress.update % arguments.validate_every == 0:

@@ -35,8 +35,8 @@ LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 CHANGEABLE = {
     "training": {
         "output_dir", "max_updates", "max_epochs", "max_minutes", "log_every", "trackers", "validate_every",
-        "validate_sentences", "patience", "save_every", "keep_last", "keep_best", "average_last", "average_best",
-        "max_skipped_updates", "overwrite", "cpu_threads", "license",
+        "validate_sentences", "patience", "save_every", "keep_last", "keep_best", "average", "average_last",
+        "average_best", "max_skipped_updates", "overwrite", "cpu_threads", "license",
     },
     # The texts themselves are compared, not where they lie.
     "data": {

@@ -20,7 +20,7 @@ from .arguments import DataArguments, EvaluationArguments, GenerationArguments, 
 from .bundled_recipes import recipe_file
 from .contradictions import contradictions
 from .other_names import OTHER_NAMES, hint
-from .overriding import leave_out_defaults, make_room
+from .overriding import complete, leave_out_defaults, make_room
 from .yaml_text import read_yaml
 
 
@@ -70,10 +70,10 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     """
     values, faults = _read_yaml(recipe_file(path))
     given = [(name, text, _section_of(name, faults)) for name, text in _parse_options(options or [], faults)]
-    named: dict[str, set[str]] = {}
+    named: dict[str, dict[str, str | None]] = {}
     for name, text, section in given:
         if section and text != "null":
-            named.setdefault(section, set()).add(name.rpartition(".")[2])
+            named.setdefault(section, {})[name.rpartition(".")[2]] = text
     make_room(values, named)
     for name, text, section in given:
         if section:
@@ -87,6 +87,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
                 continue
             values.setdefault(section, {})[key_name] = _option_value(text or "true", kind)
     leave_out_defaults(values)
+    complete(values)
     typed = _typed(values, faults)
     typed["model"] = _expand_preset(typed["model"], faults)
     recipe = Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})

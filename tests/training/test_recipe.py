@@ -83,6 +83,28 @@ def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
     assert "encoder_attention_heads=8 does not divide d_model=100" in faults(recipe(), ["--d_model", "100"])
 
 
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear", "cosine", "constant"])
+def test_schedules_but_the_papers_ask_for_a_learning_rate(recipe, schedule):
+    missing = (
+        f"training.learning_rate is missing: the highest rate of schedule '{schedule}', such as 0.001 (to fine-tune, "
+        "0.0001)"
+    )
+    in_file = RECIPE.replace("output_dir: out", f"output_dir: out, schedule: {schedule}")
+    assert faults(recipe(in_file)) == missing
+    assert faults(recipe(), ["--schedule", schedule]) == missing
+    assert load_recipe(recipe(in_file), ["--learning_rate", "0.5"]).training.learning_rate == 0.5
+    assert load_recipe(recipe()).training.learning_rate == 1
+
+
+def test_learning_rate_of_another_kind_of_schedule_goes_with_it(recipe):
+    rate = RECIPE.replace("output_dir: out", "output_dir: out, schedule: linear, learning_rate: 0.003")
+    assert load_recipe(recipe(rate), ["--schedule", "cosine"]).training.learning_rate == 0.003
+    assert load_recipe(recipe(rate), ["--schedule", "paper"]).training.learning_rate == 1
+    factor = RECIPE.replace("output_dir: out", "output_dir: out, learning_rate: 1.0")
+    assert "training.learning_rate is missing" in faults(recipe(factor), ["--schedule", "linear"])
+    assert load_recipe(recipe(factor), ["--schedule", "paper"]).training.learning_rate == 1
+
+
 def test_training_pairs_beyond_learned_positions_are_an_error(recipe):
     message = faults(recipe(), ["--position_type", "learned", "--max_position_embeddings", "80"])
     assert "data.max_length=256 is beyond model.max_position_embeddings=80" in message
@@ -328,8 +350,9 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
     ("options", "expected"),
     [
         (["--max_updates=null"], ["nothing ends the training: give training.max_updates"]),
-        (["--max_updates=null", "--schedule=linear", "--max_minutes=3"], ["missing: schedule 'linear' falls to 0"]),
-        (["--schedule=cosine", "--max_epochs=3"], ["training.max_epochs=3 contradicts schedule 'cosine'"]),
+        (["--max_updates=null", "--schedule=linear", "--learning_rate=1"], ["missing: schedule 'linear' falls to 0"]),
+        (["--schedule=cosine", "--learning_rate=1", "--max_epochs=3"],
+         ["training.max_epochs=3 contradicts schedule 'cosine'"]),
         (["--max_epochs=0"], ["training.max_epochs must be at least 1, got 0"]),
         (["--validation_share=1.5", "--test_share=0"], [
             "data.validation_share must be above 0 and below 1, got 1.5",

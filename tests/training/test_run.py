@@ -306,6 +306,26 @@ def test_processes_that_do_not_know_of_each_other_are_refused(recipe, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("FSDP", "but Accelerate does not use FSDP on a CPU"), ("DEEPSPEED", "not supported"), ("MEGATRON_LM", "not")],
+)
+def test_kinds_of_distributed_training_that_would_have_no_effect_are_refused(recipe, monkeypatch, kind, why):
+    monkeypatch.setenv(f"ACCELERATE_USE_{kind}", "true")
+    with pytest.raises(InputError, match=f"ACCELERATE_USE_{kind}=true.*{why}"):
+        train(recipe())
+
+
+def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, monkeypatch):
+    monkeypatch.setattr("hf_vaswani.training.preflight.processes_asked_for", lambda: 2)
+    with pytest.raises(
+        InputError, match="was told to start 2 processes, and started 1: .*torchrun --nproc_per_node 2"
+    ):
+        train(recipe())
+    monkeypatch.setattr("hf_vaswani.training.preflight.processes_asked_for", lambda: 1)
+    assert train(recipe("--max_updates=1")).update == 1
+
+
 def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp_path):
     (tmp_path / "test.x").write_bytes(b"\xe4\n")
     with pytest.raises(InputError) as error:
