@@ -13,6 +13,7 @@ import copy
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import (
     DynamicCache,
     EncoderDecoderCache,
@@ -36,6 +37,8 @@ MAX_TOKENS_OVER_SOURCE = 50
 LENGTH_PENALTY_TYPES = ("length", "gnmt")
 OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
 STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
+RECORDING_MODULE = "transformers.utils.output_capturing"
+CASTING_CLASS = "ConvertOutputsToFp32"
 # Labels come from the Trainer, and go no further.
 SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", "past_key_values", "use_cache")
 
@@ -261,6 +264,7 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
         """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unforeseen."""
         cache = model_kwargs.get("past_key_values")
+        encoder = set(self.get_encoder().modules())
         return (
             self.config._attn_implementation in MASKED_ATTENTION
             and generation_config.use_cache is not False
@@ -268,6 +272,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             and (cache is None or cache.get_seq_length() == 0)
             and len(set(getattr(self, "hf_device_map", {}).values())) < 2
             and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
+            and not any(is_watched(module) for module in self.modules() if module not in encoder)
         )
 
     def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSource:
@@ -346,6 +351,20 @@ class Recorder:
             # A pool of hypotheses is of no use to anybody else.
             past_key_values=decoder.cache if isinstance(decoder, Rows) else None,
         )
+
+
+def is_watched(module: nn.Module) -> bool:
+    """Whether somebody hooks into a module's forward pass or has replaced it.
+
+    The search calls neither the model itself nor one row for each hypothesis, which is what such code expects. Two
+    watchers do not mind: transformers' own recording, whose hooks stay for good once attentions were asked for, and
+    Accelerate's mixed precision, which only casts.
+    """
+    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    if any(getattr(hook, "__module__", None) != RECORDING_MODULE for hook in hooks):
+        return True
+    replacement = vars(module).get("forward")
+    return replacement is not None and type(getattr(replacement, "__wrapped__", None)).__name__ != CASTING_CLASS
 
 
 def check_own_settings(generation_config: GenerationConfig) -> None:

@@ -6,6 +6,7 @@ To be read from top to bottom: the two stacks, the model and its softmax head. T
 transformers and its siblings.
 """
 
+import copy
 import math
 from collections.abc import Iterator
 
@@ -88,7 +89,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
                 "Trainer's label_smoothing_factor took them: use label_smoothing of the config instead.)"
             )
         if inputs_embeds is None:
-            check_token_ids(input_ids, self.embed_tokens.num_embeddings)
+            check_token_ids(input_ids, self.embed_tokens.weight.shape[0])
             inputs_embeds = self.token_embeddings(input_ids)
         if self.training and self.word_dropout > 0:
             kept = F.dropout(inputs_embeds.new_ones(inputs_embeds.shape[:2]), p=self.word_dropout)
@@ -285,13 +286,14 @@ class VaswaniModel(VaswaniPreTrainedModel):
             del self._tp_plan["shared"]
 
     def get_input_embeddings(self) -> nn.Embedding:
-        return self.shared if self.config.share_encoder_decoder_embeddings else self.encoder.embed_tokens
+        """The source's, which are called; `shared` only names the matrix that they may have in common."""
+        return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Embedding):
         self.encoder.embed_tokens = value
         if self.config.share_encoder_decoder_embeddings:
-            self.shared = value
-            self.decoder.embed_tokens = value
+            self.shared = with_same_parameters(value)
+            self.decoder.embed_tokens = with_same_parameters(value)
 
     @can_return_tuple
     def forward(
@@ -353,6 +355,12 @@ class VaswaniModel(VaswaniPreTrainedModel):
             encoder_hidden_states=encoder_outputs.hidden_states,
             encoder_attentions=encoder_outputs.attentions,
         )
+
+
+def with_same_parameters(module: nn.Module) -> nn.Module:
+    """Another module with the very parameters of this one. Adapters and hooks know modules by their names, of which
+    one that stands in several places would have only the first."""
+    return copy.deepcopy(module, {id(parameter): parameter for parameter in module.parameters()})
 
 
 class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationMixin):
