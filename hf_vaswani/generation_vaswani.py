@@ -31,7 +31,9 @@ from transformers.utils import ModelOutput
 
 from .beam_search_vaswani import BeamSearch, Found, GreedySearch, Scoring
 from .beam_steps_vaswani import MASKED_ATTENTION, Rows, SharedSource
+from .layers_vaswani import check_ids
 from .packed_vaswani import with_packed_weights
+from .translation_inputs import check_number, check_search
 
 MAX_TOKENS_OVER_SOURCE = 50
 LENGTH_PENALTY_TYPES = ("length", "gnmt")
@@ -105,6 +107,7 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _prepare_generation_config(self, generation_config: GenerationConfig | None, *args, **kwargs):
         own = {name: kwargs.pop(name) for name in OWN_SETTINGS if name in kwargs}
         of_call = {**vars(generation_config or GenerationConfig()), **kwargs, **own}
+        check_search(of_call.get)
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
         prepared.length_penalty_type = own.get(
             "length_penalty_type", getattr(prepared, "length_penalty_type", None) or LENGTH_PENALTY_TYPES[0]
@@ -124,6 +127,20 @@ class VaswaniGenerationMixin(GenerationMixin):
             if settings.get("max_length") is not None or settings.get("max_new_tokens") is not None:
                 return None
         return MAX_TOKENS_OVER_SOURCE
+
+    def _prepare_model_inputs(self, *args, **kwargs):
+        inputs, name, model_kwargs = super()._prepare_model_inputs(*args, **kwargs)
+        if name == "input_ids":
+            check_ids(name, inputs)
+        mask = model_kwargs.get("attention_mask")
+        if mask is not None and model_kwargs.get("encoder_outputs") is None and mask.shape[:2] != inputs.shape[:2]:
+            raise ValueError(
+                f"attention_mask must be of the shape of {name}, (batch, length): "
+                f"got {tuple(mask.shape)} and {tuple(inputs.shape)}."
+            )
+        if model_kwargs.get("decoder_input_ids") is not None:
+            check_ids("decoder_input_ids", model_kwargs["decoder_input_ids"])
+        return inputs, name, model_kwargs
 
     def _prepare_generated_length(
         self,
@@ -372,8 +389,7 @@ def check_own_settings(generation_config: GenerationConfig) -> None:
     kind, offset = generation_config.length_penalty_type, generation_config.max_length_offset
     if kind not in LENGTH_PENALTY_TYPES:
         raise ValueError(f"length_penalty_type is {kind!r}, but must be one of {', '.join(LENGTH_PENALTY_TYPES)}.")
-    if offset is not None and (not isinstance(offset, int) or offset < 0):
-        raise ValueError(f"max_length_offset is {offset!r}, but must be a number of tokens, 0 or more.")
+    check_number("max_length_offset", offset, least=0)
 
 
 def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:
