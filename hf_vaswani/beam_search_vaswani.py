@@ -11,6 +11,7 @@ siblings.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from numbers import Real
 
 import torch
 
@@ -45,9 +46,10 @@ class Scoring:
 
     def __post_init__(self):
         # Beyond, the power of a length is infinite or 0 in fp32, and NaN compares with nothing.
-        if not abs(self.length_penalty) <= LARGEST_PENALTY:
+        is_number = isinstance(self.length_penalty, Real) and not isinstance(self.length_penalty, bool)
+        if not (is_number and abs(self.length_penalty) <= LARGEST_PENALTY):
             raise ValueError(
-                f"length_penalty is {self.length_penalty}, but must be from -{LARGEST_PENALTY} to {LARGEST_PENALTY}."
+                f"length_penalty is {self.length_penalty!r}, but must be from -{LARGEST_PENALTY} to {LARGEST_PENALTY}."
             )
 
     def penalty(self, length: int | torch.Tensor) -> float | torch.Tensor:

@@ -4,17 +4,18 @@ It serves every sequence-to-sequence model of transformers: Marian, T5, M2M100, 
 travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
 """
 
+import os
 import re
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers import Pipeline, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 from .hypotheses import align, log_probabilities, output_lengths, prompt_length
 from .search_options import SearchOptions
-from .translation_inputs import as_texts, check_languages, not_texts, not_texts_error
+from .translation_inputs import as_texts, check_languages, check_text, not_texts, not_texts_error
 from .translation_run import TranslationRun
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
@@ -82,6 +83,7 @@ class TranslationPipeline(Pipeline):
         self._batch_tokens = kwargs.pop("batch_tokens", None)
         self._split_sentences = kwargs.pop("split_sentences", False)
         self._progress = kwargs.pop("progress", None)
+        self._assistants: dict[str, PreTrainedModel] = {}
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
             raise ValueError(
@@ -134,6 +136,8 @@ class TranslationPipeline(Pipeline):
             return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, as `return_tensors`; as in
                 transformers 4.
             stop_sequence (`str`): its first token ends a translation, as in transformers 4.
+            assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
+                translations for `generate()`; one text is translated at a time then.
             clean_up_tokenization_spaces (`bool`): as in `tokenizer.decode`.
             generate_kwargs: anything that `generate()` takes.
 
@@ -203,7 +207,9 @@ class TranslationPipeline(Pipeline):
             as_tensors = getattr(return_type, "name", return_type) in ("TENSORS", 0)
         forward = {**(generate_kwargs or {}), **other_generate_kwargs}
         if stop_sequence is not None:
-            forward["eos_token_id"] = self.tokenizer.encode(stop_sequence, add_special_tokens=False)[0]
+            forward["eos_token_id"] = self._first_token(stop_sequence)
+        if forward.get("assistant_model") is not None:
+            forward["assistant_model"] = self._assistant(forward["assistant_model"])
         postprocess = {
             "as_tensors": as_tensors,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
@@ -214,6 +220,38 @@ class TranslationPipeline(Pipeline):
             forward,
             {key: value for key, value in postprocess.items() if value is not None},
         )
+
+    def _first_token(self, stop_sequence: str) -> int:
+        check_text("stop_sequence", stop_sequence)
+        token_ids = self.tokenizer.encode(stop_sequence, add_special_tokens=False)
+        if not token_ids:
+            raise ValueError(f"stop_sequence must be a text of at least one token, got {stop_sequence!r}.")
+        return token_ids[0]
+
+    def _assistant(self, given: PreTrainedModel | str | os.PathLike) -> PreTrainedModel:
+        """The model that drafts translations: itself, or read once from its folder or the Hub.
+
+        Raises:
+            ValueError: where it cannot be read, or is of other tokens than this pipeline's.
+        """
+        if isinstance(given, PreTrainedModel):
+            return given
+        if not isinstance(given, (str, os.PathLike)):
+            raise ValueError(f"assistant_model must be a model, a folder or a Hub id, got {type(given).__name__}.")
+        name = str(given)
+        if name not in self._assistants:
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(name)
+                model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=self.model.dtype)
+            except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+                raise ValueError(f"assistant_model={name!r} cannot be loaded: {error}") from error
+            if _vocabularies(tokenizer) != _vocabularies(self.tokenizer):
+                raise ValueError(
+                    f"assistant_model={name!r} has another tokenizer than this pipeline. Its drafts are tokens: name "
+                    "a model that was trained with the same tokenizer."
+                )
+            self._assistants[name] = model.to(self.model.device).eval()
+        return self._assistants[name]
 
     # Text → token ids
 
@@ -362,6 +400,12 @@ class TranslationPipeline(Pipeline):
             for result, alignment in zip(results, model_outputs["alignments"][0]):
                 result.update(alignment)
         return results
+
+
+def _vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], ...]:
+    """The tokens of source and target, or of both where they are one."""
+    target = getattr(tokenizer, "get_target_vocab", None)  # a VaswaniTokenizer
+    return (tokenizer.get_vocab(), target()) if target else (tokenizer.get_vocab(),)
 
 
 def _flat(hypotheses: list[dict]) -> dict | list[dict]:

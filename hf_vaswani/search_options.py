@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from .beam_search_vaswani import Scoring
 from .generation_vaswani import own_max_length
-from .translation_inputs import check_number, position_limit
+from .translation_inputs import check_number, check_search, position_limit
 
 DEFAULT_MAX_NEW_TOKENS = 256
 # With these `generate()` takes one text at a time.
@@ -28,6 +28,9 @@ class SearchOptions:
 
     Attributes:
         arguments: those to be given to `generate()`.
+
+    Raises:
+        ValueError: where a number among them is none.
     """
 
     def __init__(self, model: PreTrainedModel, arguments: dict[str, Any], task: dict[str, Any]):
@@ -36,6 +39,7 @@ class SearchOptions:
         self.arguments = dict(arguments) if config is not None else {**task, **arguments}
         self.configs = (config, model.generation_config)
         self._of_call = arguments
+        check_search(self.get)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an argument; what is `None` counts as not given."""

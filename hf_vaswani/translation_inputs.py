@@ -4,7 +4,8 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -151,10 +152,37 @@ def default_batch_size(model: PreTrainedModel, rows: int) -> int:
     return max(1, DEVICE_LOGITS // (vocab_size * rows))
 
 
-def check_number(name: str, value: Any) -> None:
-    """Refuse what is no whole number from 1 on; `None` is none given."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"{name} must be a whole number from 1 on, got {value!r}.")
+def check_number(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is no whole number from `least` on; `None` is none given."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+        raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}.")
+
+
+def check_search(get: Callable[[str], Any]) -> None:
+    """Refuse numbers of a search that are none, and end tokens that are no ids.
+
+    Args:
+        get: the value of an argument of `generate()` by its name; `None` where there is none.
+    """
+    for name in ("num_beams", "num_return_sequences", "max_new_tokens", "max_length"):
+        check_number(name, get(name))
+    given = get("eos_token_id")
+    ids = given.tolist() if hasattr(given, "tolist") else given
+    ids = ids if isinstance(ids, Sequence) and not isinstance(ids, str) else [ids]
+    if given is not None and (not ids or any(isinstance(i, bool) or not isinstance(i, Integral) for i in ids)):
+        raise ValueError(f"eos_token_id must be a token id or a list of at least one, got {given!r}.")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Refuse what is no text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a str, got {type(value).__name__}: {_shown(value)}")
+
+
+def check_many(name: str, value: Any, of: str = "str") -> None:
+    """Refuse one text, or what cannot be iterated, where several things are wanted: a text is iterable too."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {_shown(value)}")
 
 
 def check_languages(

@@ -78,14 +78,21 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
         raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
 
 
-def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_other_model: bool = False) -> None:
     """Write a tokenizer's files into a folder.
+
+    Args:
+        beside_other_model: whether the folder's model is of another class than this package's, so that a tokenizer of
+            two vocabularies needs the form of [`VaswaniTokenizer.save_sides`].
 
     Raises:
         OSError: where they cannot be written.
     """
+    write = tokenizer.save_pretrained
+    if beside_other_model and isinstance(tokenizer, VaswaniTokenizer):
+        write = tokenizer.save_sides
     try:
-        tokenizer.save_pretrained(folder)
+        write(folder)
     except Exception as error:
         # What the library tokenizers raises where it cannot write is of no kind of its own.
         if type(error) is not Exception:

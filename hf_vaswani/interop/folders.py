@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
 from ..data.tokenizer import save_tokenizer
 from ..errors import InputError, reason
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..tokenization_vaswani import VaswaniTokenizer
 from . import marian
 from .sources import read_source
 
@@ -48,8 +47,9 @@ def export_checkpoint(
 ) -> None:
     """Write a folder of transformers' MarianMT with the same weights and tokenizer.
 
-    Without this package transformers would read a tokenizer of two vocabularies as that of its source alone. Such a
-    one becomes two plain tokenizers, in the sub-folders `source_tokenizer` and `target_tokenizer`.
+    A tokenizer of two vocabularies becomes two plain ones, in the sub-folders `source_tokenizer` and
+    `target_tokenizer`. With this package, or with `trust_remote_code=True`, `AutoTokenizer` joins them again; without,
+    it finds none, where it would take that of the source for both sides.
 
     Raises:
         InputError: all that the model has and Marian lacks; where `output` cannot be written.
@@ -58,13 +58,8 @@ def export_checkpoint(
     exported = marian.write(model)
     with new_folder(output) as folder:
         exported.save_pretrained(folder)
-        if isinstance(tokenizer, VaswaniTokenizer):
-            for side, backend in tokenizer.backends.items():
-                settings = {**tokenizer.special_tokens_map, "split_special_tokens": tokenizer.split_special_tokens}
-                plain = PreTrainedTokenizerFast(tokenizer_object=backend, **settings)
-                save_tokenizer(plain, folder / f"{side}_tokenizer")
-        elif tokenizer is not None:
-            save_tokenizer(tokenizer, folder)
+        if tokenizer is not None:
+            save_tokenizer(tokenizer, folder, beside_other_model=True)
 
 
 def check_new(output: str | Path) -> None:

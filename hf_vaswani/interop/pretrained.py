@@ -76,6 +76,10 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
     faults = weight_faults(
         source, sorted(report["mismatched_keys"]), report["missing_keys"], report["unexpected_keys"]
     )
+    if hasattr(model.config, "quantization_config"):
+        faults.append(
+            f"{source} has quantized weights, of which no other model is made. Use the one they were made of."
+        )
     if faults:
         raise InputError.of(faults)
     return model.eval()

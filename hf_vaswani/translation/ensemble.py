@@ -150,6 +150,8 @@ def positions(stack: nn.Module) -> float:
 
 def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
     """Refuse members that do not speak of the same tokens."""
+    if isinstance(members, str) or not isinstance(members, Sequence):
+        raise ValueError(f"members must be a list of models, got {type(members).__name__}.")
     if not members:
         raise ValueError("An ensemble needs at least one model.")
     faults = [
