@@ -14,7 +14,14 @@ from transformers import Pipeline, PreTrainedModel
 
 from .hypotheses import align, log_probabilities, output_lengths, prompt_length
 from .search_options import SearchOptions
-from .translation_inputs import as_texts, check_languages, not_texts, not_texts_error
+from .translation_inputs import (
+    as_texts,
+    check_languages,
+    damaged_weights,
+    not_texts,
+    not_texts_error,
+    vocabulary_error,
+)
 from .translation_run import TranslationRun
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
@@ -87,6 +94,13 @@ class TranslationPipeline(Pipeline):
             raise ValueError(
                 f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
             )
+        if damaged := damaged_weights(self.model.named_parameters()):
+            raise ValueError(
+                f"{len(damaged)} weights of the model are damaged: {damaged[0]}, for one, holds values that are NaN "
+                "or infinite. Load the model again from where it came from."
+            )
+        if error := vocabulary_error(self.model, self.tokenizer):
+            raise ValueError(f"The {error.removeprefix('the ')}. Load both from the folder of one model.")
 
     def __call__(
         self,

@@ -3,14 +3,18 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..configuration_vaswani import VaswaniConfig
-from ..data.tokenizer import has_tokenizer, target_vocab_size, vocabularies
-from ..errors import InputError, reason
+from ..data.tokenizer import has_tokenizer, load_tokenizer, vocabularies
+from ..errors import InputError
 from ..interop.conversion import weight_faults
+from ..interop.pretrained import damage_faults, read_weights
+from ..model_files import AGAIN, CONFIG_FILE, check_settings, has_weights, weight_file_errors
+from ..translation_inputs import target_vocab_size, vocabulary_error
 from .ensemble import Ensemble
 
 
@@ -50,16 +54,12 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
         raise InputError(f"{path} is a file. Name the folder of a model.")
     if Path(path).is_dir():
         _check_folder(Path(path))
-    try:
-        given = {"dtype": dtype} if dtype else {}
-        model, report = AutoModelForSeq2SeqLM.from_pretrained(path, output_loading_info=True, **given)
-        tokenizer = AutoTokenizer.from_pretrained(path)
-    except Exception as error:  # transformers raises many kinds for files that are damaged or missing
-        where = "" if Path(path).exists() else " is no folder here, and"
-        raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
-    if model.config.model_type == VaswaniConfig.model_type and report["missing_keys"]:
-        # transformers says so too, draws them at random, and goes on.
-        raise InputError.of(weight_faults(str(path), [], report["missing_keys"], []))
+        check_settings(Path(path))
+    given = {"dtype": dtype} if dtype else {}
+    model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
+    if faults := _weight_faults(path, model, report) + damage_faults(path, dict(model.named_parameters())):
+        raise InputError.of(faults)
+    tokenizer = load_tokenizer(path)
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer
@@ -80,20 +80,30 @@ def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> s
     return digest.hexdigest()
 
 
+def _weight_faults(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
+    """What is wrong between weights and config. transformers draws at random what is missing or of another shape."""
+    missing, unexpected = report["missing_keys"], report["unexpected_keys"]
+    if model.config.model_type != VaswaniConfig.model_type:
+        # Those of others have buffers that can be left out, and weights of old versions that nothing needs.
+        missing, unexpected = set(missing) & dict(model.named_parameters()).keys(), []
+    return weight_faults(path, sorted(report["mismatched_keys"]), missing, unexpected)
+
+
 def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-    source, target = len(tokenizer), target_vocab_size(tokenizer)
-    rows = len(model.get_input_embeddings().weight)
-    if source > rows or target > getattr(model.config, "decoder_vocab_size", target):
-        raise InputError(
-            f"{path}: the tokenizer has {max(source, target)} tokens, more than the model has embeddings. Put "
-            "tokenizer and model of one training into the folder."
-        )
+    error = vocabulary_error(model, tokenizer)
+    tokens, rows = max(len(tokenizer), target_vocab_size(tokenizer)), len(model.get_input_embeddings().weight)
+    if not error and not hasattr(model.config, "decoder_vocab_size") and tokens > rows:
+        error = f"the tokenizer has {tokens:,} tokens, but the model has embeddings for {rows:,}"
+    if error:
+        raise InputError(f"{path}: {error}. Put tokenizer and model of one training into the folder.")
+    if isinstance(model.config, VaswaniConfig) and model.config.pad_token_id is not None and not tokenizer.pad_token:
+        raise InputError(f"{path}: its tokenizer_config.json names no pad_token, which the model has. {AGAIN}")
 
 
 def _check_folder(folder: Path) -> None:
-    if not (folder / "config.json").exists():
-        raise InputError(f"{folder} has no config.json: it is no folder of a model. Name another one.")
-    if not any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin")):
-        raise InputError(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
+    if not (folder / CONFIG_FILE).exists():
+        raise InputError(f"{folder} has no {CONFIG_FILE}: it is no folder of a model. Name another one.")
+    if not has_weights(folder):
+        raise InputError.of(weight_file_errors(folder))
     if not has_tokenizer(folder):
         raise InputError(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")

@@ -6,7 +6,7 @@ from transformers import AutoTokenizer
 
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.attention_vaswani import to_tokens
-from hf_vaswani.data.tokenizer import target_vocab_size
+from hf_vaswani.translation_inputs import target_vocab_size
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import import_checkpoint, import_model
 from hf_vaswani.translation.load import load
