@@ -300,20 +300,23 @@ CHOICES = {
     "sinusoid_exponent": ("paper", "tensor2tensor"),
     "decoder_start_embedding": ("token", "zero"),
 }
-AT_LEAST_ONE = (
-    "vocab_size",
-    "decoder_vocab_size",
-    "d_model",
-    "encoder_layers",
-    "decoder_layers",
-    "encoder_attention_heads",
-    "decoder_attention_heads",
-    "encoder_ffn_dim",
-    "decoder_ffn_dim",
-    "d_k",
-    "d_v",
-    "max_position_embeddings",
-)
+# Whole numbers with their least and largest values; beyond the largest no model can be built, or only in days.
+RANGES = {
+    "vocab_size": (1, 10_000_000),
+    "decoder_vocab_size": (1, 10_000_000),
+    "d_model": (1, 1_000_000),
+    "encoder_layers": (1, 1000),
+    "decoder_layers": (1, 1000),
+    "encoder_attention_heads": (1, 10_000),
+    "decoder_attention_heads": (1, 10_000),
+    "encoder_ffn_dim": (1, 10_000_000),
+    "decoder_ffn_dim": (1, 10_000_000),
+    "d_k": (1, 1_000_000),
+    "d_v": (1, 1_000_000),
+    "sinusoid_offset": (0, 10_000_000),
+    "max_position_embeddings": (1, 10_000_000),
+}
+LARGEST_GAIN = 1000
 RATES = (
     "dropout",
     "embedding_dropout",
@@ -332,18 +335,19 @@ def _architecture_faults(config: VaswaniConfig) -> list[str]:
     for name, choices in CHOICES.items():
         if getattr(config, name) not in choices:
             faults.append(f"{name} must be one of {', '.join(choices)}, got {getattr(config, name)!r}")
-    for name in AT_LEAST_ONE:
+    for name, (least, most) in RANGES.items():
         value = getattr(config, name)
-        if value is not None and value < 1:
-            faults.append(f"{name} must be at least 1, got {value}")
+        if value is not None and not least <= value <= most:
+            bound = f"at least {least}" if value < least else f"at most {most:,}"
+            faults.append(f"{name} must be {bound}, got {value}")
     for name in RATES:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:
             faults.append(f"{name} must be in [0, 1), got {value}")
-    if not config.layer_norm_eps > 0:
-        faults.append(f"layer_norm_eps must be above 0, got {config.layer_norm_eps}")
-    if not 0 < config.qkv_init_gain < float("inf"):
-        faults.append(f"qkv_init_gain must be above 0 and finite, got {config.qkv_init_gain}")
+    if not 0 < config.layer_norm_eps <= 1:
+        faults.append(f"layer_norm_eps must be above 0 and at most 1, got {config.layer_norm_eps}")
+    if not 0 < config.qkv_init_gain <= LARGEST_GAIN:
+        faults.append(f"qkv_init_gain must be above 0 and at most {LARGEST_GAIN}, got {config.qkv_init_gain}")
     for name in ("encoder_attention_heads", "decoder_attention_heads"):
         heads = getattr(config, name)
         if None in (config.d_k, config.d_v) and heads >= 1 and config.d_model % heads:
@@ -363,8 +367,6 @@ def _position_faults(config: VaswaniConfig) -> list[str]:
     faults = []
     if config.position_type == "sinusoidal" and config.d_model % 2:
         faults.append(f"sinusoidal positions need an even d_model, got {config.d_model}")
-    if config.sinusoid_offset < 0:
-        faults.append(f"sinusoid_offset must be at least 0, got {config.sinusoid_offset}")
     if config.positions_skip_padding and config.pad_token_id is None:
         faults.append("positions_skip_padding needs a pad_token_id")
     if config.positions_skip_padding and config.pad_token_id == config.decoder_start_token_id:

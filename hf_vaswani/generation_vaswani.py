@@ -10,6 +10,7 @@ siblings.
 """
 
 import copy
+import inspect
 from typing import Any
 
 import torch
@@ -27,16 +28,16 @@ from transformers import (
 )
 from transformers import generation as processors
 from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
-from transformers.utils import ModelOutput
+from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 
 from .beam_search_vaswani import BeamSearch, Found, GreedySearch, Scoring
 from .beam_steps_vaswani import MASKED_ATTENTION, Rows, SharedSource
 from .layers_vaswani import check_ids
 from .packed_vaswani import with_packed_weights
-from .translation_inputs import check_number, check_search
+from .search_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
+from .translation_inputs import check_search
 
 MAX_TOKENS_OVER_SOURCE = 50
-LENGTH_PENALTY_TYPES = ("length", "gnmt")
 OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
 STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
 RECORDING_MODULE = "transformers.utils.output_capturing"
@@ -103,6 +104,27 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     length_follows_source = True
     returns_sequence_scores = True
+
+    def adjust_generation_fn(self, *args, **kwargs):
+        """Called by `from_pretrained`: as in transformers, but a `generation_config.json` that is there counts.
+
+        Raises:
+            ValueError: where it is damaged. transformers would search greedily instead, or fail without its name.
+        """
+        given = inspect.signature(GenerationMixin.adjust_generation_fn).bind(self, *args, **kwargs).arguments
+        if given.get("generation_config") is None and given.get("pretrained_model_name_or_path") is not None:
+            where = ("cache_dir", "proxies", "local_files_only", "token", "revision", "subfolder")
+            path = cached_file(
+                given["pretrained_model_name_or_path"],
+                GENERATION_CONFIG_NAME,
+                **{name: given[name] for name in where if given.get(name) is not None},
+                _raise_exceptions_for_gated_repo=False,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
+            if path is not None:
+                check_generation_file(path, self.config.decoder_vocab_size)
+        super().adjust_generation_fn(*args, **kwargs)
 
     def _prepare_generation_config(self, generation_config: GenerationConfig | None, *args, **kwargs):
         own = {name: kwargs.pop(name) for name in OWN_SETTINGS if name in kwargs}
@@ -385,11 +407,13 @@ def is_watched(module: nn.Module) -> bool:
 
 
 def check_own_settings(generation_config: GenerationConfig) -> None:
-    """Refuse values of this package's own settings that mean nothing."""
-    kind, offset = generation_config.length_penalty_type, generation_config.max_length_offset
-    if kind not in LENGTH_PENALTY_TYPES:
-        raise ValueError(f"length_penalty_type is {kind!r}, but must be one of {', '.join(LENGTH_PENALTY_TYPES)}.")
-    check_number("max_length_offset", offset, least=0)
+    """Refuse values of this package's own settings that mean nothing, and a beam beyond all use."""
+    errors = setting_errors({name: getattr(generation_config, name) for name in OWN_SETTINGS})
+    beams = generation_config.num_beams or 1
+    if beams > LARGEST_BEAM:
+        errors.append(f"num_beams must be at most {LARGEST_BEAM:,}, got {beams}")
+    if errors:
+        raise ValueError("; ".join(errors))
 
 
 def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:

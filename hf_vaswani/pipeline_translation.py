@@ -15,7 +15,15 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 
 from .hypotheses import align, log_probabilities, output_lengths, prompt_length
 from .search_options import SearchOptions
-from .translation_inputs import as_texts, check_languages, check_text, not_texts, not_texts_error
+from .translation_inputs import (
+    as_texts,
+    check_languages,
+    check_text,
+    damaged_weights,
+    not_texts,
+    not_texts_error,
+    vocabulary_error,
+)
 from .translation_run import TranslationRun
 
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
@@ -89,6 +97,13 @@ class TranslationPipeline(Pipeline):
             raise ValueError(
                 f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
             )
+        if damaged := damaged_weights(self.model.named_parameters()):
+            raise ValueError(
+                f"{len(damaged)} weights of the model are damaged: {damaged[0]}, for one, holds values that are NaN "
+                "or infinite. Load the model again from where it came from."
+            )
+        if error := vocabulary_error(self.model, self.tokenizer):
+            raise ValueError(f"The {error.removeprefix('the ')}. Load both from the folder of one model.")
 
     def __call__(
         self,

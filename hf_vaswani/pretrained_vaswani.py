@@ -171,6 +171,7 @@ def remote_code_files() -> list[Path]:
     from .packed_vaswani import PackedLinear
     from .pipeline_translation import TranslationPipeline
     from .search_options import SearchOptions
+    from .search_settings import setting_errors
     from .text_splitting import split_text
     from .tokenization_vaswani import VaswaniTokenizer
     from .translation_inputs import clean
@@ -191,6 +192,7 @@ def remote_code_files() -> list[Path]:
         TranslationRun,
         log_probabilities,
         sequence_loss,
+        setting_errors,
         split_text,
         clean,
     )

@@ -1,4 +1,5 @@
-"""What the translation pipeline takes: which inputs are texts, which languages there are, how long a source may be.
+"""What the translation pipeline takes: which models and tokenizers, which inputs are texts, which languages there are,
+how long a source may be.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
 """
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -25,6 +27,58 @@ DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
 # Of one step, each as large as 1 GiB in fp32, and there are several copies of them.
 DEVICE_LOGITS = 2**28
 FEW_ROWS = 4
+# To these embeddings are padded for the sake of speed; the rows beyond the tokenizer's tokens are never used.
+MULTIPLES = (8, 16, 32, 64, 128, 256, 512)
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
+    """Names of weights with a value that is not a number, or of matrices with an infinite one: what is computed with
+    them means nothing. Quantized and sharded weights are not looked at.
+    """
+    return [
+        name
+        for name, tensor in weights
+        if type(tensor) in (torch.Tensor, nn.Parameter)
+        and tensor.dtype in FLOATS
+        and tensor.numel()
+        and not tensor.is_meta
+        and _is_damaged(tensor.detach())
+    ]
+
+
+def _is_damaged(tensor: torch.Tensor) -> bool:
+    ends = torch.stack(torch.aminmax(tensor))  # one pass, in which NaN prevails
+    return bool(ends.isnan().any() or (tensor.dim() > 1 and ends.isinf().any()))
+
+
+def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """That a tokenizer cannot be that of a Vaswani model, by the number of its tokens; `None` where it can be.
+
+    Other models often have fewer tokens than embeddings, and tokenizers that do not count all tokens: not looked at.
+    """
+    target_rows = getattr(model.config, "decoder_vocab_size", None)
+    if target_rows is None:
+        return None
+    tokens, rows = (len(tokenizer), target_vocab_size(tokenizer)), (model.config.vocab_size, target_rows)
+    if all(map(fills, tokens, rows)):
+        return None
+    counts = [f"{side[0]:,}" if len(set(side)) == 1 else f"{side[0]:,} source and {side[1]:,} target"
+              for side in (tokens, rows)]  # fmt: skip
+    return f"the tokenizer has {counts[0]} tokens, but the model has embeddings for {counts[1]}"
+
+
+def fills(tokens: int, rows: int) -> bool:
+    """Whether so many embeddings are of so many tokens, padding to a multiple of 8, 16, … 512 aside."""
+    return rows in (tokens, *(-(-tokens // multiple) * multiple for multiple in MULTIPLES))
+
+
+def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The number of the target's tokens."""
+    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
+        return len(tokenizer.target_encoder)
+    sizes = (getattr(tokenizer, name, None) for name in ("target_vocab_size", "tgt_vocab_size"))  # ours, FSMT's
+    return next((size for size in sizes if size is not None), len(tokenizer))
 
 
 def clean(text: str) -> str:

@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..errors import InputError, reason
+from ..model_files import check_tokenizer_settings, tokenizer_file_errors
 from ..tokenization_vaswani import VaswaniTokenizer
 from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
 from .parallel_text import Pair
@@ -71,9 +72,13 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
     """
     if Path(path).is_dir() and not has_tokenizer(Path(path)):
         raise InputError(f"{path} has no tokenizer (tokenizer.json). Name the folder of one, or a Hub id.")
+    if Path(path).is_dir():
+        check_tokenizer_settings(Path(path))
     try:
         return AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+        if faults := tokenizer_file_errors(Path(path)):
+            raise InputError.of(faults) from None
         where = "" if Path(path).exists() else " is no folder here, and"
         raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
 
@@ -108,15 +113,6 @@ def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], di
     if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
         return source, tokenizer.target_encoder
     return source, tokenizer.get_target_vocab() if isinstance(tokenizer, VaswaniTokenizer) else source
-
-
-def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The number of the target's tokens."""
-    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
-        return len(tokenizer.target_encoder)
-    if isinstance(tokenizer, FSMTTokenizer):
-        return tokenizer.tgt_vocab_size
-    return getattr(tokenizer, "target_vocab_size", len(tokenizer))
 
 
 def check_target_encoding(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -4,14 +4,18 @@ import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..configuration_vaswani import VaswaniConfig
-from ..data.tokenizer import has_tokenizer, target_vocab_size, vocabularies
-from ..errors import InputError, reason
+from ..data.tokenizer import has_tokenizer, load_tokenizer, vocabularies
+from ..errors import InputError
 from ..interop.conversion import weight_faults
+from ..interop.pretrained import damage_faults, read_weights
+from ..model_files import AGAIN, CONFIG_FILE, check_settings, has_weights, weight_file_errors
+from ..translation_inputs import target_vocab_size, vocabulary_error
 from .adapters import adapter_base, add_adapter, has_own_tokenizer
 from .ensemble import Ensemble
 
@@ -81,18 +85,14 @@ def _load_whole(
     """Model and tokenizer, from a folder of its own or, by default, the model's."""
     if Path(path).is_dir():
         _check_folder(Path(path), tokenizer_path is None)
-    try:
-        given = {"dtype": dtype} if dtype else {}
-        model, report = AutoModelForSeq2SeqLM.from_pretrained(path, output_loading_info=True, **given)
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer_path or path)
-    except Exception as error:  # transformers raises many kinds for files that are damaged or missing
-        where = "" if Path(path).exists() else " is no folder here, and"
-        hint = f" (pip install {error.name})" if isinstance(error, ModuleNotFoundError) else ""
-        raise InputError(f"{path}{where} cannot be loaded: {reason(error)}{hint}") from None
-    if model.config.model_type == VaswaniConfig.model_type and report["missing_keys"]:
-        # transformers says so too, draws them at random, and goes on.
-        raise InputError.of(weight_faults(str(path), [], report["missing_keys"], []))
-    return model, tokenizer
+        check_settings(Path(path))
+    given = {"dtype": dtype} if dtype else {}
+    model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
+    # Of a quantized tensor, those that it is made of.
+    tensors = ((name, part) for name, weight in model.named_parameters() for part in _plain_tensors(weight))
+    if faults := _weight_faults(path, model, report) + damage_faults(path, tensors):
+        raise InputError.of(faults)
+    return model, load_tokenizer(tokenizer_path or path)
 
 
 def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
@@ -120,20 +120,30 @@ def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from _plain_tensors(getattr(tensor, name))
 
 
+def _weight_faults(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
+    """What is wrong between weights and config. transformers draws at random what is missing or of another shape."""
+    missing, unexpected = report["missing_keys"], report["unexpected_keys"]
+    if model.config.model_type != VaswaniConfig.model_type:
+        # Those of others have buffers that can be left out, and weights of old versions that nothing needs.
+        missing, unexpected = set(missing) & dict(model.named_parameters()).keys(), []
+    return weight_faults(path, sorted(report["mismatched_keys"]), missing, unexpected)
+
+
 def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-    source, target = len(tokenizer), target_vocab_size(tokenizer)
-    rows = len(model.get_input_embeddings().weight)
-    if source > rows or target > getattr(model.config, "decoder_vocab_size", target):
-        raise InputError(
-            f"{path}: the tokenizer has {max(source, target)} tokens, more than the model has embeddings. Put "
-            "tokenizer and model of one training into the folder."
-        )
+    error = vocabulary_error(model, tokenizer)
+    tokens, rows = max(len(tokenizer), target_vocab_size(tokenizer)), len(model.get_input_embeddings().weight)
+    if not error and not hasattr(model.config, "decoder_vocab_size") and tokens > rows:
+        error = f"the tokenizer has {tokens:,} tokens, but the model has embeddings for {rows:,}"
+    if error:
+        raise InputError(f"{path}: {error}. Put tokenizer and model of one training into the folder.")
+    if isinstance(model.config, VaswaniConfig) and model.config.pad_token_id is not None and not tokenizer.pad_token:
+        raise InputError(f"{path}: its tokenizer_config.json names no pad_token, which the model has. {AGAIN}")
 
 
-def _check_folder(folder: Path, needs_tokenizer: bool = True) -> None:
-    if not (folder / "config.json").exists():
-        raise InputError(f"{folder} has no config.json: it is no folder of a model. Name another one.")
-    if not any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin")):
-        raise InputError(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
+def _check_folder(folder: Path, needs_tokenizer: bool) -> None:
+    if not (folder / CONFIG_FILE).exists():
+        raise InputError(f"{folder} has no {CONFIG_FILE}: it is no folder of a model. Name another one.")
+    if not has_weights(folder):
+        raise InputError.of(weight_file_errors(folder))
     if needs_tokenizer and not has_tokenizer(folder):
         raise InputError(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")

@@ -364,7 +364,7 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
          ["data.test_share=0.1 holds out pairs where data.test='c.tsv' gives a test set: choose one"]),
         (["--validation_split=null"], ["data.validation_split is missing"]),
         (["--split_seed=-1"], ["data.split_seed must be in [0, 4294967296), got -1"]),
-        (["--max_length=9", "--max_length_coverage=2"], ["are both given", "must be above 0 and at most 1, got 2.0"]),
+        (["--max_length=9", "--max_length_coverage=2"], ["must be above 0 and at most 1, got 2.0", "are both given"]),
         (["--max_length=null"], ["data.max_length is missing"]),
         (["--max_length_coverage=0.9", "--streaming"], ["max_length_coverage needs the lengths of all pairs"]),
     ],
