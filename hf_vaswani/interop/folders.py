@@ -14,6 +14,7 @@ from ..data.tokenizer import save_tokenizer
 from ..errors import InputError, reason
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..tokenization_vaswani import VaswaniTokenizer
+from ..translation_inputs import own_languages
 from . import marian
 from .sources import read_source
 
@@ -36,6 +37,8 @@ def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: s
     conversion = read_source(source, vocabularies)
     tokenizer = conversion.make_tokenizer()
     model = conversion.build()
+    # Marian's are said by its tokenizer alone.
+    model.config.source_language, model.config.target_language = own_languages(model.config, tokenizer)
     with new_folder(output) as folder:
         model.save_pretrained(folder)
         if tokenizer is not None:

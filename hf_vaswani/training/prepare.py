@@ -20,6 +20,7 @@ from ..errors import InputError, reason
 from ..interop import import_model, import_tokenizer
 from ..interop.pretrained import load_model
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..translation_inputs import language_code
 from .arguments import GenerationArguments
 from .output import TOKENIZER
 from .recipe import Recipe
@@ -104,6 +105,9 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
     else:
         model = VaswaniForConditionalGeneration(new_config(recipe, tokenizer))
         model.generation_config = GenerationConfig.from_model_config(model.config)
+    for name in ("source_language", "target_language"):
+        if code := language_code(getattr(recipe.data, name)):  # it may be the name of a column
+            setattr(model.config, name, code)
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
     # With this mark transformers would drop settings on loading that it does not know.

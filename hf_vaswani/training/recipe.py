@@ -49,7 +49,7 @@ SECTIONS = {
 # Set from the tokenizer, or by the package, not by hand.
 SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
-    "format_version",
+    "source_language", "target_language", "format_version",
 }  # fmt: skip
 
 
