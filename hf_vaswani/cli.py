@@ -24,6 +24,7 @@ from .commands import (
     translate,
 )
 from .errors import InputError, TrainingError, TrainingInterrupted
+from .paths import option_errors, os_error
 
 COMMANDS = (train, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, average, corpus)
 
@@ -38,6 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
         disable_progress_bar()
     options = _parser().parse_args(arguments)
     try:
+        if errors := option_errors(vars(options)):
+            raise InputError.of(errors)
         options.run(options)
         if sys.stdout is not None:  # closed
             sys.stdout.flush()
@@ -55,11 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()  # who reads it has read enough
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            print(f"error: {error.filename}: {error.strerror}. Choose a shorter one.", file=sys.stderr)
-            return USER_ERROR
         if error.errno not in NO_ROOM:
-            raise
+            if (message := os_error(error)) is None:
+                raise
+            print(f"error: {message}", file=sys.stderr)
+            return USER_ERROR
         _drop_output()
         where = error.filename or "standard output"
         print(f"error: {where} cannot be written: {error.strerror}. Make room, or write elsewhere.", file=sys.stderr)

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 from .options import add_language_options, at_least_one, check_language_options, languages, search
 
 ALL, MEAN = "all", "mean"
@@ -17,7 +18,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Draw attention weights as heat maps, rows attending to columns, and print translation and "
         "alignment. Layers and heads are counted from 0; negative numbers count from the last.",
     )
-    attention.add_argument("model", help="folder or Hub id")
+    attention.add_argument("model", type=InputPath, help="folder or Hub id")
     attention.add_argument("--text", required=True, help="sentence to translate")
     attention.add_argument("--target", help="its translation; default: the model's own")
     attention.add_argument(
@@ -33,7 +34,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--head", type=_which, default=MEAN, metavar="N", help="a number, mean (the default), or all: a panel each"
     )
     attention.add_argument(
-        "--output", required=True, help="PNG, SVG or PDF file, or a folder, where KIND.png is written"
+        "--output",
+        type=OutputPath,
+        required=True,
+        help="PNG, SVG or PDF file, or a folder, where KIND.png is written",
     )
     attention.add_argument("--overwrite", action="store_true", help="replace pictures that are there")
     attention.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ..paths import InputPath, OutputPath
 from .options import at_least_one
 
 
@@ -14,11 +15,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     average.add_argument(
         "sources",
+        type=InputPath,
         nargs="+",
         metavar="SOURCE",
         help="folder of a training, for its checkpoints, of a checkpoint or of a model",
     )
-    average.add_argument("--output", required=True, help="folder to make")
+    average.add_argument("--output", type=OutputPath, required=True, help="folder to make")
     chosen = average.add_mutually_exclusive_group()
     chosen.add_argument("--last", type=at_least_one, help="so many last checkpoints of each training; default: all")
     chosen.add_argument("--best", type=at_least_one, help="so many best weights of each training instead")

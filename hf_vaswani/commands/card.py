@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from ..paths import InputPath, OutputPath
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     card = commands.add_parser(
@@ -10,9 +12,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="write the model card of a training anew",
         description="Write the model card of a finished training anew, from its results and its recipe.",
     )
-    card.add_argument("training", help="output folder of the training")
+    card.add_argument("training", type=InputPath, help="output folder of the training")
     card.add_argument(
         "--output",
+        type=OutputPath,
         help="file to write, say model_cards/NAME.md; its pictures are copied to model_cards/NAME. Default: README.md "
         "in the training's folder; one that was edited is kept as README.md.old",
     )

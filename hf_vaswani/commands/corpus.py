@@ -4,11 +4,12 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError, reason
+from ..paths import OutputPath
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     corpus = commands.add_parser("corpus", help="write the embedded German–English corpus to files")
-    corpus.add_argument("folder", help="gets train.de, train.en, validation.de, …")
+    corpus.add_argument("folder", type=OutputPath, help="gets train.de, train.en, validation.de, …")
     corpus.set_defaults(run=run)
 
 

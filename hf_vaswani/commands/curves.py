@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -12,9 +13,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="draw the learning curves of trainings",
         description="Draw loss, scores and learning rate against updates; of several trainings over each other.",
     )
-    curves.add_argument("trainings", nargs="+", metavar="training", help="output folder, or its log.jsonl")
     curves.add_argument(
-        "--output", help="PNG, SVG or PDF file to write; default: curves.png, of one training in its folder"
+        "trainings", type=InputPath, nargs="+", metavar="training", help="output folder, or its log.jsonl"
+    )
+    curves.add_argument(
+        "--output",
+        type=OutputPath,
+        help="PNG, SVG or PDF file to write; default: curves.png, of one training in its folder",
     )
     curves.add_argument("--overwrite", action="store_true", help="let --output replace a file that is there")
     curves.set_defaults(run=run)

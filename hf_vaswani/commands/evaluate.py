@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 from ..whole_file import whole_file
 from .options import (
     add_language_options,
@@ -34,14 +35,23 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage=USAGE,
         description=DESCRIPTION,
     )
-    models = evaluate.add_argument("models", nargs="+", default=[], metavar="MODEL", help="folder or Hub id")
+    models = evaluate.add_argument(
+        "models", type=InputPath, nargs="+", default=[], metavar="MODEL", help="folder or Hub id"
+    )
     models.required = False  # nargs="*" would find nothing where a model follows an option
-    evaluate.add_argument("--source", metavar="FILE", help="source sentences, for models to translate")
+    evaluate.add_argument("--source", type=InputPath, metavar="FILE", help="source sentences, for models to translate")
     evaluate.add_argument(
-        "--hypotheses", nargs="+", action="extend", default=[], metavar="FILE", help="translations, a system a file"
+        "--hypotheses",
+        type=InputPath,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="translations, a system a file",
     )
     evaluate.add_argument(
         "--reference",
+        type=InputPath,
         nargs="+",
         action="extend",
         required=True,
@@ -49,7 +59,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="reference translations; several files are several references of the same text",
     )
     evaluate.add_argument(
-        "--output", nargs="+", action="extend", default=[], metavar="FILE", help="files for the models' translations"
+        "--output",
+        type=OutputPath,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="files for the models' translations",
     )
     evaluate.add_argument("--overwrite", action="store_true", help="replace output files that exist")
     evaluate.add_argument("--format", choices=("text", "json"), default="text")

@@ -4,12 +4,13 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     export = commands.add_parser("export", help="turn a model into a folder of transformers' MarianMT")
-    export.add_argument("model", help="folder or Hub id")
-    export.add_argument("output", help="folder to make")
+    export.add_argument("model", type=InputPath, help="folder or Hub id")
+    export.add_argument("output", type=OutputPath, help="folder to make")
     export.set_defaults(run=run)
 
 

@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+from ..paths import InputPath, OutputPath
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     importing = commands.add_parser(
@@ -10,10 +12,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="turn another system's model into a folder of this one",
         description="Import a MarianMT or FSMT model (folder or Hub id), or a checkpoint of fairseq or OpenNMT-py.",
     )
-    importing.add_argument("source", help="folder, .pt file or Hub id")
-    importing.add_argument("output", help="folder to make")
+    importing.add_argument("source", type=InputPath, help="folder, .pt file or Hub id")
+    importing.add_argument("output", type=OutputPath, help="folder to make")
     importing.add_argument(
         "--vocabularies",
+        type=InputPath,
         help="folder with fairseq's dict.LANGUAGE.txt and sub-word model; default: the folder of SOURCE",
     )
     importing.set_defaults(run=run)

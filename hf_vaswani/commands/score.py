@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..paths import InputPath
 from .options import ENSEMBLE, add_language_options, at_least_one, check_language_options, languages
 from .reports import LineReports, progress_bar
 
@@ -22,12 +23,14 @@ there, or null in JSON, and a warning says why."""
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     score = commands.add_parser("score", help="score given translations, line by line", description=DESCRIPTION)
-    score.add_argument("model", help="folder or Hub id")
-    score.add_argument("--source", required=True, help="file of source sentences; also .gz .zst")
-    score.add_argument("--target", required=True, help="file of their translations, line by line; also .gz .zst")
+    score.add_argument("model", type=InputPath, help="folder or Hub id")
+    score.add_argument("--source", type=InputPath, required=True, help="file of source sentences; also .gz .zst")
+    score.add_argument(
+        "--target", type=InputPath, required=True, help="file of their translations, line by line; also .gz .zst"
+    )
     score.add_argument("--format", choices=["text", "json"], default="text", help="json: a record a line")
     score.add_argument("--tokens", action="store_true", help="with --format json: the log-probability of each token")
-    score.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
+    score.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     score.add_argument("--batch_tokens", type=at_least_one, help="longest side times pairs computed together")
     score.add_argument("--max_length", type=at_least_one, default=1024, help="tokens on a side; default: 1024")
     add_language_options(score)

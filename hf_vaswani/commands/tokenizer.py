@@ -5,6 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 
 if TYPE_CHECKING:
     from ..data.sources import SourcePairs
@@ -16,12 +17,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="learn a tokenizer from parallel text",
         description="Learn a tokenizer, as a training does before its first update, and save it in a folder.",
     )
-    tokenizer.add_argument("output", help="folder to make")
+    tokenizer.add_argument("output", type=OutputPath, help="folder to make")
     text = tokenizer.add_argument_group("text", "one of --source and --target, --file, or --dataset")
-    text.add_argument("--source", nargs="+", help="files of source sentences; also .gz .zst")
-    text.add_argument("--target", nargs="+", help="files of their translations, line by line")
-    text.add_argument("--file", help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst")
-    text.add_argument("--dataset", help="Hub id or folder of a data set, or 'embedded'")
+    text.add_argument("--source", type=InputPath, nargs="+", help="files of source sentences; also .gz .zst")
+    text.add_argument("--target", type=InputPath, nargs="+", help="files of their translations, line by line")
+    text.add_argument("--file", type=InputPath, help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst")
+    text.add_argument("--dataset", type=InputPath, help="Hub id or folder of a data set, or 'embedded'")
     text.add_argument("--config", help="configuration of the data set")
     text.add_argument("--split", help="split of the data set")
     text.add_argument("--source_column", help="column of source text")

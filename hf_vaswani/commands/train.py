@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+from ..paths import InputPath
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     train = commands.add_parser(
@@ -11,7 +13,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Train a model, or go on with the same training.",
     )
     train.add_argument("--trainer", action="store_true", help="make the updates with transformers' Trainer")
-    train.add_argument("recipe", help="YAML file")
+    train.add_argument("recipe", type=InputPath, help="YAML file")
     train.add_argument("options", nargs=argparse.REMAINDER, metavar="--key value", help="override keys of the recipe")
     train.set_defaults(run=run)
     usage = train.format_help

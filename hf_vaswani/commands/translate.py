@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 from .options import ENSEMBLE, add_language_options, at_least_one, finite, languages, positive, seed, with_option_names
 from .reports import LineReports, progress_bar
 
@@ -41,10 +42,10 @@ SPLIT = "translate long lines in pieces, divided at the ends of sentences"
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("translate", help="translate text, line by line", description=DESCRIPTION)
-    parser.add_argument("model", help="folder or Hub id")
+    parser.add_argument("model", type=InputPath, help="folder or Hub id")
     files = parser.add_argument_group("files")
-    files.add_argument("--input", help="file to translate; also .gz .zst; default: standard input")
-    files.add_argument("--output", help="file to write; default: standard output")
+    files.add_argument("--input", type=InputPath, help="file to translate; also .gz .zst; default: standard input")
+    files.add_argument("--output", type=OutputPath, help="file to write; default: standard output")
     files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
     begun = files.add_mutually_exclusive_group()
     begun.add_argument("--overwrite", action="store_true", help="replace an output that exists")
@@ -54,7 +55,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     what.add_argument("--scores", action="store_true", help="score of each translation; with --format jsonl")
     what.add_argument("--alignments", action="store_true", help="aligned tokens; with --format jsonl")
     search = parser.add_argument_group("search", "Defaults are the model's own generation_config.")
-    search.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
+    search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     search.add_argument("--num_beams", type=at_least_one)
     search.add_argument("--length_penalty", type=finite, help="larger prefers longer translations")
     search.add_argument("--max_new_tokens", type=at_least_one, help="longest translation")
@@ -63,7 +64,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     search.add_argument("--sample", type=positive, metavar="TEMPERATURE", help=SAMPLE)
     search.add_argument("--seed", type=seed, default=0, help="of --mbr and --sample; default: 0")
     lines = parser.add_argument_group("lines")
-    lines.add_argument("--prefix", metavar="FILE", help="what each translation begins with, line by line: whole words")
+    lines.add_argument(
+        "--prefix",
+        type=InputPath,
+        metavar="FILE",
+        help="what each translation begins with, line by line: whole words",
+    )
     add_language_options(lines)
     lines.add_argument("--max_source_length", type=at_least_one, metavar="TOKENS", help=LONG)
     lines.add_argument("--split_sentences", action="store_true", help=SPLIT)

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from ..data.tokenizer import save_tokenizer
 from ..errors import InputError, reason
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..paths import path_error
 from ..tokenization_vaswani import VaswaniTokenizer
 from ..translation_inputs import own_languages
 from . import marian
@@ -72,9 +73,10 @@ def export_checkpoint(
 
 def check_new(output: str | Path) -> None:
     """Refuse a folder that holds anything, or that cannot be made."""
-    output = Path(output)
+    if error := path_error(output, is_output=True):
+        raise InputError(error)
     try:
-        output = output.resolve()
+        output = Path(output).resolve()
         is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
         parent = next(path for path in (output, *output.parents) if path.exists())
     except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..paths import path_error
 from .optimizer import freeze
 from .output import RECIPE_FILE, is_checkpoint
 from .prepare import build_model, new_config, open_tokenizer
@@ -26,8 +27,11 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     """Raises:
     InputError: the faults of a recipe's texts, output folder and trackers, and of the launcher's settings.
     """
-    faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
-    faults += check_bleu(recipe.evaluation.tokenize) + check_start(recipe) + check_freeze(recipe)
+    faults = check_paths(recipe)
+    if not faults:
+        faults += check_output(recipe) + check_start(recipe)
+    faults += check_sources(recipe.data) + check_trackers(recipe.training.trackers)
+    faults += check_bleu(recipe.evaluation.tokenize) + check_freeze(recipe)
     kind = accelerator.distributed_type
     if kind == DistributedType.FSDP and not accelerator.is_fsdp2:
         faults.append("FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …")
@@ -42,6 +46,17 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
         )
     if faults:
         raise InputError.of(faults)
+
+
+def check_paths(recipe: Recipe) -> list[str]:
+    """What the system has against the recipe's paths, besides those of its texts."""
+    inputs = {"tokenizer.path": recipe.tokenizer.path, "training.start_from": recipe.training.start_from}
+    outputs = {"training.output_dir": recipe.training.output_dir, "data.cache_dir": recipe.data.cache_dir}
+    return [
+        f"{key}: {error}"
+        for key, path in {**inputs, **outputs}.items()
+        if path and (error := path_error(path, is_output=key in outputs))
+    ]
 
 
 def check_output(recipe: Recipe) -> list[str]:
