@@ -78,7 +78,7 @@ def unprivileged() -> Iterator[None]:
 
 @pytest.fixture
 def folder():
-    """A folder that all may enter and write, with a text, a model's folder, and `closed`, which none but root may enter."""
+    """A folder that all may write, with a text, a model's folder, and `closed`, which none but root may enter."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)

@@ -27,6 +27,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     text.add_argument("--split", help="split of the data set")
     text.add_argument("--source_column", help="column of source text")
     text.add_argument("--target_column", help="column of target text")
+    text.add_argument("--header", choices=["true", "false"], help="whether --file begins with a row of names")
     text.add_argument("--source_language", help="code of the source language, which may name its column")
     text.add_argument("--target_language", help="code of the target language")
     for item in _tokenizer_keys():

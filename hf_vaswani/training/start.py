@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from accelerate import Accelerator
@@ -11,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from ..data.encoding import EncodedPairs, encode_pairs
 from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import FilterSettings, filter_report
+from ..data.sides import swapped_sides
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .checkpoint import newest_intact
@@ -20,11 +22,13 @@ from .output import CHECKPOINTS, begin_output, is_resumed
 from .prepare import build_model, drops_layers, open_tokenizer
 from .processes import first_on_each_machine, on_main_process
 from .recipe import Recipe
-from .texts import Texts, load_texts
+from .texts import Texts, languages_of, load_texts, sample_of
 from .updates import Corpus
 
 # Rows in which unknown tokens are counted, and the share of them that is told.
 SAMPLE, WORTH_A_WORD = 10_000, 0.005
+# Characters of a text that is shown.
+SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,9 @@ def launched(accelerator: Accelerator) -> dict[str, Any]:
 
 
 def describe(start: Start, processes: Accelerator) -> list[str]:
-    """What training begins with, a line each: filters, sizes, padding, devices."""
-    model, corpus, data, lines = start.model, start.corpus, start.recipe.data, []
+    """What training begins with, a line each: texts, filters, sizes, padding, devices."""
+    model, corpus, data = start.model, start.corpus, start.recipe.data
+    lines = describe_sides(start)
     for split in ("validation", "test"):
         if share := getattr(data, f"{split}_share"):
             pairs = getattr(start.texts, split)
@@ -157,6 +162,16 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
         + f", on {processes.num_processes} × {processes.device.type}"
     )
     return lines
+
+
+def describe_sides(start: Start) -> list[str]:
+    """The first training pair, and warnings where sides or files seem to be mixed up."""
+    data, sample = start.recipe.data, sample_of(start.texts, start.recipe.data)
+    # What is held out of the training text has its sides.
+    validation = {} if data.validation_share else {"validation": start.texts.validation}
+    tests = {} if data.test_share else start.texts.test_sets
+    shown = [shorten(text, SHOWN, placeholder=" …") for text in sample[0]]
+    return [f"first pair: {' → '.join(shown)}", *swapped_sides(sample, {**validation, **tests}, languages_of(data))]
 
 
 def unknown_share(dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> float:
