@@ -175,7 +175,7 @@ def test_path_of_a_recipe_that_the_system_refuses_is_one_clear_error(train, fold
 def test_all_paths_of_a_recipe_are_told_at_once(train, folder):
     bad = f"{folder}/closed/file"
     errors = train(train_source=bad, validation_target=bad, output_dir=bad, cache_dir=bad)
-    keys = ("training.output_dir", "data.cache_dir", "data.train", "data.validation")
+    keys = ("data.train", "data.validation", "training.output_dir", "data.cache_dir")
     assert errors == [f"error: {key}: {bad}: {DENIED}" for key in keys]
 
 

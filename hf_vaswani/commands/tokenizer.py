@@ -40,10 +40,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def _tokenizer_keys() -> list[dataclasses.Field]:
     """The recipe's keys of section `tokenizer` that say what is learnt."""
     # Light to import: the parser of every command needs it.
-    from ..data.arguments import TokenizerArguments
+    from ..data.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 
-    elsewhere = ("bpe_dropout", "path")  # of training with a tokenizer, not of learning one
-    return [item for item in dataclasses.fields(TokenizerArguments) if item.name not in elsewhere]
+    return [item for item in dataclasses.fields(TokenizerArguments) if item.name not in OF_ANY_TOKENIZER]
 
 
 def run(options: argparse.Namespace) -> None:

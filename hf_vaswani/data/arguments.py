@@ -5,7 +5,7 @@ Every key is a field with its meaning in its metadata; help is made from these.
 
 import difflib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 # In the order of their ids, which are the defaults of VaswaniConfig.
@@ -61,6 +61,20 @@ class TokenizerArguments:
     path: str | None = key(
         None, "folder or Hub id of a tokenizer made before; it is used as it is, so the keys that shape a new one go"
     )
+
+
+# What has an effect on a tokenizer that was made before.
+OF_ANY_TOKENIZER = {"bpe_dropout", "path"}
+
+
+def keys_of_a_new_tokenizer(arguments: TokenizerArguments) -> list[str]:
+    """The keys, other than at their defaults, that say how a new tokenizer is made."""
+    defaults = TokenizerArguments()
+    return [
+        item.name
+        for item in fields(TokenizerArguments)
+        if item.name not in OF_ANY_TOKENIZER and getattr(arguments, item.name) != getattr(defaults, item.name)
+    ]
 
 
 def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:

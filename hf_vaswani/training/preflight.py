@@ -27,10 +27,9 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     """Raises:
     InputError: the faults of a recipe's texts, output folder and trackers, and of the launcher's settings.
     """
-    faults = check_paths(recipe)
-    if not faults:
-        faults += check_output(recipe) + check_start(recipe)
-    faults += check_sources(recipe.data) + check_trackers(recipe.training.trackers)
+    refused = check_paths(recipe)
+    faults = check_sources(recipe.data) + (refused or check_output(recipe) + check_start(recipe))
+    faults += check_trackers(recipe.training.trackers)
     faults += check_bleu(recipe.evaluation.tokenize) + check_freeze(recipe)
     kind = accelerator.distributed_type
     if kind == DistributedType.FSDP and not accelerator.is_fsdp2:

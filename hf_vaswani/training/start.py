@@ -9,6 +9,7 @@ from accelerate import Accelerator
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
+from ..data.arguments import keys_of_a_new_tokenizer
 from ..data.encoding import EncodedPairs, encode_pairs
 from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import FilterSettings, filter_report
@@ -124,6 +125,10 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
     """What training begins with, a line each: texts, filters, sizes, padding, devices."""
     model, corpus, data = start.model, start.corpus, start.recipe.data
     lines = describe_sides(start)
+    source, unused = start.recipe.tokenizer_source, keys_of_a_new_tokenizer(start.recipe.tokenizer)
+    if source and unused:
+        keys = ", ".join(f"tokenizer.{name}" for name in unused)
+        lines.append(f"warning: no effect on the tokenizer of {source}, which is used as it is: {keys}")
     for split in ("validation", "test"):
         if share := getattr(data, f"{split}_share"):
             pairs = getattr(start.texts, split)

@@ -348,3 +348,12 @@ def test_languages_of_the_recipe_are_those_of_the_model_and_of_what_is_trained_f
     assert (config.source_language, config.target_language) == ("de", "en")
     assert ModelCard.load(again / "README.md").data.language == ["de", "en"]
     assert "from de to en" in (again / "README.md").read_text()
+
+
+def test_keys_of_a_new_tokenizer_beside_one_that_is_there_are_told_to_have_no_effect(recipe, capsys):
+    first = train(recipe("--max_updates=2")).folder
+    capsys.readouterr()
+    # The recipe's file has a vocab_size.
+    train(recipe(f"--start_from={first}", "--max_updates=2", output="second"))
+    warning = f"warning: no effect on the tokenizer of training.start_from={first}, which is used as it is: "
+    assert f"{warning}tokenizer.vocab_size" in capsys.readouterr().out.splitlines()
