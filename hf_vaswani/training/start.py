@@ -172,6 +172,8 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
 def describe_sides(start: Start) -> list[str]:
     """The first training pair, and warnings where sides or files seem to be mixed up."""
     data, sample = start.recipe.data, sample_of(start.texts, start.recipe.data)
+    if not sample:
+        return []
     # What is held out of the training text has its sides.
     validation = {} if data.validation_share else {"validation": start.texts.validation}
     tests = {} if data.test_share else start.texts.test_sets
