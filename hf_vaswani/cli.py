@@ -25,6 +25,7 @@ from .commands import (
 from .commands.options import CommandParser, make_parser
 from .errors import InputError, TrainingError, TrainingInterrupted
 from .interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
+from .paths import option_errors, os_error
 from .training.other_names import hint
 
 COMMANDS = (
@@ -43,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     _set_up_logging()
     try:
+        if errors := option_errors(vars(options)):
+            raise InputError.of(errors)
         options.run(options)
         if sys.stdout is not None:  # closed
             sys.stdout.flush()
@@ -63,11 +66,11 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()  # who reads it has read enough
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            print(f"error: {error.filename}: {error.strerror}. Choose a shorter one.", file=sys.stderr)
-            return USER_ERROR
         if error.errno not in NO_ROOM:
-            raise
+            if (message := os_error(error)) is None:
+                raise
+            print(f"error: {message}", file=sys.stderr)
+            return USER_ERROR
         _drop_output()
         where = error.filename or "standard output"
         print(f"error: {where} cannot be written: {error.strerror}. Make room, or write elsewhere.", file=sys.stderr)

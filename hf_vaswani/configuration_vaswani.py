@@ -102,6 +102,9 @@ class VaswaniConfig(PreTrainedConfig):
         qkv_init_gain (`float`): new query, key and value projections have weights so many times as large as
             Xavier-uniform ones (Glorot and Bengio 2010). 1 / sqrt(2) in fairseq and in PyTorch, which initialise the
             three as one matrix.
+        source_language, target_language (`str`, *optional*): codes of the languages that the model translates from
+            and into. Training and import write them where they are known; the translation pipeline then refuses
+            others.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
             `decoder_start_token_id` defaults to `bos_token_id`.
@@ -192,6 +195,8 @@ class VaswaniConfig(PreTrainedConfig):
     ffn_bias: bool = True
     output_bias: bool = False
     qkv_init_gain: float | int = 1.0
+    source_language: str | None = None
+    target_language: str | None = None
     use_cache: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = 0

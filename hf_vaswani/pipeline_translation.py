@@ -5,7 +5,6 @@ travels with each checkpoint as remote code and therefore imports nothing but to
 """
 
 import os
-import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,17 +15,20 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 from .hypotheses import align, log_probabilities, output_lengths, prompt_length
 from .search_options import SearchOptions
 from .translation_inputs import (
+    TRANSLATION_TASK,
     as_texts,
     check_languages,
+    check_pair,
     check_text,
     damaged_weights,
+    fits_pair,
+    language_pairs,
     not_texts,
     not_texts_error,
+    translation_tasks,
     vocabulary_error,
 )
 from .translation_run import TranslationRun
-
-TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 
 
 def translation_task(
@@ -35,21 +37,25 @@ def translation_task(
     """The task that a model is used for, and what its config holds for it.
 
     T5 keeps the prefix of its sources, and search parameters, under the name of a task such as
-    `"translation_en_to_fr"`. Where the task is only called `"translation"`, the languages choose it, or else it is the
-    first one, with a warning.
+    `"translation_en_to_fr"`. The languages choose it, be they named by the task or beside it; where they leave a
+    choice, it is the first one, with a warning.
 
     Returns:
         The task, and its parameters: `prefix`, "" without one, and those of the search.
+
+    Raises:
+        ValueError: where the model has prefixes, but none for these languages.
     """
-    of_tasks = getattr(model.config, "task_specific_params", None) or {}
-    own_tasks = [name for name in of_tasks if TRANSLATION_TASK.fullmatch(name)]
-    if task == "translation" and own_tasks:
-        task = f"translation_{src_lang}_to_{tgt_lang}"
-        if task not in own_tasks:
-            task = own_tasks[0]
+    of_tasks, own_tasks = getattr(model.config, "task_specific_params", None) or {}, translation_tasks(model.config)
+    named = TRANSLATION_TASK.fullmatch(task)
+    if own_tasks:
+        asked = (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])
+        check_pair(asked, list(own_tasks.values()), "Choose one of these pairs.")
+        task, *others = [name for name, pair in own_tasks.items() if fits_pair(asked, pair)]
+        if others:
             warnings.warn(
-                f'"translation" says no languages, and this model has prefixes for {", ".join(own_tasks)}: it is used '
-                f'as "{task}".',
+                f"No languages, or one alone, are given, and this model has prefixes for {', '.join(own_tasks)}: it "
+                f'is used as "{task}".',
                 UserWarning,
                 stacklevel=3,
             )
@@ -104,6 +110,13 @@ class TranslationPipeline(Pipeline):
             )
         if error := vocabulary_error(self.model, self.tokenizer):
             raise ValueError(f"The {error.removeprefix('the ')}. Load both from the folder of one model.")
+        # T5's prefix is chosen once, and with it the languages of all calls.
+        self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
+        self._check_pair(self._preprocess_params)
+
+    def _check_pair(self, preprocess: dict[str, Any]) -> None:
+        remedy = "Give others when the pipeline is made, for another prefix." if self.prefix else ""
+        check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
 
     def __call__(
         self,
@@ -133,7 +146,8 @@ class TranslationPipeline(Pipeline):
                 included, to the power of `length_penalty`. That of an empty text is 0.
             return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
                 `source_tokens` and `target_tokens`, which are given too.
-            src_lang, tgt_lang (`str`): languages, for multilingual models.
+            src_lang, tgt_lang (`str`): languages, for multilingual models. A model of one pair, where it says which,
+                refuses others.
             split_sentences (`bool`): translate texts beyond the limit in pieces, divided at sentence ends where
                 possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
                 the limit allows; where neither model nor tokenizer has one, a single sentence.
@@ -182,6 +196,7 @@ class TranslationPipeline(Pipeline):
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             progress=self._progress if progress is None else progress,
         )
+        self._check_pair(preprocess)
         languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
         check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)
         if isinstance(inputs, str):

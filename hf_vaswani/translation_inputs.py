@@ -12,8 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
+# A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
+LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
+# Names of columns that look like such codes.
+NO_LANGUAGES = ("src", "tgt", "trg")
+LanguagePair = tuple[str | None, str | None]
 # White space and control characters: a text of nothing else has nothing to translate.
 BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]*")
 NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
@@ -237,6 +243,70 @@ def check_many(name: str, value: Any, of: str = "str") -> None:
     """Refuse one text, or what cannot be iterated, where several things are wanted: a text is iterable too."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {_shown(value)}")
+
+
+def language_code(name: Any) -> str | None:
+    """A name if it is the code of a language, else `None`."""
+    return name if isinstance(name, str) and LANGUAGE.fullmatch(name) and name.lower() not in NO_LANGUAGES else None
+
+
+def is_same_language(code: str, other: str) -> bool:
+    """Whether two codes agree as far as both go: `pt` and `pt-BR` do, `pt-PT` and `pt-BR` do not."""
+    parts = (re.split("[-_]", name.lower()) for name in (code, other))
+    return all(part == other_part for part, other_part in zip(*parts))
+
+
+def translation_tasks(config: PreTrainedConfig) -> dict[str, LanguagePair]:
+    """The tasks `translation_XX_to_YY` for which T5's config has prefixes, with their languages."""
+    names = getattr(config, "task_specific_params", None) or {}
+    return {name: match.group("source", "target") for name in names if (match := TRANSLATION_TASK.fullmatch(name))}
+
+
+def own_languages(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None = None) -> LanguagePair:
+    """Source and target language of a model for one pair of languages, each `None` where nothing says it.
+
+    A Vaswani model says them in its config, and so does FSMT; Marian's tokenizer does.
+    """
+    pair = getattr(config, "source_language", None), getattr(config, "target_language", None)
+    if pair == (None, None) and config.model_type == "fsmt" and len(config.langs) == 2:
+        pair = tuple(map(language_code, config.langs))
+    if pair == (None, None) and hasattr(tokenizer, "supported_language_codes"):
+        # Marian names groups of languages, too: gem, ROMANCE. A text then names its language itself: >>fr<<.
+        source, target = tokenizer.source_lang, None if tokenizer.supported_language_codes else tokenizer.target_lang
+        pair = tuple(name if name and re.fullmatch("[a-z]{2}", name) else None for name in (source, target))
+    return pair
+
+
+def language_pairs(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[LanguagePair]:
+    """The pairs of languages that a model translates; empty where nothing says them, or where the tokenizer does."""
+    if tasks := translation_tasks(model.config):
+        return list(tasks.values())
+    pair = own_languages(model.config, tokenizer)
+    return [] if pair == (None, None) else [pair]
+
+
+def fits_pair(asked: LanguagePair, pair: LanguagePair) -> bool:
+    """Whether a pair of languages is what is asked for, as far as both are known."""
+    return all(code is None or own is None or is_same_language(code, own) for code, own in zip(asked, pair))
+
+
+def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "") -> None:
+    """Refuse languages that a model does not translate.
+
+    Args:
+        asked: source and target language, `None` where none is given.
+        pairs: that the model translates; empty where it takes any.
+        remedy: what to do, at the end of the message.
+
+    Raises:
+        ValueError: naming the languages asked for, and those there are.
+    """
+    if not pairs or any(fits_pair(asked, pair) for pair in pairs):
+        return
+    given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), asked) if code is not None]
+    known = " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
+    remedy = remedy or "Give its own languages or none."
+    raise ValueError(f"{' and '.join(given)}: this model translates {known}. {remedy}")
 
 
 def check_languages(

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 from .options import MODEL, add_beam_option, add_language_options, check_language_options, languages, search
 
 ALL, MEAN = "all", "mean"
@@ -18,7 +19,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Draw attention weights as heat maps, rows attending to columns, and print translation and "
         "alignment. Layers and heads are counted from 0; negative numbers count from the last.",
     )
-    attention.add_argument("model", metavar="MODEL", help=MODEL)
+    attention.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
     attention.add_argument("--text", required=True, help="sentence to translate")
     attention.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own)")
     attention.add_argument(
@@ -37,6 +38,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         )
     attention.add_argument(
         "--output",
+        type=OutputPath,
         required=True,
         metavar="FILE",
         help="PNG, SVG or PDF file to write, or a folder, which gets KIND.png",

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ..paths import InputPath, OutputPath
 from .options import at_least_one
 
 
@@ -15,11 +16,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     average.add_argument(
         "sources",
+        type=InputPath,
         nargs="+",
         metavar="SOURCE",
         help="output folder of a run, for its checkpoints; or the folder of one checkpoint or of one model",
     )
-    average.add_argument("--output", required=True, metavar="FOLDER", help="folder to make")
+    average.add_argument("--output", type=OutputPath, required=True, metavar="FOLDER", help="folder to make")
     chosen = average.add_mutually_exclusive_group()
     chosen.add_argument(
         "--last", type=at_least_one, metavar="N", help="only the last N checkpoints of each run (default: all)"

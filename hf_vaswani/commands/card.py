@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from ..paths import InputPath, OutputPath
+
 NAME = "of the model, in title and code: you/de-en; later cards keep it. Default: that of its folder, or of --output"
 
 
@@ -13,9 +15,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage="hf-vaswani card RUN [--output FILE] [--name NAME] [--overwrite]",
         description="Write the model card of a finished run again, from its results and its recipe.",
     )
-    card.add_argument("training", metavar="RUN", help="output folder of the run")
+    card.add_argument("training", type=InputPath, metavar="RUN", help="output folder of the run")
     card.add_argument(
         "--output",
+        type=OutputPath,
         metavar="FILE",
         help="file to write, say model_cards/NAME.md; its figures are copied to model_cards/NAME (default: README.md "
         "in the run's folder; one that was edited is kept as README.md.old)",

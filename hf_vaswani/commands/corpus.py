@@ -2,6 +2,8 @@
 
 import argparse
 
+from ..paths import OutputPath
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     corpus = commands.add_parser(
@@ -11,7 +13,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Write the built-in German–English corpus (dataset 'embedded' of a recipe) to text files.",
     )
     corpus.add_argument(
-        "folder", metavar="FOLDER", help="folder to make; gets train.de, train.en, validation.de and so on"
+        "folder",
+        type=OutputPath,
+        metavar="FOLDER",
+        help="folder to make; gets train.de, train.en, validation.de and so on",
     )
     corpus.set_defaults(run=run)
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 from ..same_file import is_same_file
 
 
@@ -14,9 +15,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage="hf-vaswani curves RUN [RUN ...] [--output FILE] [--overwrite]",
         description="Draw loss, scores and learning rate against updates; several runs share one figure.",
     )
-    curves.add_argument("trainings", nargs="+", metavar="RUN", help="output folder of a run, or its log.jsonl")
+    curves.add_argument(
+        "trainings", type=InputPath, nargs="+", metavar="RUN", help="output folder of a run, or its log.jsonl"
+    )
     curves.add_argument(
         "--output",
+        type=OutputPath,
         metavar="FILE",
         help="PNG, SVG or PDF file to write (default: curves.png, in the run's folder if there is one run)",
     )

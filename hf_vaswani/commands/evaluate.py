@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 from ..same_file import is_same_file
 from ..whole_file import whole_file
 from ..wording import counted
@@ -37,11 +38,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage=USAGE,
         description=DESCRIPTION,
     )
-    models = evaluate.add_argument("models", nargs="+", default=[], metavar="MODEL", help=MODEL)
+    models = evaluate.add_argument("models", type=InputPath, nargs="+", default=[], metavar="MODEL", help=MODEL)
     models.required = False  # nargs="*" would find nothing where a model follows an option
-    evaluate.add_argument("--source", metavar="FILE", help="source sentences for models to translate")
+    evaluate.add_argument("--source", type=InputPath, metavar="FILE", help="source sentences for models to translate")
     evaluate.add_argument(
         "--hypotheses",
+        type=InputPath,
         nargs="+",
         action="extend",
         default=[],
@@ -50,6 +52,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     evaluate.add_argument(
         "--reference",
+        type=InputPath,
         nargs="+",
         action="extend",
         required=True,
@@ -58,6 +61,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     evaluate.add_argument(
         "--output",
+        type=OutputPath,
         nargs="+",
         action="extend",
         default=[],

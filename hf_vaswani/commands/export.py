@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 from .options import MODEL
 
 
@@ -14,8 +15,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage="hf-vaswani export MODEL OUTPUT",
         description="Turn a model of this package into a folder that transformers loads as a MarianMT.",
     )
-    export.add_argument("model", metavar="MODEL", help=MODEL)
-    export.add_argument("output", metavar="OUTPUT", help="folder to make")
+    export.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
+    export.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to make")
     export.set_defaults(run=run)
 
 

@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+from ..paths import InputPath, OutputPath
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     importing = commands.add_parser(
@@ -11,10 +13,11 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage="hf-vaswani import SOURCE OUTPUT [--vocabularies FOLDER]",
         description="Import a MarianMT or FSMT model (folder or Hub id), or a checkpoint of fairseq or OpenNMT-py.",
     )
-    importing.add_argument("source", metavar="SOURCE", help="folder, .pt file or id on the Hub")
-    importing.add_argument("output", metavar="OUTPUT", help="folder to make")
+    importing.add_argument("source", type=InputPath, metavar="SOURCE", help="folder, .pt file or id on the Hub")
+    importing.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to make")
     importing.add_argument(
         "--vocabularies",
+        type=InputPath,
         metavar="FOLDER",
         help="folder with fairseq's dict.LANGUAGE.txt and subword model (default: the folder of SOURCE)",
     )

@@ -121,12 +121,9 @@ def search(options: argparse.Namespace) -> dict[str, int]:
 
 def add_language_options(parser) -> None:
     """To a parser or a group of its options."""
-    parser.add_argument(
-        "--source_language", metavar="CODE", help="code of the source language, for multilingual models"
-    )
-    parser.add_argument(
-        "--target_language", metavar="CODE", help="code of the target language, for multilingual models"
-    )
+    help = "code of the {} language, for multilingual models; a model of one pair refuses others"
+    for side in ("source", "target"):
+        parser.add_argument(f"--{side}_language", metavar="CODE", help=help.format(side))
 
 
 def languages(options: argparse.Namespace) -> dict[str, str]:
@@ -145,13 +142,15 @@ def check_language_options(
         takes_own_target: the target language may be left out where the model has one of its own.
 
     Raises:
-        InputError: a multilingual tokenizer does not know a language, or needs one that is not given.
+        InputError: the model does not translate these languages, or needs one that is not given.
     """
-    from ..translation_inputs import check_languages
+    from ..translation_inputs import check_languages, check_pair, language_pairs
 
     has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
+    asked = options.source_language, options.target_language
     try:
-        check_languages(tokenizer, options.source_language, options.target_language, has_own_target)
+        check_pair(asked, language_pairs(model, tokenizer))
+        check_languages(tokenizer, *asked, has_own_target)
     except ValueError as error:
         raise InputError(with_option_names(str(error))) from None
 

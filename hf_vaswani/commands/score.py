@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..paths import InputPath
 from ..same_file import descriptor_of, is_same_file
 from ..wording import counted
 from .options import ENSEMBLE, MODEL, add_language_options, at_least_one, check_language_options, languages
@@ -29,10 +30,16 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage="hf-vaswani score MODEL --source FILE --target FILE [options]",
         description=DESCRIPTION,
     )
-    score.add_argument("model", metavar="MODEL", help=MODEL)
-    score.add_argument("--source", required=True, metavar="FILE", help="source sentences, one a line; also .gz .zst")
+    score.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
     score.add_argument(
-        "--target", required=True, metavar="FILE", help="their translations, line by line; also .gz .zst"
+        "--source", type=InputPath, required=True, metavar="FILE", help="source sentences, one a line; also .gz .zst"
+    )
+    score.add_argument(
+        "--target",
+        type=InputPath,
+        required=True,
+        metavar="FILE",
+        help="their translations, line by line; also .gz .zst",
     )
     score.add_argument(
         "--format",
@@ -43,7 +50,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     score.add_argument(
         "--tokens", action="store_true", help="also the log-probability of each token; with --format json"
     )
-    score.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
+    score.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     score.add_argument(
         "--batch_tokens",
         type=at_least_one,

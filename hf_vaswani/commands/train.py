@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from ..paths import InputPath
 from .options import CommandParser, help_width
 
 EXAMPLE = "multi30k_de_en"
@@ -39,7 +40,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Train a model, or resume a run that was stopped: the same command does both.",
     )
     train.add_argument(
-        "recipe", metavar="RECIPE", help="a YAML file, or the name of a recipe that hf-vaswani recipes lists"
+        "recipe",
+        type=InputPath,
+        metavar="RECIPE",
+        help="a YAML file, or the name of a recipe that hf-vaswani recipes lists",
     )
     train.add_argument(
         "options",

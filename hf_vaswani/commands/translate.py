@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 from ..same_file import descriptor_of, is_same_file
 from ..wording import counted
 from .options import (
@@ -58,10 +59,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage="hf-vaswani translate MODEL [--input FILE] [--output FILE] [options]",
         description=DESCRIPTION,
     )
-    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
     files = parser.add_argument_group("files")
-    files.add_argument("--input", metavar="FILE", help="file to translate; also .gz .zst (default: standard input)")
-    files.add_argument("--output", metavar="FILE", help="file to write (default: standard output)")
+    files.add_argument(
+        "--input", type=InputPath, metavar="FILE", help="file to translate; also .gz .zst (default: standard input)"
+    )
+    files.add_argument("--output", type=OutputPath, metavar="FILE", help="file to write (default: standard output)")
     files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
     begun = files.add_mutually_exclusive_group()
     begun.add_argument("--overwrite", action="store_true", help="replace an output that exists")
@@ -71,7 +74,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     what.add_argument("--scores", action="store_true", help="the score of each translation")
     what.add_argument("--alignments", action="store_true", help="which tokens of source and translation are aligned")
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
-    search.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
+    search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_beam_option(search)
     search.add_argument(
         "--length_penalty",
@@ -88,7 +91,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     lines = parser.add_argument_group("lines")
     lines.add_argument(
-        "--prefix", metavar="FILE", help="what each translation must begin with, line by line, in whole words"
+        "--prefix",
+        type=InputPath,
+        metavar="FILE",
+        help="what each translation must begin with, line by line, in whole words",
     )
     add_language_options(lines)
     lines.add_argument("--max_source_length", type=at_least_one, metavar="N", help=LONG)

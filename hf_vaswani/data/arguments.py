@@ -121,6 +121,20 @@ class TokenizerArguments:
     )
 
 
+# What has an effect on a tokenizer that was made before.
+OF_ANY_TOKENIZER = {"bpe_dropout", "path"}
+
+
+def keys_of_a_new_tokenizer(arguments: TokenizerArguments) -> list[str]:
+    """The keys, other than at their defaults, that say how a new tokenizer is made."""
+    defaults = TokenizerArguments()
+    return [
+        item.name
+        for item in fields(TokenizerArguments)
+        if item.name not in OF_ANY_TOKENIZER and getattr(arguments, item.name) != getattr(defaults, item.name)
+    ]
+
+
 def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
     """The special tokens by role, `pad_token`, `bos_token`, `eos_token` and `unk_token`, in the order of their ids."""
     return SPECIAL_TOKENS | {f"{role}_token": token for role, token in arguments.special_tokens.items()}

@@ -13,6 +13,8 @@ from transformers import PreTrainedTokenizerBase
 from ..data.tokenizer import save_tokenizer
 from ..errors import InputError, reason
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..paths import path_error
+from ..translation_inputs import own_languages
 from . import marian
 from .sources import read_source
 
@@ -35,6 +37,8 @@ def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: s
     conversion = read_source(source, vocabularies)
     tokenizer = conversion.make_tokenizer()
     model = conversion.build()
+    # Marian's are said by its tokenizer alone.
+    model.config.source_language, model.config.target_language = own_languages(model.config, tokenizer)
     with new_folder(output) as folder:
         model.save_pretrained(folder)
         if tokenizer is not None:
@@ -64,9 +68,10 @@ def export_checkpoint(
 
 def check_new(output: str | Path) -> None:
     """Refuse a folder that holds anything, or that cannot be made."""
-    output = Path(output)
+    if error := path_error(output, is_output=True):
+        raise InputError(error)
     try:
-        output = output.resolve()
+        output = Path(output).resolve()
         is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
         parent = next(path for path in (output, *output.parents) if path.exists())
     except (OSError, ValueError) as error:

@@ -31,6 +31,9 @@ class DataArguments:
     target_language: str | None = key(None, "code of the target language")
     source_column: str | None = key(None, "column of source text; default: 'translation', the language, or 'source'")
     target_column: str | None = key(None, "column of target text")
+    header: bool | None = key(
+        None, "whether .tsv and .csv files begin with a row of names; default: seen from that row"
+    )
     train: Sources = key(
         None, "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see README.md"
     )

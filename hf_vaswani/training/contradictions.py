@@ -49,13 +49,15 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
             [missing] = set(sides) - set(names)
             faults.append(f"data.{missing} is missing: the path of a text file")
         elif is_missing and not data.dataset:
-            faults += [
-                f"data.{name} is missing: the path of a text file (or data.dataset: embedded, or data.{split}: a file "
-                "with both sides)"
-                for name in sides
-            ]
+            others = f"data.dataset: embedded, or data.{split}: a file with both sides"
+            if split == "validation":
+                others += ", or data.validation_share: 0.05, to hold out that share of the training pairs"
+            faults += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
         elif is_missing and getattr(data, f"{split}_split") is None:
-            faults.append(f"data.{split}_split is missing: the split of the data set to validate on")
+            faults.append(
+                f"data.{split}_split is missing: the split of the data set to validate on (or data.validation_share: "
+                "0.05, to hold out that share of the training pairs)"
+            )
     faults += _of_test_names(data)
     if not data.dataset:
         faults += [

@@ -79,6 +79,7 @@ def training_facts(
             for fault, count, meaning in (faults_found(counts, settings) if counts else [])
         ],
         "tokenizer": describe_tokenizer(start.tokenizer),
+        "languages": [model.config.source_language, model.config.target_language],
         "architecture": {name: getattr(model.config, name) for name in ARCHITECTURE},
         "seen": progress.seen,
         "epochs": epochs(start, progress.seen),

@@ -41,7 +41,7 @@ CHANGEABLE = {
     # The texts themselves are compared, not where they lie.
     "data": {
         "dataset", "dataset_config", "dataset_revision", "train_split", "validation_split", "test_split",
-        "source_column", "target_column", "train", "validation", "test", "train_source", "train_target",
+        "source_column", "target_column", "header", "train", "validation", "test", "train_source", "train_target",
         "validation_source", "validation_target", "test_source", "test_target", "tests",
         "processes", "cache_dir", "name", "license",
     },

@@ -12,6 +12,7 @@ from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..paths import path_error
 from .checkpoint import checkpoint_folders
 from .launcher import processes_asked_for
 from .optimizer import freeze
@@ -28,8 +29,10 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     """Raises:
     InputError: the faults of a recipe's texts, output folder and trackers, and of the launcher's settings.
     """
-    faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
-    faults += check_bleu(recipe.evaluation.tokenize) + check_start(recipe) + check_freeze(recipe)
+    refused = check_paths(recipe)
+    faults = check_sources(recipe.data) + (refused or check_output(recipe) + check_start(recipe))
+    faults += check_trackers(recipe.training.trackers)
+    faults += check_bleu(recipe.evaluation.tokenize) + check_freeze(recipe)
     faults += check_kind(accelerator) + check_processes(accelerator)
     if faults:
         raise InputError.of(faults)
@@ -82,6 +85,17 @@ def check_processes(accelerator: Accelerator) -> list[str]:
             "launch --num_processes 1."
         ]
     return []
+
+
+def check_paths(recipe: Recipe) -> list[str]:
+    """What the system has against the recipe's paths, besides those of its texts."""
+    inputs = {"tokenizer.path": recipe.tokenizer.path, "training.start_from": recipe.training.start_from}
+    outputs = {"training.output_dir": recipe.training.output_dir, "data.cache_dir": recipe.data.cache_dir}
+    return [
+        f"{key}: {error}"
+        for key, path in {**inputs, **outputs}.items()
+        if path and (error := path_error(path, is_output=key in outputs))
+    ]
 
 
 def check_output(recipe: Recipe) -> list[str]:

@@ -21,7 +21,7 @@ from ..interop.pretrained import load_model
 from ..model_files import CONFIG_FILE, model_kind
 from ..model_size import WEIGHTS, memory_errors
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..translation_inputs import target_vocab_size, vocabulary_error
+from ..translation_inputs import language_code, target_vocab_size, vocabulary_error
 from .arguments import GenerationArguments
 from .output import TOKENIZER
 from .recipe import Recipe
@@ -110,6 +110,9 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
             raise InputError.of(errors)
         model = VaswaniForConditionalGeneration(config)
         model.generation_config = GenerationConfig.from_model_config(model.config)
+    for name in ("source_language", "target_language"):
+        if code := language_code(getattr(recipe.data, name)):  # it may be the name of a column
+            setattr(model.config, name, code)
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
     # With this mark transformers would drop settings on loading that it does not know.

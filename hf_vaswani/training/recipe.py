@@ -13,7 +13,7 @@ from typing import Any, Literal
 import yaml
 
 from ..configuration_vaswani import FOREIGN_NAMES, VaswaniConfig
-from ..data.arguments import TokenizerArguments
+from ..data.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ..errors import InputError, reason
 from ..presets import preset_fields
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
@@ -42,6 +42,13 @@ class Recipe:
         """Sections of plain values, as in the YAML file."""
         return dataclasses.asdict(self)
 
+    @property
+    def tokenizer_source(self) -> str | None:
+        """The key and value that name a tokenizer made before; `None` where a new one is made."""
+        if self.tokenizer.path:
+            return f"tokenizer.path={self.tokenizer.path}"
+        return f"training.start_from={self.training.start_from}" if self.training.start_from else None
+
 
 SECTIONS = {
     "data": DataArguments,
@@ -53,7 +60,7 @@ SECTIONS = {
 # Set from the tokenizer, or by the package, not by hand.
 SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
-    "format_version",
+    "source_language", "target_language", "format_version",
 }  # fmt: skip
 
 
@@ -91,6 +98,10 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     typed = _typed(values, faults)
     typed["model"] = _expand_preset(typed["model"], faults)
     recipe = Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})
+    without_effect = sorted(named.get("tokenizer", set()) - OF_ANY_TOKENIZER)
+    if recipe.tokenizer_source and without_effect:
+        keys = ", ".join(f"--{name}" for name in without_effect)
+        faults.append(f"{keys}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
     faults += contradictions(
         recipe.data, recipe.tokenizer, recipe.model, recipe.training, recipe.generation, recipe.evaluation
     )

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, get_type_hints
 from ..data.text_files import packed_name_fault
 from ..errors import InputError, reason
 from ..locks import lock
+from ..paths import path_error
 from ..stored_json import check_types, read_object
 from ..wording import counted
 
@@ -69,6 +70,8 @@ class ResumableOutput:
     """
 
     def __init__(self, path: str | Path, overwrite: bool = False, resume: bool = False):
+        if error := path_error(path, is_output=True):
+            raise InputError(error)
         self.path = Path(path)
         self._check_writable()
         self.side_file = self.path.with_name(f".{self.path.name}.progress.json")

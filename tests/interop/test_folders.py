@@ -14,7 +14,7 @@ from transformers import (
     pipeline,
 )
 
-from hf_vaswani import VaswaniForConditionalGeneration, VaswaniTokenizer
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
 from hf_vaswani.cli import main
 from hf_vaswani.data.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
@@ -23,7 +23,7 @@ from hf_vaswani.interop.vocabulary import word_backend
 
 from ..conftest import tiny_model
 from ..test_modeling_vaswani import randomise
-from .foreign import random_marian
+from .foreign import random_fsmt, random_marian
 from .test_fairseq import SOURCE, TARGET, write_checkpoint, write_dictionary
 from .test_opennmt import write_checkpoint as opennmt_checkpoint
 
@@ -299,3 +299,18 @@ def test_folder_without_a_tokenizer_says_so_when_it_should_translate(tmp_path, c
     (tmp_path / "in.txt").write_text("text\n")
     assert main(["translate", str(tmp_path / "imported"), "--input", str(tmp_path / "in.txt")]) == 2
     assert "imported has no tokenizer" in capsys.readouterr().err
+
+
+def test_imported_model_knows_the_languages_that_its_source_says(opus, tmp_path):
+    write_checkpoint(tmp_path, {})
+    fsmt = tmp_path / "fsmt"
+    random_fsmt(0, langs=["ru", "en"]).save_pretrained(fsmt)
+    for source, languages in (
+        (opus, ("de", "en")),
+        (tmp_path / "checkpoint_best.pt", ("de", "en")),
+        (fsmt, ("ru", "en")),
+    ):
+        output = tmp_path / f"imported_{source.name}"
+        assert main(["import", str(source), str(output)]) == 0
+        config = VaswaniConfig.from_pretrained(output)
+        assert (config.source_language, config.target_language) == languages

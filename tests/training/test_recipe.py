@@ -384,3 +384,25 @@ def test_option_of_two_sections_names_both():
     with pytest.raises(InputError) as error:
         load_recipe(RECIPES[0], ["--license=mit"])
     assert "--license stands in several sections; say which: --data.license, --training.license" in str(error.value)
+
+
+def test_missing_validation_text_may_be_held_out(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("training: {output_dir: out}")
+    with pytest.raises(InputError) as error:
+        load_recipe(path, ["--train", "train.tsv"])
+    assert all("or data.validation_share: 0.05, to hold out" in line for line in str(error.value).splitlines())
+    with pytest.raises(InputError, match=r"data.validation_split is missing: .* \(or data.validation_share: 0.05"):
+        load_recipe(path, ["--dataset", "a/b", "--validation_split", "null"])
+    assert load_recipe(path, ["--train", "train.tsv", "--validation_share", "0.05"]).data.validation_share == 0.05
+
+
+@pytest.mark.parametrize("named", ["--start_from=model", "--tokenizer.path=model"])
+def test_options_of_a_new_tokenizer_are_refused_beside_one_that_is_there(recipe, named):
+    key = "training.start_from=model" if "start" in named else "tokenizer.path=model"
+    message = f"--type, --vocab_size: no effect on the tokenizer of {key}, which is used as it is"
+    assert faults(recipe(), [named, "--vocab_size=90", "--tokenizer.type=bpe"]).splitlines() == [message]
+    assert load_recipe(recipe(), [named, "--bpe_dropout=0.1"]).tokenizer_source == key
+    in_the_file = recipe(RECIPE + "tokenizer: {vocab_size: 90}\n")
+    assert load_recipe(in_the_file, [named]).tokenizer.vocab_size == 90
+    assert load_recipe(in_the_file).tokenizer_source is None
