@@ -15,12 +15,12 @@ from dataclasses import dataclass, fields
 import torch
 
 from .beam_steps_vaswani import Rows, SharedSource
+from .search_settings import LARGEST_PENALTY
 
 # The score of what is no hypothesis. Finite, as in transformers: sums with it stay comparable.
 NEVER = -1.0e9
 BLOCK = 128
 ROWS_AT_ONCE = 64
-LARGEST_PENALTY = 10
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,6 @@ class Scoring:
     early_stopping: bool | str = False
 
     def __post_init__(self):
-        # Beyond, the power of a length is infinite or 0 in fp32, and NaN compares with nothing.
         if not abs(self.length_penalty) <= LARGEST_PENALTY:
             raise ValueError(
                 f"length_penalty is {self.length_penalty}, but must be from -{LARGEST_PENALTY} to {LARGEST_PENALTY}."

@@ -21,6 +21,7 @@ from .search_settings import check_generation_file
 
 CONFIG_FILE, GENERATION_FILE, TOKENIZER_SETTINGS = "config.json", "generation_config.json", "tokenizer_config.json"
 INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 TOKENIZER_JSON = ("tokenizer*.json", "vocab*.json", "special_tokens_map.json", "added_tokens.json")
 GIT_LFS = b"version https://git-lfs"
 AGAIN = "Copy it again from where it came from."
@@ -70,7 +71,7 @@ def check_settings(folder: Path) -> None:
     config = _try(errors, lambda: _read_config(folder / CONFIG_FILE))
     if (folder / GENERATION_FILE).exists():
         vocab_size = None if config is None else config.decoder_vocab_size
-        _try(errors, lambda: check_generation_file(folder / GENERATION_FILE, vocab_size))
+        _try(errors, lambda: _check_generation(folder, vocab_size))
     if errors:
         raise InputError.of(errors)
 
@@ -116,19 +117,24 @@ def weight_file_errors(folder: Path) -> list[str]:
 
 
 def tokenizer_file_errors(folder: Path) -> list[str]:
-    """Files of a tokenizer that are damaged."""
+    """Files of a tokenizer that are damaged or missing."""
     errors: list[str] = []
     for pattern in TOKENIZER_JSON:
         for path in sorted(folder.glob(pattern)):
             _try(errors, lambda path=path: read_json(path))
     if not errors and (folder / "tokenizer.json").exists():
         _try(errors, lambda: _check_tokenizer(folder / "tokenizer.json"))
+    files = {path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)}
+    if files == {folder / TOKENIZER_SETTINGS}:
+        errors.append(f"{folder} has {TOKENIZER_SETTINGS}, but no vocabulary with it (tokenizer.json). {AGAIN}")
     return errors
 
 
 def _read_config(path: Path) -> VaswaniConfig | None:
     """The config of a model of this package; `None` for another model that translates."""
-    kind = model_kind(path.parent)
+    kind, dtype = model_kind(path.parent), read_json(path).get("dtype")
+    if not (dtype is None or isinstance(dtype, str | dict)):
+        raise InputError(f"{path}: dtype must be the name of one, got {json.dumps(dtype)}. {AGAIN}")
     if kind not in CONFIG_MAPPING:
         raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Name a model that translates.")
     if kind != VaswaniConfig.model_type:
@@ -140,8 +146,17 @@ def _read_config(path: Path) -> VaswaniConfig | None:
     except Exception as error:  # values of the wrong types raise kinds of their own
         raise InputError(f"{path}: {reason(error)}") from None
     if errors := memory_errors(config, WEIGHTS):
-        raise InputError.of([f"{path}: {error}" for error in errors])
+        raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     return config
+
+
+def _check_generation(folder: Path, vocab_size: int | None) -> None:
+    path = folder / GENERATION_FILE
+    check_generation_file(path, vocab_size)
+    settings, config = read_json(path), read_json(folder / CONFIG_FILE)
+    has_start = any(settings.get(name) is not None for name in ("decoder_start_token_id", "bos_token_id"))
+    if not has_start and config.get("decoder_start_token_id") is not None:
+        raise InputError(f"{path} has no decoder_start_token_id, which config.json has. {AGAIN}")
 
 
 def _check_safetensors(path: Path) -> None:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from .options import add_language_options, at_least_one, check_language_options, languages, search
+from .options import add_language_options, beam, check_language_options, languages, search
 
 ALL, MEAN = "all", "mean"
 
@@ -36,7 +36,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--output", required=True, help="PNG, SVG or PDF file, or a folder, where KIND.png is written"
     )
     attention.add_argument("--overwrite", action="store_true", help="replace pictures that are there")
-    attention.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")
+    attention.add_argument("--num_beams", type=beam, help="default: the model's own generation_config")
     add_language_options(attention)
     attention.set_defaults(run=run)
 

@@ -3,7 +3,9 @@
 import argparse
 from pathlib import Path
 
-from .options import at_least_one
+from .options import up_to
+
+MOST_CHECKPOINTS = 1_000_000
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -20,8 +22,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     average.add_argument("--output", required=True, help="folder to make")
     chosen = average.add_mutually_exclusive_group()
-    chosen.add_argument("--last", type=at_least_one, help="so many last checkpoints of each training; default: all")
-    chosen.add_argument("--best", type=at_least_one, help="so many best weights of each training instead")
+    chosen.add_argument(
+        "--last", type=up_to(MOST_CHECKPOINTS), help="so many last checkpoints of each training; default: all"
+    )
+    chosen.add_argument("--best", type=up_to(MOST_CHECKPOINTS), help="so many best weights of each training instead")
     average.set_defaults(run=run)
 
 

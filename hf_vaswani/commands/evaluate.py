@@ -10,10 +10,10 @@ from ..whole_file import whole_file
 from .options import (
     add_language_options,
     add_search_options,
-    at_least_one,
     check_language_options,
     languages,
     search,
+    up_to,
 )
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
@@ -73,8 +73,8 @@ def _add_metric_options(group) -> None:
 
 def _add_bootstrap_options(group) -> None:
     group.add_argument("--confidence", action="store_true", help="95%% confidence intervals, also of one system")
-    group.add_argument("--resamples", type=at_least_one, default=1000, help="resamples (default: %(default)s)")
-    group.add_argument("--seed", type=at_least_one, default=12345, help="of the resamples (default: %(default)s)")
+    group.add_argument("--resamples", type=up_to(100_000), default=1000, help="resamples (default: %(default)s)")
+    group.add_argument("--seed", type=up_to(2**32 - 1), default=12345, help="of the resamples (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> None:

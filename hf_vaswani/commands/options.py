@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
@@ -10,11 +11,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 ENSEMBLE = "further models of the same vocabulary: the mean of all distributions counts"
+# Beyond these all tokens are as probable as each other, or one alone.
+TEMPERATURES = 0.001, 1000
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")
-    parser.add_argument("--batch_size", type=at_least_one, help="most sentences translated together")
+    parser.add_argument("--num_beams", type=beam, help="default: the model's own generation_config")
+    parser.add_argument("--batch_size", type=batch, help="most sentences translated together")
 
 
 def search(options: argparse.Namespace) -> dict[str, int]:
@@ -60,18 +63,32 @@ def with_option_names(message: str) -> str:
     return " ".join(message.split())
 
 
-def at_least_one(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
-    return value
+def up_to(most: int) -> Callable[[str], int]:
+    """The type of an option: a whole number from 1 to `most`. Generous: a larger one is a slip."""
+
+    def count(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = 0
+        if value < 1:
+            raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"must be at most {most:,}, got {text!r}")
+        return value
+
+    return count
+
+
+# Of a search, as of `search_settings.LARGEST_BEAM`, whose import would slow down every command.
+beam = up_to(1000)
+length = up_to(1_000_000)
+# Of what is held in memory at once, as far as there is so much.
+batch = up_to(1_000_000_000)
 
 
 def seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32:
+    if not text.isdecimal() or len(text) > 10 or int(text) >= 2**32:
         raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {2**32 - 1}, got {text!r}")
     return int(text)
 
@@ -86,8 +103,11 @@ def finite(text: str) -> float:
     return value
 
 
-def positive(text: str) -> float:
+def temperature(text: str) -> float:
     value = finite(text)
+    least, most = TEMPERATURES
     if value <= 0:
         raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"must be from {least} to {most:,}, got {text!r}")
     return value

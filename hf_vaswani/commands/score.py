@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .options import ENSEMBLE, add_language_options, at_least_one, check_language_options, languages
+from .options import ENSEMBLE, add_language_options, batch, check_language_options, languages, length
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     score.add_argument("--format", choices=["text", "json"], default="text", help="json: a record a line")
     score.add_argument("--tokens", action="store_true", help="with --format json: the log-probability of each token")
     score.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
-    score.add_argument("--batch_tokens", type=at_least_one, help="longest side times pairs computed together")
-    score.add_argument("--max_length", type=at_least_one, default=1024, help="tokens on a side; default: 1024")
+    score.add_argument("--batch_tokens", type=batch, help="longest side times pairs computed together")
+    score.add_argument("--max_length", type=length, default=1024, help="tokens on a side; default: 1024")
     add_language_options(score)
     score.set_defaults(run=run)
 

@@ -10,7 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import ENSEMBLE, add_language_options, at_least_one, finite, languages, positive, seed, with_option_names
+from .options import (
+    ENSEMBLE,
+    add_language_options,
+    batch,
+    beam,
+    finite,
+    languages,
+    length,
+    seed,
+    temperature,
+    up_to,
+    with_option_names,
+)
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -50,26 +62,26 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     begun.add_argument("--overwrite", action="store_true", help="replace an output that exists")
     begun.add_argument("--resume", action="store_true", help="go on with an output that is unfinished")
     what = parser.add_argument_group("what is given for each line")
-    what.add_argument("--n_best", type=at_least_one, help="so many translations; with --format jsonl")
+    what.add_argument("--n_best", type=beam, help="so many translations; with --format jsonl")
     what.add_argument("--scores", action="store_true", help="score of each translation; with --format jsonl")
     what.add_argument("--alignments", action="store_true", help="aligned tokens; with --format jsonl")
     search = parser.add_argument_group("search", "Defaults are the model's own generation_config.")
     search.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
-    search.add_argument("--num_beams", type=at_least_one)
+    search.add_argument("--num_beams", type=beam)
     search.add_argument("--length_penalty", type=finite, help="larger prefers longer translations")
-    search.add_argument("--max_new_tokens", type=at_least_one, help="longest translation")
+    search.add_argument("--max_new_tokens", type=up_to(100_000), help="longest translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding by this utility")
-    search.add_argument("--samples", type=at_least_one, help="candidates of --mbr; default: 32")
-    search.add_argument("--sample", type=positive, metavar="TEMPERATURE", help=SAMPLE)
+    search.add_argument("--samples", type=up_to(10_000), help="candidates of --mbr; default: 32")
+    search.add_argument("--sample", type=temperature, metavar="TEMPERATURE", help=SAMPLE)
     search.add_argument("--seed", type=seed, default=0, help="of --mbr and --sample; default: 0")
     lines = parser.add_argument_group("lines")
     lines.add_argument("--prefix", metavar="FILE", help="what each translation begins with, line by line: whole words")
     add_language_options(lines)
-    lines.add_argument("--max_source_length", type=at_least_one, metavar="TOKENS", help=LONG)
+    lines.add_argument("--max_source_length", type=length, metavar="TOKENS", help=LONG)
     lines.add_argument("--split_sentences", action="store_true", help=SPLIT)
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--batch_tokens", type=at_least_one, help=BATCH)
-    speed.add_argument("--batch_size", type=at_least_one, help="most sentences translated together")
+    speed.add_argument("--batch_tokens", type=batch, help=BATCH)
+    speed.add_argument("--batch_size", type=batch, help="most sentences translated together")
     speed.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="default: that of the weights")
     parser.set_defaults(run=run)
 

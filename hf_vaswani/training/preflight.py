@@ -9,12 +9,14 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import DistributedType
 
 from ..configuration_vaswani import VaswaniConfig
+from ..data.arguments import SPECIAL_TOKENS
 from ..errors import InputError
 from ..evaluation.score import make_metrics
+from ..model_size import TRAINING, memory_errors
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .optimizer import freeze
 from .output import RECIPE_FILE, is_checkpoint
-from .prepare import build_model, new_config, open_tokenizer
+from .prepare import SMALLER, build_model, new_config, open_tokenizer
 from .recipe import Recipe
 from .texts import check_sources
 
@@ -28,6 +30,8 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     """
     faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
     faults += check_bleu(recipe.evaluation.tokenize) + check_start(recipe) + check_freeze(recipe)
+    if accelerator.device.type == "cpu":
+        faults += check_memory(recipe)
     kind = accelerator.distributed_type
     if kind == DistributedType.FSDP and not accelerator.is_fsdp2:
         faults.append("FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …")
@@ -92,6 +96,14 @@ def check_freeze(recipe: Recipe) -> list[str]:
     except InputError as error:
         return str(error).split("\n")
     return []
+
+
+def check_memory(recipe: Recipe) -> list[str]:
+    """That a new model cannot be trained in this machine's memory, whatever its vocabulary."""
+    if recipe.training.start_from:
+        return []
+    config = VaswaniConfig(**recipe.model, vocab_size=len(SPECIAL_TOKENS))
+    return [f"model: {error}: {SMALLER}" for error in memory_errors(config, TRAINING)]
 
 
 def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
