@@ -12,7 +12,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
-from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM
+from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 
 from .configuration_vaswani import VaswaniConfig
 from .errors import InputError, reason
@@ -70,8 +70,7 @@ def check_settings(folder: Path) -> None:
     errors: list[str] = []
     config = _try(errors, lambda: _read_config(folder / CONFIG_FILE))
     if (folder / GENERATION_FILE).exists():
-        vocab_size = None if config is None else config.decoder_vocab_size
-        _try(errors, lambda: _check_generation(folder, vocab_size))
+        _try(errors, lambda: _check_generation(folder / GENERATION_FILE, config))
     if errors:
         raise InputError.of(errors)
 
@@ -130,32 +129,30 @@ def tokenizer_file_errors(folder: Path) -> list[str]:
     return errors
 
 
-def _read_config(path: Path) -> VaswaniConfig | None:
-    """The config of a model of this package; `None` for another model that translates."""
+def _read_config(path: Path) -> PreTrainedConfig:
+    """The config of a model that translates."""
     kind, dtype = model_kind(path.parent), read_json(path).get("dtype")
     if not (dtype is None or isinstance(dtype, str | dict)):
         raise InputError(f"{path}: dtype must be the name of one, got {json.dumps(dtype)}. {AGAIN}")
     if kind not in CONFIG_MAPPING:
         raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Name a model that translates.")
-    if kind != VaswaniConfig.model_type:
-        if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
-            raise InputError(f"{path}: a model of the kind {kind!r} is no encoder-decoder. Name one that translates.")
-        return None
+    if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
+        raise InputError(f"{path}: a model of the kind {kind!r} is no encoder-decoder. Name one that translates.")
     try:
-        config = VaswaniConfig.from_pretrained(path.parent)
+        config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
     except Exception as error:  # values of the wrong types raise kinds of their own
         raise InputError(f"{path}: {reason(error)}") from None
-    if errors := memory_errors(config, WEIGHTS):
+    if isinstance(config, VaswaniConfig) and (errors := memory_errors(config, WEIGHTS)):
         raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     return config
 
 
-def _check_generation(folder: Path, vocab_size: int | None) -> None:
-    path = folder / GENERATION_FILE
-    check_generation_file(path, vocab_size)
-    settings, config = read_json(path), read_json(folder / CONFIG_FILE)
-    has_start = any(settings.get(name) is not None for name in ("decoder_start_token_id", "bos_token_id"))
-    if not has_start and config.get("decoder_start_token_id") is not None:
+def _check_generation(path: Path, config: PreTrainedConfig | None) -> None:
+    """`config`: the model's, where it can be read."""
+    sizes = [getattr(config, name, None) for name in ("decoder_vocab_size", "vocab_size")]
+    check_generation_file(path, next((size for size in sizes if isinstance(size, int)), None))
+    settings, start = read_json(path), getattr(config, "decoder_start_token_id", None)
+    if start is not None and all(settings.get(name) is None for name in ("decoder_start_token_id", "bos_token_id")):
         raise InputError(f"{path} has no decoder_start_token_id, which config.json has. {AGAIN}")
 
 

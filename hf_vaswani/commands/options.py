@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 ENSEMBLE = "further models of the same vocabulary: the mean of all distributions counts"
 # Beyond these all tokens are as probable as each other, or one alone.
-TEMPERATURES = 0.001, 1000
+TEMPERATURES = 1e-6, 1e6
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -109,5 +109,5 @@ def temperature(text: str) -> float:
     if value <= 0:
         raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
     if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"must be from {least} to {most:,}, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be from {least:g} to {most:,.0f}, got {text!r}")
     return value
