@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import InputError
-from .mixture import mixed_rows
+from ..wording import counted
+from .mixture import mixed_length, mixed_rows
 
 
 class TokenBudgetBatches:
@@ -22,7 +23,7 @@ class TokenBudgetBatches:
         origins, weights: of a mixture, as [`mixed_rows`] takes them.
 
     Raises:
-        InputError: where a pair alone is over the budget.
+        InputError: where a pair alone is over the budget, or weights make an epoch that fits into no memory.
     """
 
     def __init__(
@@ -39,15 +40,17 @@ class TokenBudgetBatches:
         self.target_lengths = target_lengths
         self.longest_side = np.maximum(source_lengths, target_lengths)
         if self.longest_side.max() > max_tokens:
+            too_long = counted((self.longest_side > max_tokens).sum(), "pair")
             raise InputError(
-                f"{(self.longest_side > max_tokens).sum():,} pair(s) of up to {self.longest_side.max():,} tokens on a "
-                f"side are longer than a batch of training.max_tokens={max_tokens} holds. Raise max_tokens or lower "
-                "data.max_length."
+                f"{too_long} of up to {self.longest_side.max():,} tokens on a side: longer than a batch of "
+                f"training.max_tokens={max_tokens} holds. Raise max_tokens or lower data.max_length."
             )
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences or max_tokens
         self.seed = [seed] if isinstance(seed, int) else list(seed)
         self.origins, self.weights = origins, weights
+        if weights is not None:
+            mixed_length(np.bincount(origins, minlength=len(weights)).tolist(), weights)
 
     def epoch(self, number: int) -> list[np.ndarray]:
         """The batches of one epoch, in order: int64 arrays of row numbers."""
