@@ -112,7 +112,7 @@ def read_log(path: Path) -> list[Record]:
 def curves_figure(runs: dict[str, list[Record]]) -> Figure:
     """The curves as a matplotlib figure. Of one run, each curve has its color; of several, each run has.
 
-    Panels without a value are left out, but for the loss where there is none at all.
+    Panels without a value are left out, except for the loss where there are no values at all.
 
     Args:
         runs: the records of each run by its name; at most seven of them.
@@ -133,7 +133,7 @@ def curves_figure(runs: dict[str, list[Record]]) -> Figure:
     figure.align_ylabels()
     if len(runs) > 1:
         handles = [Line2D([], [], color=color, linewidth=3) for color, _ in zip(COLORS, runs)]
-        labels = [_summary(name, found) for name, found in series.items()]
+        labels = [f"run {name}{_summary(found)}" for name, found in series.items()]
         texts = figure.legend(handles, labels, loc="outside upper center", frameon=False).get_texts()
     else:
         texts = [figure.suptitle(name, fontsize="medium") for name in runs]
@@ -213,15 +213,14 @@ def _mark_best(axes: Axes, curve: Curve, series: Series, color: str, has_text: b
         axes.annotate(f"best {value:#.4g} at update {update:,.0f}", (update, value), color=color, **place)
 
 
-def _summary(name: str, series: Series) -> str:
-    """What the legend says of one run among several."""
-    curves = [curve for curve in CURVES if curve.best and curve.key in series]
-    best = ", ".join(f"{curve.best_label} {_best(curve, series)[1]:#.4g}" for curve in curves)
-    return f"run {name}: best {best}" if best else f"run {name}"
+def _summary(series: Series) -> str:
+    """What the legend says of one run among several after its name."""
+    bests = [(curve, _best(curve, series)) for curve in CURVES if curve.best and curve.key in series]
+    return ": best " * bool(bests) + ", ".join(f"{curve.best_label} {value:#.4g}" for curve, (_, value) in bests)
 
 
 def _names(logs: list[Path]) -> list[str]:
-    """What runs are called: their folders, with the whole path where several have one name; the files, where several
+    """Names of runs: of their folders, with the whole path where several have one name; of the files, where several
     are in one folder."""
     folders = [log.resolve().parent for log in logs]
     names = [folder.name for folder in folders]

@@ -37,7 +37,7 @@ def draw_attention(
         weights: `(rows, columns)`, or `(panels, rows, columns)`.
         row_tokens, column_tokens: one for each row and column.
         panel_titles: one for each panel.
-        panels_per_row: of the grid; by default such that the figure is neither very wide nor very high.
+        panels_per_row: of the grid, at most all; by default such that the figure is neither very wide nor very high.
 
     Raises:
         ValueError: where the numbers of weights and tokens differ, or there are none.
@@ -49,8 +49,10 @@ def draw_attention(
             f"Weights of shape {weights.shape} do not belong to {len(row_tokens)} row tokens and "
             f"{len(column_tokens)} column tokens."
         )
-    width = panels_per_row or _panels_per_row(count, rows, columns)
-    height = math.ceil(count / width)
+    heights = {width: math.ceil(count / width) for width in range(1, count + 1)}
+    # By default, few gaps, and a shape near that of a screen, 3 to 2.
+    width = panels_per_row or min(heights, key=lambda w: max(w * columns / 1.5, heights[w] * rows) * w * heights[w])
+    height = heights[width]
     cell = min(max((PANEL if count > 1 else ONE_PANEL) / max(rows, columns), SMALLEST_CELL), LARGEST_CELL)
     cell = min(cell, LARGEST_GRID / max(rows * height, columns * width))
     font_size = min(max(0.75 * cell * POINTS_PER_INCH, SMALLEST_FONT), LARGEST_FONT)
@@ -73,13 +75,11 @@ def draw_attention(
     figure.supylabel(row_label, fontsize=10)
     figure.supxlabel(f"{column_label}, from right to left" if is_reversed else column_label, fontsize=10)
     tokens, families = drawable([*row_tokens, *column_tokens])
-    # By the baseline: a low `▁` moves no other letter. A token may be a dollar.
-    style = {"rotation_mode": "anchor", "ha": "right", "va": "center_baseline", "parse_math": False}
+    style = {"size": font_size, "family": families, "parse_math": False}  # a token may be a dollar
+    style |= {"rotation_mode": "anchor", "ha": "right", "va": "center_baseline"}  # a low `▁` moves no other letter
 
     def label(axis: Axis, tokens: list[str], **rotated) -> None:
-        axis.set_ticks(
-            range(0, len(tokens), step), tokens[::step], size=font_size, family=families, **style, **rotated
-        )
+        axis.set_ticks(range(0, len(tokens), step), tokens[::step], **style, **rotated)
         axis.set_tick_params(length=0)
 
     # The labels of the outermost panels are those of all.
@@ -94,27 +94,13 @@ def draw_attention(
     return figure
 
 
-def _panels_per_row(panels: int, rows: int, columns: int) -> int:
-    """As many that the figure comes close to a screen's shape, 3 to 2, with few gaps in the grid."""
-
-    def badness(width: int) -> float:
-        height = math.ceil(panels / width)
-        return max(width * columns / 1.5, height * rows) * width * height
-
-    return min(range(1, panels + 1), key=badness)
-
-
 def _lay_out(figure: Figure, grid: np.ndarray, panel: np.ndarray) -> None:
-    """Add the color bar, and give the figure the size at which constrained layout leaves the panels theirs.
-
-    Args:
-        grid: panels per row and per column.
-        panel: width and height in inches; more where titles and labels need it.
-    """
+    """Add the color bar, and make the figure so large that constrained layout leaves each panel its size or, where
+    titles and labels are larger than the panels, theirs. Both arguments are (horizontal, vertical)."""
     all_axes, (title, row_label, column_label) = figure.axes, figure.texts
     widest = max(axes.title.get_window_extent().width for axes in all_axes) / figure.dpi + GAP
     smallest = title.get_window_extent().width / figure.dpi, row_label.get_window_extent().height / figure.dpi
-    width, height = np.maximum(grid * np.maximum(panel, (widest, 0)), (smallest[0], max(smallest[1], SHORTEST_BAR)))
+    width, height = np.maximum(grid * np.maximum(panel, (widest, 0)), np.maximum(smallest, (0, SHORTEST_BAR)))
     bar = min(height, LONGEST_BAR)
     size = {"shrink": bar / height, "aspect": bar / BAR_WIDTH, "pad": 2 * GAP / width}
     color_bar = figure.colorbar(all_axes[0].images[0], ax=all_axes, label="attention weight", format="%.2g", **size)

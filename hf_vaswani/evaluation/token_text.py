@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from matplotlib import font_manager, ft2font
 from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 from transformers.utils import logging
@@ -58,7 +59,7 @@ def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
     """
     families, missing = font_families("".join(tokens))
     if missing:
-        compatible = str.maketrans({c: unicodedata.normalize("NFKC", c) for c in missing})
+        compatible = {ord(c): unicodedata.normalize("NFKC", c) for c in missing}
         tokens = [token.translate(compatible) for token in tokens]
         families, missing = font_families("".join(tokens))
     if new := sorted(missing - _warned):
@@ -77,8 +78,6 @@ def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
 
 def font_families(text: str) -> tuple[list[str], set[str]]:
     """Installed font families that together have all characters of a text, and the characters that none has."""
-    from matplotlib import font_manager
-
     manager = font_manager.fontManager
     default = manager.findfont(font_manager.FontProperties())
     families, missing = ["sans-serif"], set(text) - set(JOINERS) - _characters(default)
@@ -98,18 +97,14 @@ def font_families(text: str) -> tuple[list[str], set[str]]:
 @functools.cache
 def _characters(path: str) -> frozenset[str]:
     """The characters that a font has; none where it cannot be read."""
-    from matplotlib.font_manager import get_font
-
     try:
-        return frozenset(map(chr, get_font(path).get_charmap()))
+        return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
     except Exception:
         return frozenset()
 
 
 def _in_visual_order(text: str) -> str:
     """Right-to-left text with its letters joined and from left to right, as a matplotlib before 3.11 needs it."""
-    from matplotlib import ft2font
-
     if hasattr(ft2font, "__libraqm_version__") or not {*RIGHT_TO_LEFT} & {*map(unicodedata.bidirectional, text)}:
         return text
     try:

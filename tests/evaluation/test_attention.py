@@ -249,6 +249,29 @@ def test_grid_is_near_the_shape_of_a_screen_with_few_gaps():
     assert rows_and_columns(4, 10, 50) == (4, 1)
 
 
+def test_outermost_panels_have_the_labels_of_all_also_above_a_gap():
+    figure = draw_attention(uniform(5, 2, 2), ["a", "b"], ["c", "d"], panels_per_row=3)
+    *panels, _ = figure.axes
+    assert [ticks(axes.get_yticklabels()) for axes in panels] == [["a", "b"], [], [], ["a", "b"], []]
+    assert [ticks(axes.get_xticklabels()) for axes in panels] == [[], [], ["c", "d"], ["c", "d"], ["c", "d"]]
+    corners = [axes.get_position() for axes in panels]
+    assert len({round(corner.width, 4) for corner in corners}) == len({round(c.height, 4) for c in corners}) == 1
+    assert len({round(corner.y0, 4) for corner in corners}) == 2
+
+
+def test_few_tokens_leave_room_for_title_and_labels_which_stand_in_the_middle_of_the_panels():
+    figure = draw_attention(
+        uniform(1, 2), ["a"], ["b", "c"], "a title that is longer than two tokens", "rows", "columns"
+    )
+    figure.draw_without_rendering()
+    panel = figure.axes[0].get_window_extent()
+    title, rows, columns = (text.get_window_extent() for text in figure.texts)
+    assert title.width <= panel.width * 1.03
+    for text in (title, columns):
+        assert (text.x0 + text.x1) / 2 == pytest.approx((panel.x0 + panel.x1) / 2, abs=1)
+    assert (rows.y0 + rows.y1) / 2 == pytest.approx((panel.y0 + panel.y1) / 2, abs=1)
+
+
 def test_long_tokens_are_cut():
     assert drawable(["Donaudampfschifffahrt", "sixteen letters!"])[0] == ["Donaudampfschif…", "sixteen letters!"]
 
