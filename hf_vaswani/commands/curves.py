@@ -21,7 +21,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..evaluation.curves import draw_curves
+    from ..evaluation.curves import draw_comparison
     from ..training.log import LOG_FILE
 
     paths = [Path(path) for path in options.trainings]
@@ -31,5 +31,5 @@ def run(options: argparse.Namespace) -> None:
     # A training's own picture is drawn anew by each validation.
     if output.is_file() and output != own and not options.overwrite:
         raise InputError(f"{output} exists already. Name another with --output, or replace it with --overwrite.")
-    draw_curves(logs, output)
+    draw_comparison(logs, output)
     print(output)

@@ -58,8 +58,13 @@ NEUTRAL = "0.35"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
-def draw_curves(logs: list[Path], path: Path) -> None:
-    """Draw the curves of a run, or of several over each other.
+def draw_curves(log: Path, path: Path) -> None:
+    """Draw the curves of one run; arguments and errors are those of `draw_comparison`."""
+    draw_comparison([log], path)
+
+
+def draw_comparison(logs: list[Path], path: Path) -> None:
+    """Draw the curves of several runs over each other.
 
     Args:
         logs: `log.jsonl` of each run, which may still be in progress.

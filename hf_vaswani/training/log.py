@@ -147,7 +147,7 @@ class TrainingLog:
         picture = self.folder / CURVES_FILE
         try:
             if self.is_picture_old or not picture.exists():
-                draw_curves([self.folder / LOG_FILE], picture)
+                draw_curves(self.folder / LOG_FILE, picture)
                 self.drawn, self.is_picture_old = time.monotonic(), False
             if copy:
                 copy.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import curves
-from hf_vaswani.evaluation.curves import curves_figure, draw_curves, read_log
+from hf_vaswani.evaluation.curves import curves_figure, draw_comparison, draw_curves, read_log
 from hf_vaswani.evaluation.figure_file import save_figure
 
 RECORDS = [
@@ -114,7 +114,7 @@ def test_value_that_is_no_finite_number_is_a_gap(write_log, gap):
 
 @pytest.mark.parametrize("records", [[], RECORDS[:1], [{"update": 5, "loss": None}]])
 def test_log_of_a_young_run_gives_a_figure(write_log, tmp_path, records):
-    draw_curves([write_log("run", records)], tmp_path / "figure.png")
+    draw_curves(write_log("run", records), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 0
 
 
@@ -172,7 +172,7 @@ def test_runs_are_overlaid_under_their_names(write_log, tmp_path):
     assert [handle.get_color() for handle in figure.legends[0].legend_handles] == list(colors.values())
     assert len(set(colors.values())) == 3
     logs = [write_log(name, records) for name, records in runs.items()]
-    draw_curves(logs, tmp_path / "figure.svg")
+    draw_comparison(logs, tmp_path / "figure.svg")
     assert "run $b_$" in (tmp_path / "figure.svg").read_text()  # as a comment beside the drawn letters
 
 
@@ -190,12 +190,12 @@ def test_runs_in_one_folder_are_called_by_their_files(tmp_path):
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")])
 def test_suffix_chooses_the_format(write_log, tmp_path, suffix, start):
     path = tmp_path / f"figure.{suffix}"
-    draw_curves([write_log("run", RECORDS)], path)
+    draw_curves(write_log("run", RECORDS), path)
     assert path.read_bytes().startswith(start)
 
 
 def test_png_is_1200_pixels_wide(write_log, tmp_path):
-    draw_curves([write_log("run", RECORDS)], tmp_path / "figure.png")
+    draw_curves(write_log("run", RECORDS), tmp_path / "figure.png")
     header = (tmp_path / "figure.png").read_bytes()[16:24]
     assert int.from_bytes(header[:4], "big") == 1200
 
@@ -203,7 +203,7 @@ def test_png_is_1200_pixels_wide(write_log, tmp_path):
 def test_figure_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_path, monkeypatch):
     log, path = write_log("run", RECORDS), tmp_path / "figures" / "figure.png"
     path.parent.mkdir()
-    draw_curves([log], path)
+    draw_curves(log, path)
     before = path.read_bytes()
     figure = curves_figure({"run": RECORDS[:1]})
     seen = []
@@ -222,14 +222,14 @@ def test_figure_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_pa
 
 def test_pyplot_is_not_needed(write_log, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it fails
-    draw_curves([write_log("run", RECORDS)], tmp_path / "figure.png")
+    draw_curves(write_log("run", RECORDS), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").exists()
 
 
 def test_all_errors_of_the_input_are_in_one_error(write_log, tmp_path):
     damaged = write_log("damaged", ["{}\n", '{"update": 2, "loss": "high"}\n', "[1]\n", '{"update": 4}\n'])
     with pytest.raises(InputError) as error:
-        draw_curves([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
+        draw_comparison([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
     assert [line.replace(f"{tmp_path}/", "") for line in str(error.value).splitlines()] == [
         "figure.jpeg is not the name of a figure. End it with one of .png, .svg, .pdf.",
         "absent.jsonl does not exist. Name the log of a run.",
@@ -242,10 +242,10 @@ def test_all_errors_of_the_input_are_in_one_error(write_log, tmp_path):
 
 def test_folder_that_does_not_exist_is_a_clear_error(write_log, tmp_path):
     with pytest.raises(InputError, match="its folder does not exist"):
-        draw_curves([write_log("run", RECORDS)], tmp_path / "absent" / "figure.png")
+        draw_curves(write_log("run", RECORDS), tmp_path / "absent" / "figure.png")
 
 
 def test_more_runs_than_colors_are_refused(write_log, tmp_path):
     logs = [write_log(f"run{number}", RECORDS) for number in range(8)]
     with pytest.raises(InputError, match="Name at most 7"):
-        draw_curves(logs, tmp_path / "figure.png")
+        draw_comparison(logs, tmp_path / "figure.png")
