@@ -50,14 +50,14 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..evaluation.attention import KINDS, attention_figure, selection_faults, sentence_attention, text_faults
-    from ..evaluation.picture import save_picture
+    from ..evaluation.attention import KINDS, attention_figure, selection_errors, sentence_attention, text_errors
+    from ..evaluation.figure_file import save_figure
     from ..translation.load import load
 
     kinds = list(KINDS) if options.kind == ALL else [options.kind]
     output = Path(options.output)
     pictures = _pictures(output, kinds)
-    faults = text_faults(options.text, options.target) + _output_faults(output, pictures, options.overwrite)
+    faults = text_errors(options.text, options.target) + _output_faults(output, pictures, options.overwrite)
     if faults:
         raise InputError.of(faults)
     model, tokenizer = load(options.model)
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     settings = {**search(options), **_set_languages(tokenizer, languages(options))}
     attention = sentence_attention(model, tokenizer, options.text, options.target, **settings)
     layer, head = (None if which == MEAN else which for which in (options.layer, options.head))
-    faults = [fault for kind in kinds for fault in selection_faults(attention, kind, layer, head)]
+    faults = [fault for kind in kinds for fault in selection_errors(attention, kind, layer, head)]
     if faults:
         raise InputError.of(faults)
     print(f"source         {options.text}")
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"alignment      {' '.join(f'{source}-{target}' for source, target in attention.alignment)}")
     for kind, picture in pictures.items():
         picture.parent.mkdir(parents=True, exist_ok=True)
-        save_picture(attention_figure(attention, kind, layer, head), picture)
+        save_figure(attention_figure(attention, kind, layer, head), picture)
         print(picture)
 
 
@@ -112,13 +112,13 @@ def _pictures(output: Path, kinds: list[str]) -> dict[str, Path]:
 
 def _output_faults(output: Path, pictures: dict[str, Path], overwrite: bool) -> list[str]:
     """Why the pictures cannot be written."""
-    from ..evaluation.picture import picture_faults
+    from ..evaluation.figure_file import figure_path_errors
 
     is_file = output in pictures.values()
     if is_file and len(pictures) > 1:
         return [f"{output} is one picture, and --kind {ALL} draws {len(pictures)}. Name a folder."]
     if is_file or output.is_dir():
-        faults = picture_faults(next(iter(pictures.values())))
+        faults = figure_path_errors(next(iter(pictures.values())))
     else:
         existing = next(path for path in (output, *output.resolve().parents) if path.exists())
         can_be_made = existing.is_dir() and os.access(existing, os.W_OK)

@@ -1,4 +1,4 @@
-"""Scoring translations (sacreBLEU, chrF2, TER, paired bootstrap), and pictures of what trainings logged.
+"""Scoring translations (sacreBLEU, chrF2, TER, paired bootstrap), and figures of attention and of what runs logged.
 
 `METRIC` is what `evaluate.load` takes to compute these scores without a network:
 `evaluate.load(hf_vaswani.evaluation.METRIC)`.

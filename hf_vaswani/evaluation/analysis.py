@@ -7,7 +7,7 @@ import numpy as np
 
 from .score import chrf, sentence_scores
 
-# Below so many sentences, a score by length would be one of chance.
+# With fewer sentences, a score by length would be a matter of chance.
 FEWEST_SENTENCES = 30
 
 

@@ -1,63 +1,40 @@
-"""The attention of one sentence and its translation, and pictures of it: of a layer, of a head, of all of them.
+"""The attention of one sentence and its translation, and figures of it: of a layer, of a head, of all of them.
 
-Layers and heads are counted from 0, as in the names of the parameters, and negative numbers
-count from the last.
+Layers and heads are counted from 0, as in the names of the parameters, and negative numbers count from the last.
 """
 
-import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import compress, product
+from typing import NamedTuple
 
 import torch
+from matplotlib.figure import Figure
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..attention_vaswani import (
-    ForcedAttentions,
-    alignments,
-    eager_evaluation,
-    forced_attentions,
-    text_mask,
-    to_tokens,
-)
+from ..attention_vaswani import ForcedAttentions, alignments, eager_evaluation, forced_attentions, text_mask, to_tokens
 from ..data.tokenizer import check_target_encoding
 from ..errors import InputError
 from ..hypotheses import shifted_right
 from ..translation_inputs import check_text, position_limit
 from .heat_map import draw_attention
-from .picture_text import readable_tokens
+from .token_text import readable_tokens
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+Which = int | str | None  # layer or head: its number, "all" for a panel each, `None` for their mean
 
-KINDS = {
-    "encoder": "encoder self-attention",
-    "decoder": "decoder self-attention",
-    "cross": "cross-attention",
-}
+KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 READ_SOURCE, READ_TARGET, PREDICTED = "source tokens", "target tokens read so far", "target tokens, being predicted"
 
 
-@dataclass(frozen=True)
-class SentenceAttention:
-    """One sentence, its translation, and the attention between them.
+class SentenceAttention(NamedTuple):
+    """One sentence, its translation, and the attention between them."""
 
-    Attributes:
-        source_tokens: as the encoder reads them, special ones included.
-        target_tokens: the decoder's start and all that follows it: one more than `weights` has rows.
-        weights: of a batch of one.
-        alignment: pairs (source index, target index), counted without special tokens; see `alignments`.
-        source_words, target_words: the tokens to which these indices belong.
-        translation: the target as text.
-    """
-
-    source_tokens: list[str]
-    target_tokens: list[str]
-    weights: ForcedAttentions
-    alignment: list[tuple[int, int]]
-    source_words: list[str]
+    source_tokens: list[str]  # as the encoder reads them, with special ones
+    target_tokens: list[str]  # the decoder's start and all that follows it: one more than `weights` has rows
+    weights: ForcedAttentions  # of a batch of one
+    alignment: list[tuple[int, int]]  # source and target indices, without special tokens; see `alignments`
+    source_words: list[str]  # the tokens to which these indices belong
     target_words: list[str]
-    translation: str
+    translation: str  # the target as text
 
 
 def sentence_attention(
@@ -82,11 +59,11 @@ def sentence_attention(
     check_text("source", source)
     if target is not None:
         check_text("target", target)
-    faults = text_faults(source, target)
-    if faults:
-        raise InputError.of(faults)
+    if errors := text_errors(source, target):
+        raise InputError.of(errors)
     inputs = tokenizer([source], return_tensors="pt").to(model.device)
-    _check_length(model.get_encoder(), inputs["input_ids"], "text")
+    input_ids = inputs["input_ids"]
+    _check_length(model.get_encoder(), input_ids, "text")
     inputs.pop("token_type_ids", None)
     if target is None:
         with eager_evaluation(model):
@@ -96,36 +73,33 @@ def sentence_attention(
         labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
         _check_length(model.get_decoder(), labels, "target")
         output_ids = torch.cat([shifted_right(model, labels)[:, :1], labels], dim=1)
-    weights = forced_attentions(model, inputs, output_ids)
-    input_ids, target_ids = inputs["input_ids"], output_ids[:, 1:]
+    weights, target_ids = forced_attentions(model, inputs, output_ids), output_ids[:, 1:]
     source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids)
-    sides = []
-    for ids, is_target in ((input_ids, False), (output_ids, True)):
-        sides.append(readable_tokens(tokenizer, to_tokens(tokenizer, ids[0].tolist(), is_target)))
+    source_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, input_ids[0].tolist()))
+    target_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, output_ids[0].tolist(), is_target=True))
     return SentenceAttention(
-        *sides,
-        weights=weights,
+        source_tokens,
+        target_tokens,
+        weights,
         alignment=alignments(weights.cross, source_mask, target_mask)[0],
-        source_words=[token for token, is_text in zip(sides[0], source_mask[0]) if is_text],
-        target_words=[token for token, is_text in zip(sides[1][1:], target_mask[0]) if is_text],
+        source_words=list(compress(source_tokens, source_mask[0])),
+        target_words=list(compress(target_tokens[1:], target_mask[0])),
         translation=tokenizer.decode(target_ids[0], skip_special_tokens=True),
     )
 
 
-def text_faults(source: str, target: str | None) -> list[str]:
+def text_errors(source: str, target: str | None) -> list[str]:
     """Why no attention can be computed for texts."""
-    faults = [] if source.strip() else ["The text is empty. Give a sentence to translate."]
+    errors = [] if source.strip() else ["The text is empty. Give a sentence to translate."]
     if target is not None and not target.strip():
-        faults.append("The target is empty. Give a translation, or leave it out for the model's own.")
-    return faults
+        errors.append("The target is empty. Give a translation, or leave it out for the model's own.")
+    return errors
 
 
 def _check_length(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
-    limit = position_limit(stack)
-    if limit and ids.shape[1] > limit:
-        raise InputError(
-            f"The {name} has {ids.shape[1]} tokens, and the model's positions end at {limit}. Shorten it."
-        )
+    length, limit = ids.shape[1], position_limit(stack)
+    if limit and length > limit:
+        raise InputError(f"The {name} has {length} tokens, and the model's positions end at {limit}. Shorten it.")
 
 
 def draw_sentence(
@@ -134,80 +108,66 @@ def draw_sentence(
     source: str,
     target: str | None = None,
     kind: str = "cross",
-    layer: int | str | None = None,
-    head: int | str | None = None,
+    layer: Which = None,
+    head: Which = None,
     **generate_kwargs,
-) -> "Figure":
+) -> Figure:
     """The attention of a model to a sentence and its translation as a matplotlib figure.
 
-    Args:
-        source, target, generate_kwargs: as of `sentence_attention`.
-        kind, layer, head: as of `attention_figure`.
-
-    Raises:
-        InputError: where a text is empty or too long, or where there is no such layer or head.
+    Arguments and errors are those of `sentence_attention` and `attention_figure`.
     """
     attention = sentence_attention(model, tokenizer, source, target, **generate_kwargs)
     return attention_figure(attention, kind, layer, head)
 
 
 def attention_figure(
-    attention: SentenceAttention, kind: str = "cross", layer: int | str | None = None, head: int | str | None = None
-) -> "Figure":
+    attention: SentenceAttention, kind: str = "cross", layer: Which = None, head: Which = None
+) -> Figure:
     """One kind of attention as a matplotlib figure.
 
     Args:
         kind: `"encoder"`, `"decoder"` or `"cross"`.
-        layer, head: a number, from 0, negative ones from the last; `None` for the mean; `"all"` for a panel each.
+        layer, head: a number, `"all"` for a panel each, or `None` for their mean.
 
     Raises:
         InputError: where there is no such layer or head.
     """
-    faults = selection_faults(attention, kind, layer, head)
-    if faults:
-        raise InputError.of(faults)
-    weights = getattr(attention.weights, kind)[0].cpu()
-    layers, layer_title, layer_names = _select(weights, layer, "layer")
-    heads, head_title, head_names = _select(layers.transpose(0, 1), head, "head")
-    rows, row_label = attention.target_tokens[1:], PREDICTED
-    columns, column_label = attention.source_tokens, READ_SOURCE
-    if kind == "encoder":
-        rows, row_label = attention.source_tokens, READ_SOURCE
-    elif kind == "decoder":
-        columns, column_label = attention.target_tokens[:-1], READ_TARGET
+    if errors := selection_errors(attention, kind, layer, head):
+        raise InputError.of(errors)
+    weights = getattr(attention.weights, kind)[0].cpu()  # (layers, heads, rows, columns)
+    titles, names = [KINDS[kind].capitalize()], []
+    for dim, (name, which) in enumerate({"layer": layer, "head": head}.items()):
+        count = weights.shape[dim]
+        names.append([f"{name} {number}" for number in range(count)] if which == "all" else [""])
+        if which is None:
+            weights = weights.mean(dim, keepdim=True)
+            titles.append(f"mean of {count} {name}s")
+        elif which != "all":
+            weights = weights.narrow(dim, which % count, 1)
+            titles.append(f"{name} {which % count} of 0–{count - 1}")
+    source, target = (attention.source_tokens, READ_SOURCE), (attention.target_tokens[1:], PREDICTED)
+    rows, row_label = source if kind == "encoder" else target
+    columns, column_label = (attention.target_tokens[:-1], READ_TARGET) if kind == "decoder" else source
     return draw_attention(
-        heads.transpose(0, 1).flatten(0, 1).numpy(),
+        weights.flatten(0, 1).numpy(),
         rows,
         columns,
-        title=", ".join(filter(None, (KINDS[kind].capitalize(), layer_title, head_title))),
+        title=", ".join(titles),
         row_label=row_label,
         column_label=column_label,
-        panel_titles=[", ".join(filter(None, names)) for names in itertools.product(layer_names, head_names)],
-        panels_a_row=len(head_names) if layer == head == "all" else None,
+        panel_titles=[", ".join(filter(None, pair)) for pair in product(*names)],
+        panels_per_row=len(names[1]) if layer == head == "all" else None,
     )
 
 
-def selection_faults(
-    attention: SentenceAttention, kind: str, layer: int | str | None, head: int | str | None
-) -> list[str]:
+def selection_errors(attention: SentenceAttention, kind: str, layer: Which, head: Which) -> list[str]:
     """Which of a layer and a head the model does not have."""
     if kind not in KINDS:
         return [f"There is no attention {kind!r}. Name one of {', '.join(KINDS)}."]
-    counts = zip((layer, head), ("layer", "head"), getattr(attention.weights, kind).shape[1:3])
+    layers, heads = getattr(attention.weights, kind).shape[1:3]
     return [
         f"There is no {name} {number} of {KINDS[kind]}: {name}s go from 0 to {count - 1}, or from -1, the last, to "
         f"-{count}."
-        for number, name, count in counts
+        for name, number, count in (("layer", layer, layers), ("head", head, heads))
         if isinstance(number, int) and not -count <= number < count
     ]
-
-
-def _select(weights: torch.Tensor, which: int | str | None, name: str) -> tuple[torch.Tensor, str, list[str]]:
-    """What was selected of the first dimension, which stays; its part of the title, and of each panel's."""
-    count = len(weights)
-    if which is None:
-        return weights.mean(dim=0, keepdim=True), f"mean of {count} {name}s", [""]
-    if which == "all":
-        return weights, "", [f"{name} {number}" for number in range(count)]
-    number = which % count
-    return weights[number : number + 1], f"{name} {number} of 0–{count - 1}", [""]

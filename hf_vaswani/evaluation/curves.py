@@ -1,297 +1,235 @@
-"""Learning curves: the log of a training as one picture of losses, scores and learning rate; several logs overlaid."""
+"""Learning curves: the logs of runs as one figure of losses, scores and learning rate."""
 
 import json
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from ..errors import InputError
-from .picture import COLOURS, new_figure, picture_faults, save_picture
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from .figure_file import PIXELS_PER_INCH, figure_path_errors, save_figure
 
 Record = dict[str, float | None]
+Series = dict[str, tuple[np.ndarray, np.ndarray]]  # updates and values by the key of the log
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One value of the log against updates.
+class Curve(NamedTuple):
+    """One value of the log against updates."""
 
-    Attributes:
-        key: of the value in the log.
-        label: what the legend calls it; {sentences} are those of the validation that were translated.
-        style: of the line, without its colour.
-        best: `min` or `max`, which picks the point to be marked.
-        best_label: what a comparison calls its value.
-    """
-
-    key: str
-    label: str
-    style: dict[str, object]
-    best: Callable | None = None
-    best_label: str = ""
+    key: str  # of the value in the log
+    label: str  # for the legend; {sentences} is how many of the validation set were translated
+    style: dict[str, object]  # of the line, without its color
+    best: Callable[[np.ndarray], int] | None = None  # index of the point to be marked
+    best_label: str = ""  # of that point's value, where runs are compared
 
 
-@dataclass(frozen=True)
-class Panel:
-    """Curves that share an axis.
+class Panel(NamedTuple):
+    """Curves that share an axis."""
 
-    Attributes:
-        label: of the axis, with its unit.
-        height: relative to the other panels.
-        from_zero: the axis starts at zero. Otherwise it fits the values, on a log scale where they span a decade.
-    """
-
-    label: str
-    height: float
-    from_zero: bool
+    label: str  # of the axis, with its unit
+    height: float  # relative to the other panels
+    from_zero: bool  # otherwise the axis fits the values, on a log scale where they span a decade
     curves: tuple[Curve, ...]
 
 
 MEASURED = {"marker": "o", "markersize": 4, "linewidth": 1.8}
 BESIDE = {**MEASURED, "marker": "s", "linestyle": "--", "linewidth": 1.2}
 PANELS = (
-    Panel(
-        "loss (nats per target token)",
-        height=3,
-        from_zero=False,
-        curves=(
-            Curve("loss", "training, with the recipe's label smoothing and dropout", {"linewidth": 1.2, "alpha": 0.7}),
-            Curve("validation_loss", "validation, without either", MEASURED, min, "loss"),
-        ),
-    ),
-    Panel(
-        "validation score (0 to 100)",
-        height=2,
-        from_zero=True,
-        curves=(
-            Curve("validation_bleu", "BLEU, greedy{sentences}", MEASURED, max, "BLEU"),
-            Curve("validation_chrf", "chrF, greedy{sentences}", BESIDE),
-        ),
-    ),
-    Panel(
-        "learning rate",
-        height=1.2,
-        from_zero=True,
-        curves=(Curve("learning_rate", "learning rate", {"linewidth": 1.8}),),
-    ),
-)
+    Panel("loss (nats per target token)", 3, False, (
+        Curve("loss", "training, with the recipe's label smoothing and dropout", {"linewidth": 1.2, "alpha": 0.7}),
+        Curve("validation_loss", "validation, without either", MEASURED, np.nanargmin, "loss"),
+    )),
+    Panel("validation score (0 to 100)", 2, True, (
+        Curve("validation_bleu", "BLEU, greedy{sentences}", MEASURED, np.nanargmax, "BLEU"),
+        Curve("validation_chrf", "chrF, greedy{sentences}", BESIDE),
+    )),
+    Panel("learning rate", 1.2, True, (Curve("learning_rate", "learning rate", {"linewidth": 1.8}),)),
+)  # fmt: skip
+CURVES = [curve for panel in PANELS for curve in panel.curves]
 SENTENCES = "validation_sentences"
-KEYS = (*(curve.key for panel in PANELS for curve in panel.curves), SENTENCES)
 LOG_SCALE_FROM = 10  # largest loss to smallest
 NEUTRAL = "0.35"
+# The palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), which all kinds of color vision tell apart; without
+# its yellow, too faint on white.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
-def draw_curves(log: Path, picture: Path) -> None:
-    """Draw the curves of one training.
+def draw_curves(log: Path, path: Path) -> None:
+    """Draw the curves of one run; arguments and errors are those of `draw_comparison`."""
+    draw_comparison([log], path)
+
+
+def draw_comparison(logs: list[Path], path: Path) -> None:
+    """Draw the curves of several runs over each other.
 
     Args:
-        log: `log.jsonl` of the training, which may still be running.
-        picture: file to write, 1200 pixels wide; PNG, SVG or PDF by its suffix. It is replaced whole.
+        logs: `log.jsonl` of each run, which may still be in progress.
+        path: file to write, 1200 pixels wide; PNG, SVG or PDF by its suffix. It is replaced as a whole.
 
     Raises:
-        InputError: where the log cannot be read, the picture cannot be written, or matplotlib is not installed.
+        InputError: where a log cannot be read, the figure cannot be written, or there are too many runs.
     """
-    draw_comparison([log], picture)
-
-
-def draw_comparison(logs: list[Path], picture: Path) -> None:
-    """Draw the curves of several trainings over each other; arguments and errors are those of `draw_curves`."""
-    faults = picture_faults(picture)
-    if len(logs) > len(COLOURS):
-        faults.append(f"{len(logs)} trainings are too many to tell apart. Name at most {len(COLOURS)}.")
+    errors = figure_path_errors(path)
+    if len(logs) > len(COLORS):
+        errors.append(f"{len(logs)} runs are too many to tell apart. Name at most {len(COLORS)}.")
     runs = {}
     for name, log in zip(_names(logs), logs):
         try:
             runs[name] = read_log(log)
         except InputError as error:
-            faults.append(str(error))
-    if faults:
-        raise InputError.of(faults)
-    save_picture(curves_figure(runs), picture)
+            errors.append(str(error))
+    if errors:
+        raise InputError.of(errors)
+    save_figure(curves_figure(runs), path)
 
 
 def read_log(path: Path) -> list[Record]:
-    """The records of a log. A last line that is cut off, as a training leaves it that was killed, is left out.
+    """The records of a log. An incomplete last line, as a killed run leaves it, is left out.
 
     Raises:
-        InputError: where the file does not exist or lines are no records.
+        InputError: where the file does not exist or lines are not records.
     """
     if not path.is_file():
-        raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}. Name the log of a training.")
+        raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}. Name the log of a run.")
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    records, faults = [], []
+    records, errors = [], []
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-            if not (isinstance(record, dict) and isinstance(record.get("update"), int)):
-                raise ValueError
         except (ValueError, RecursionError):
-            if number < len(lines):
-                faults.append(f"{path}, line {number}: no JSON object with a whole number 'update'. Delete the line.")
-            continue
-        wrong = [key for key in KEYS if not isinstance(record.get(key), float | int | None)]
-        faults += [
-            f"{path}, line {number}: {key} is no number, but {record[key]!r}. Delete the line." for key in wrong
-        ]
-        records.append(record)
-    if faults:
-        raise InputError.of(faults)
+            record = None
+        if isinstance(record, dict) and isinstance(record.get("update"), int):
+            records.append(record)
+            for key in (*(curve.key for curve in CURVES), SENTENCES):
+                if not isinstance(record.get(key), float | int | None):
+                    errors.append(f"{path}, line {number}: {key} is not a number: {record[key]!r}. Delete the line.")
+        elif number < len(lines):
+            errors.append(f"{path}, line {number}: no JSON object with a whole number 'update'. Delete the line.")
+    if errors:
+        raise InputError.of(errors)
     return records
 
 
-def series(records: list[Record], key: str) -> tuple[list[int], list[float]]:
-    """Updates and values of one key. Values that are no finite number are NaN, where a line has a gap."""
-    points = [(record["update"], record[key]) for record in records if key in record]
-    values = [value if value is not None and math.isfinite(value) else math.nan for _, value in points]
-    return [update for update, _ in points], values
+def curves_figure(runs: dict[str, list[Record]]) -> Figure:
+    """The curves as a matplotlib figure. Of one run, each curve has its color; of several, each run has.
 
-
-def curves_figure(runs: dict[str, list[Record]]) -> "Figure":
-    """The picture as a matplotlib figure. Of one training, each curve has its colour; of several, each training has.
-
-    Panels without a value are left out, but for the loss where there is none at all.
+    Panels without a value are left out, except for the loss where there are no values at all.
 
     Args:
-        runs: the records of each training by its name; at most seven of them.
+        runs: the records of each run by its name; at most seven of them.
     """
-    is_comparison = len(runs) > 1
-    panels = [panel for panel in PANELS if _has_values(panel, runs)] or PANELS[:1]
+    series = {name: _series(records) for name, records in runs.items()}
+    logged = {key for found in series.values() for key in found}
+    panels = [panel for panel in PANELS if any(curve.key in logged for curve in panel.curves)] or PANELS[:1]
     heights = [panel.height for panel in panels]
-    figure = new_figure(8, 1.3 * sum(heights) + 0.25 * is_comparison * len(runs))
+    legend_lines = len(runs) if len(runs) > 1 else 0
+    figure = Figure((8, 1.3 * sum(heights) + 0.25 * legend_lines), dpi=PIXELS_PER_INCH, layout="constrained")
     all_axes = figure.subplots(len(panels), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
-    last = max((record["update"] for records in runs.values() for record in records), default=0)
-    lowest = all_axes[-1]
-    lowest.set_xlim(0, 1.02 * max(last, 1))
-    lowest.xaxis.get_major_locator().set_params(integer=True)
-    lowest.xaxis.set_major_formatter("{x:,.0f}")
-    lowest.set_xlabel("updates")
+    last = max([1, *(record["update"] for records in runs.values() for record in records)])
+    all_axes[-1].set(xlabel="updates", xlim=(0, 1.02 * last))
+    all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
+    all_axes[-1].xaxis.set_major_formatter("{x:,.0f}")
     for panel, axes in zip(panels, all_axes):
-        _draw_panel(axes, panel, runs, is_comparison)
+        _draw_panel(axes, panel, series, _sentences(runs))
     figure.align_ylabels()
-    if is_comparison:
-        handles = [
-            _handle(colour, {"linewidth": 3}, _summary(name, records))
-            for (name, records), colour in zip(runs.items(), COLOURS)
-        ]
-        texts = figure.legend(handles=handles, loc="outside upper center", frameon=False).get_texts()
+    if len(runs) > 1:
+        handles = [Line2D([], [], color=color, linewidth=3) for color, _ in zip(COLORS, runs)]
+        labels = [f"run {name}{_summary(found)}" for name, found in series.items()]
+        texts = figure.legend(handles, labels, loc="outside upper center", frameon=False).get_texts()
     else:
         texts = [figure.suptitle(name, fontsize="medium") for name in runs]
     for text in texts:
-        text.set_parse_math(False)  # a name may hold a dollar
+        text.set_parse_math(False)  # a name may contain a dollar
     return figure
 
 
-def _has_values(panel: Panel, runs: dict[str, list[Record]]) -> bool:
-    values = [value for run in runs.values() for curve in panel.curves for value in series(run, curve.key)[1]]
-    return not all(map(math.isnan, values))
+def _series(records: list[Record]) -> Series:
+    """The curves that have a value. Values that are not finite numbers are NaN, where the line has a gap."""
+    series = {}
+    for curve in CURVES:
+        points = [(record["update"], record[curve.key]) for record in records if curve.key in record]
+        updates, values = np.array(points, dtype=float).reshape(-1, 2).T  # `None` becomes NaN
+        if np.isfinite(values).any():
+            series[curve.key] = updates, np.where(np.isfinite(values), values, np.nan)
+    return series
+
+
+def _best(curve: Curve, series: Series) -> tuple[float, float]:
+    """Update and value of the best point, the first of equals."""
+    updates, values = series[curve.key]
+    return updates[curve.best(values)], values[curve.best(values)]
 
 
 def _sentences(runs: dict[str, list[Record]]) -> str:
-    """How many sentences the scores are of, as it stands in a label; nothing where the logs do not say."""
+    """How many sentences were scored, for a label; nothing where the logs do not say."""
     numbers = {record.get(SENTENCES) for run in runs.values() for record in run if "validation_bleu" in record}
     if not numbers or None in numbers:
         return ""
-    least, most = min(numbers), max(numbers)
-    return f", {least:,.0f} sentences" if least == most else f", {least:,.0f} to {most:,.0f} sentences"
+    return f", {' to '.join(f'{number:,.0f}' for number in sorted({min(numbers), max(numbers)}))} sentences"
 
 
-def _draw_panel(axes: "Axes", panel: Panel, runs: dict[str, list[Record]], is_comparison: bool) -> None:
+def _draw_panel(axes: Axes, panel: Panel, runs: dict[str, Series], sentences: str) -> None:
     axes.set_ylabel(panel.label)
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(y=0.14)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
-    sentences = _sentences(runs)
-    drawn, values = {}, []
-    for run, (name, records) in enumerate(runs.items()):
+    lines, is_comparison = {}, len(runs) > 1
+    for run, (name, series) in enumerate(runs.items()):
         for position, curve in enumerate(panel.curves):
-            updates, points = series(records, curve.key)
-            finite = [point for point in points if not math.isnan(point)]
-            if not finite:
-                continue
-            colour = COLOURS[run if is_comparison else position]
-            label = curve.label.format(sentences=sentences)
-            axes.plot(updates, points, color=colour, label=f"{name}: {label}", **curve.style)
-            if curve.best:
-                _mark_best(axes, *best_point(records, curve), colour, curve, has_text=not is_comparison)
-            drawn[label] = _handle(NEUTRAL if is_comparison else colour, curve.style, label)
-            values += finite
-    if not drawn:
+            if curve.key in series:
+                style = {"color": COLORS[run if is_comparison else position], **curve.style}
+                label = curve.label.format(sentences=sentences)
+                lines[label], *_ = axes.plot(*series[curve.key], label=f"{name}: {label}", **style)
+                if curve.best:
+                    _mark_best(axes, curve, series, style["color"], has_text=not is_comparison)
+    smallest, largest = axes.dataLim.intervaly
+    if not lines:
         axes.set_yticks([])
         axes.text(0.5, 0.5, "not in the log", transform=axes.transAxes, ha="center", va="center", color=NEUTRAL)
     elif panel.from_zero:
-        axes.set_ylim(0, 1.19 * max(values) or 1)  # room for the text above the best point
-    elif min(values) > 0 and max(values) >= LOG_SCALE_FROM * min(values):
-        _set_log_scale(axes)
-    if drawn and len(panel.curves) > 1:
+        axes.set_ylim(0, 1.19 * largest or 1)  # room for the text above the best point
+    elif smallest > 0 and largest >= LOG_SCALE_FROM * smallest:
+        axes.set_yscale("log", subs=[])
+        axes.yaxis.get_major_locator().set_params(subs=(1, 2, 5))
+        axes.yaxis.set_major_formatter("{x:g}")
+    if lines and len(panel.curves) > 1:
         # Above the axes, where it covers no curve.
-        axes.legend(
-            handles=list(drawn.values()), loc="lower right", bbox_to_anchor=(1, 1), ncols=len(drawn), frameon=False,
-            borderaxespad=0.1,
-        )  # fmt: skip
+        place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.1}
+        legend = axes.legend(lines.values(), lines.keys(), ncols=len(lines), frameon=False, **place)
+        for handle in legend.legend_handles if is_comparison else []:
+            handle.set_color(NEUTRAL)
 
 
-def best_point(records: list[Record], curve: Curve) -> tuple[int, float] | None:
-    """Update and value of the best point of a curve, the first of equals; `None` where it has no finite value."""
-    points = [(value, update) for update, value in zip(*series(records, curve.key)) if not math.isnan(value)]
-    if not points:
-        return None
-    value, update = curve.best(points, key=lambda point: point[0])
-    return update, value
+def _mark_best(axes: Axes, curve: Curve, series: Series, color: str, has_text: bool) -> None:
+    """A star, with update and value beside it where no other run is in the way."""
+    update, value = _best(curve, series)
+    axes.plot(update, value, color=color, marker="*", markersize=14, markeredgecolor="white", ls="none", zorder=3)
+    if has_text:
+        # Towards the middle, below the lowest or above the highest point.
+        x, horizontal = (6, "right") if update > sum(axes.get_xlim()) / 2 else (-6, "left")
+        y, vertical = (-9, "top") if curve.best is np.nanargmin else (9, "bottom")
+        place = {"xytext": (x, y), "textcoords": "offset points", "ha": horizontal, "va": vertical}
+        axes.annotate(f"best {value:#.4g} at update {update:,.0f}", (update, value), color=color, **place)
 
 
-def _mark_best(axes: "Axes", update: int, value: float, colour: str, curve: Curve, has_text: bool) -> None:
-    """A star, with update and value beside it where no other training is in the way."""
-    axes.plot(update, value, color=colour, marker="*", markersize=14, markeredgecolor="white", ls="none", zorder=3)
-    if not has_text:
-        return
-    is_right = update > sum(axes.get_xlim()) / 2
-    is_low = curve.best is min
-    axes.annotate(
-        f"best {value:#.4g} at update {update:,}",
-        (update, value),
-        xytext=(6 if is_right else -6, -9 if is_low else 9),
-        textcoords="offset points",
-        ha="right" if is_right else "left",
-        va="top" if is_low else "bottom",
-        color=colour,
-    )
-
-
-def _summary(name: str, records: list[Record]) -> str:
-    """What the legend says of one training among several."""
-    curves = [curve for panel in PANELS for curve in panel.curves if curve.best and best_point(records, curve)]
-    best = ", ".join(f"{curve.best_label} {best_point(records, curve)[1]:#.4g}" for curve in curves)
-    return f"run {name}: best {best}" if best else f"run {name}"
-
-
-def _set_log_scale(axes: "Axes") -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter("{x:g}")
-
-
-def _handle(colour: str, style: dict[str, object], label: str):
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=colour, label=label, **style)
+def _summary(series: Series) -> str:
+    """What the legend says of one run among several after its name."""
+    bests = [(curve, _best(curve, series)) for curve in CURVES if curve.best and curve.key in series]
+    return ": best " * bool(bests) + ", ".join(f"{curve.best_label} {value:#.4g}" for curve, (_, value) in bests)
 
 
 def _names(logs: list[Path]) -> list[str]:
-    """What trainings are called: their folders, with the whole path where several have one name; the files, where
-    several are in one folder."""
+    """Names of runs: of their folders, with the whole path where several have one name; of the files, where several
+    are in one folder."""
     folders = [log.resolve().parent for log in logs]
     names = [folder.name for folder in folders]
     return [

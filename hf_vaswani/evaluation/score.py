@@ -1,6 +1,6 @@
 """Scores translations with sacreBLEU, always with the signature that says how.
 
-BLEU (Papineni et al. 2002), chrF2 (Popović 2015) and TER (Snover et al. 2006) of raw, detokenised text: names, values
+BLEU (Papineni et al. 2002), chrF2 (Popović 2015) and TER (Snover et al. 2006) of raw, detokenized text: names, values
 and signatures are those of the command `sacrebleu`.
 """
 
@@ -26,8 +26,8 @@ class Score:
 
     Attributes:
         value: 0 to 100, higher is better; TER counts edits for 100 words of reference: lower is better.
-        mean, ci: of bootstrap resamples; 95 % of them lie within `mean ± ci`. `None` where there was no bootstrap.
-        p_value: how often chance alone makes as large a difference to the baseline; `None` where there is none.
+        mean, ci: of bootstrap resamples; 95 % of them lie within `mean ± ci`. `None` without a bootstrap.
+        p_value: how often chance alone makes as large a difference to the baseline; `None` without one.
     """
 
     name: str
@@ -57,14 +57,14 @@ def scores(
     """Corpus scores, in the order of `metrics`.
 
     Args:
-        references: as many as hypotheses; or several lists of so many, the sets of references of the same text. In
-            these `None` stands where a sentence has fewer references than others.
+        references: one for each hypothesis; or several such lists, the sets of references of the same text, with
+            `None` where a sentence has fewer references than others.
         metrics: names out of `METRICS`.
         settings: for each metric the arguments of sacreBLEU's class, such as `bleu={"tokenize": "none"}` and
             `chrf={"word_order": 2}` (chrF++).
 
     Raises:
-        InputError: the numbers of lines differ, there are none, or sacreBLEU does not know or cannot have a metric,
+        InputError: the numbers of lines differ, there are none, or sacreBLEU does not know or cannot load a metric,
             a tokenizer or a setting.
     """
     references = reference_sets(hypotheses, references)
@@ -112,31 +112,31 @@ def sentence_scores(
 def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
     """sacreBLEU's metrics with their settings; arguments and errors are those of [`scores`]."""
     metrics = []
-    faults = [
-        f"{name}={value!r} is no setting. Give a metric's as a dict: bleu={{'tokenize': 'zh'}}, say."
+    errors = [
+        f"{name}={value!r} is not a setting. Give a metric's as a dict: bleu={{'tokenize': 'zh'}}, say."
         for name, value in settings.items()
         if name not in METRICS or not isinstance(value, dict)
     ]
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     for name in dict.fromkeys(names):
         chosen = settings.get(name, {})
         if name not in METRICS:
-            faults.append(f"{name!r} is no metric. Choose from: {', '.join(METRICS)}.")
+            errors.append(f"{name!r} is not a metric. Choose from: {', '.join(METRICS)}.")
         elif name == "bleu" and chosen.get("tokenize") not in (None, *TOKENIZERS):
-            faults.append(f"{chosen['tokenize']!r} is no tokenizer of BLEU. Choose from: {', '.join(TOKENIZERS)}.")
+            errors.append(f"{chosen['tokenize']!r} is not a BLEU tokenizer. Choose from: {', '.join(TOKENIZERS)}.")
         else:
             try:
                 metrics.append(METRICS[name](**chosen))
             except (TypeError, AssertionError) as error:
-                faults.append(f"{name} cannot be computed with {chosen}: {reason(error).rstrip('.')}.")
+                errors.append(f"{name} cannot be computed with {chosen}: {reason(error).rstrip('.')}.")
             except (ImportError, RuntimeError, OSError) as error:  # a package or a model that is not there
-                faults.append(
-                    f"The tokenizer {chosen.get('tokenize')!r} cannot be had: {reason(error).rstrip('.')}. Install "
+                errors.append(
+                    f"The tokenizer {chosen.get('tokenize')!r} cannot be loaded: {reason(error).rstrip('.')}. Install "
                     "what it needs, go online once for what it downloads, or choose another tokenizer."
                 )
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     return metrics
 
 
@@ -149,11 +149,11 @@ def reference_sets(hypotheses: list[str], references: References) -> list[list[s
     sets = [references] if not references or isinstance(references[0], str) else references
     if not hypotheses:
         raise InputError("There are no translations to score.")
-    faults = [
+    errors = [
         f"{counted(len(hypotheses), 'translation')} and {counted(len(texts), 'reference')}: each needs the other."
         for texts in sets
         if len(texts) != len(hypotheses)
     ]
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     return sets

@@ -6,7 +6,7 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..evaluation.attention import KINDS, attention_figure, sentence_attention
-from ..evaluation.picture import save_picture
+from ..evaluation.figure_file import save_figure
 from .arguments import EvaluationArguments
 from .claims import PICTURES
 
@@ -71,5 +71,5 @@ def _draw_sentence(
         count = getattr(attention.weights, kind).shape[1]
         for layer in range(count) if layers == "all" else [None]:
             path = start.with_name(f"{start.name}_{kind}" + ("" if layer is None else f"_layer_{layer}") + ".png")
-            save_picture(attention_figure(attention, kind, layer, None if layer is None else "all"), path)
+            save_figure(attention_figure(attention, kind, layer, None if layer is None else "all"), path)
             yield path

@@ -82,7 +82,7 @@ def test_all_faults_of_text_and_output_are_said_before_the_model_is_loaded(tmp_p
     assert faults("no model", "--text", " ", "--target", "", "--output", output) == [
         "The text is empty. Give a sentence to translate.",
         "The target is empty. Give a translation, or leave it out for the model's own.",
-        f"{output} has no name of a picture. End it with one of .png, .svg, .pdf.",
+        f"{output} is not the name of a figure. End it with one of .png, .svg, .pdf.",
         f"{output} cannot be written: its folder does not exist. Make it first.",
     ]
 

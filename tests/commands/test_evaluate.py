@@ -174,7 +174,7 @@ def test_all_faults_of_the_input_are_named_at_once(refused, tmp_path, write_line
     expected = [
         "--sentences is for --format json",
         f"{taken} exists. Name another file, or replace it with --overwrite.",
-        "'13b' is no tokenizer of BLEU",
+        "'13b' is not a BLEU tokenizer",
         f"{latin}, line 3: byte 0xfc at column 3 is not UTF-8",
         f"{empty} is empty",
         "absent does not exist",

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.evaluation import curves, picture
+from hf_vaswani.evaluation import curves
 from hf_vaswani.evaluation.curves import curves_figure, draw_comparison, draw_curves, read_log
+from hf_vaswani.evaluation.figure_file import save_figure
 
 RECORDS = [
     {"update": 50, "epoch": 0, "loss": 6.0, "learning_rate": 0.0005, "minutes": 0.1},
@@ -20,7 +21,7 @@ RECORDS = [
 
 @pytest.fixture
 def write_log(tmp_path):
-    """Writes records, or lines as they are, to the log of a training and returns its path."""
+    """Writes records, or lines as they are, to the log of a run and returns its path."""
 
     def write(folder: str, records: list):
         path = tmp_path / folder / "log.jsonl"
@@ -112,12 +113,12 @@ def test_value_that_is_no_finite_number_is_a_gap(write_log, gap):
 
 
 @pytest.mark.parametrize("records", [[], RECORDS[:1], [{"update": 5, "loss": None}]])
-def test_log_of_a_young_training_gives_a_picture(write_log, tmp_path, records):
-    draw_curves(write_log("run", records), tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 0
+def test_log_of_a_young_run_gives_a_figure(write_log, tmp_path, records):
+    draw_curves(write_log("run", records), tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 0
 
 
-def test_panel_without_a_value_is_left_out_and_the_picture_is_lower():
+def test_panel_without_a_value_is_left_out_and_the_figure_is_lower():
     losses = [{name: value for name, value in record.items() if "bleu" not in name and "chrf" not in name}
               for record in RECORDS]  # fmt: skip
     figure = curves_figure({"run": losses})
@@ -128,7 +129,7 @@ def test_panel_without_a_value_is_left_out_and_the_picture_is_lower():
 
 
 @pytest.mark.parametrize("records", [[], [{"update": 5, "loss": None}]])
-def test_log_without_any_value_gives_a_picture_that_says_so(records):
+def test_log_without_any_value_gives_a_figure_that_says_so(records):
     [loss] = curves_figure({"run": records}).axes
     assert texts(loss) == ["not in the log"]
 
@@ -155,7 +156,7 @@ def test_last_line_that_is_cut_off_is_left_out(write_log):
     assert read_log(write_log("run", [*RECORDS, '{"update": 1350, "lo'])) == RECORDS
 
 
-def test_trainings_are_overlaid_under_their_names(write_log, tmp_path):
+def test_runs_are_overlaid_under_their_names(write_log, tmp_path):
     better = [{**record, "validation_loss": 1.5} for record in RECORDS]
     runs = {"a": RECORDS, "$b_$": better, "c": RECORDS[:2]}
     figure = curves_figure(runs)
@@ -167,40 +168,40 @@ def test_trainings_are_overlaid_under_their_names(write_log, tmp_path):
         "run $b_$: best loss 1.500, BLEU 31.75",
         "run c",
     ]
-    colours = {line.get_label()[0]: line.get_color() for line in loss.get_lines() if line.get_label()[0] in "a$c"}
-    assert [handle.get_color() for handle in figure.legends[0].legend_handles] == list(colours.values())
-    assert len(set(colours.values())) == 3
+    colors = {line.get_label()[0]: line.get_color() for line in loss.get_lines() if line.get_label()[0] in "a$c"}
+    assert [handle.get_color() for handle in figure.legends[0].legend_handles] == list(colors.values())
+    assert len(set(colors.values())) == 3
     logs = [write_log(name, records) for name, records in runs.items()]
-    draw_comparison(logs, tmp_path / "picture.svg")
-    assert "run $b_$" in (tmp_path / "picture.svg").read_text()  # as a comment beside the drawn letters
+    draw_comparison(logs, tmp_path / "figure.svg")
+    assert "run $b_$" in (tmp_path / "figure.svg").read_text()  # as a comment beside the drawn letters
 
 
-def test_trainings_in_folders_of_one_name_are_called_by_their_paths(write_log, tmp_path):
+def test_runs_in_folders_of_one_name_are_called_by_their_paths(write_log, tmp_path):
     (tmp_path / "x").mkdir()
     logs = [write_log("run", RECORDS), write_log("x/run", RECORDS), write_log("other", RECORDS)]
     assert curves._names(logs) == [str(tmp_path / "run"), str(tmp_path / "x" / "run"), "other"]
 
 
-def test_trainings_in_one_folder_are_called_by_their_files(tmp_path):
+def test_runs_in_one_folder_are_called_by_their_files(tmp_path):
     logs = [tmp_path / "run" / "a.jsonl", tmp_path / "run" / "b.jsonl", tmp_path / "other" / "log.jsonl"]
     assert curves._names(logs) == [str(logs[0]), str(logs[1]), "other"]
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")])
 def test_suffix_chooses_the_format(write_log, tmp_path, suffix, start):
-    path = tmp_path / f"picture.{suffix}"
+    path = tmp_path / f"figure.{suffix}"
     draw_curves(write_log("run", RECORDS), path)
     assert path.read_bytes().startswith(start)
 
 
 def test_png_is_1200_pixels_wide(write_log, tmp_path):
-    draw_curves(write_log("run", RECORDS), tmp_path / "picture.png")
-    header = (tmp_path / "picture.png").read_bytes()[16:24]
+    draw_curves(write_log("run", RECORDS), tmp_path / "figure.png")
+    header = (tmp_path / "figure.png").read_bytes()[16:24]
     assert int.from_bytes(header[:4], "big") == 1200
 
 
-def test_picture_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_path, monkeypatch):
-    log, path = write_log("run", RECORDS), tmp_path / "pictures" / "picture.png"
+def test_figure_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_path, monkeypatch):
+    log, path = write_log("run", RECORDS), tmp_path / "figures" / "figure.png"
     path.parent.mkdir()
     draw_curves(log, path)
     before = path.read_bytes()
@@ -214,37 +215,37 @@ def test_picture_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_p
 
     monkeypatch.setattr(figure, "savefig", full_disk)
     with pytest.raises(InputError, match="No space left on device"):
-        picture.save_picture(figure, path)
+        save_figure(figure, path)
     assert seen == [before] and path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_pyplot_is_not_needed(write_log, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it fails
-    draw_curves(write_log("run", RECORDS), tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").exists()
+    draw_curves(write_log("run", RECORDS), tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").exists()
 
 
-def test_all_faults_of_the_input_are_in_one_error(write_log, tmp_path):
+def test_all_errors_of_the_input_are_in_one_error(write_log, tmp_path):
     damaged = write_log("damaged", ["{}\n", '{"update": 2, "loss": "high"}\n', "[1]\n", '{"update": 4}\n'])
     with pytest.raises(InputError) as error:
-        draw_comparison([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "picture.jpeg")
+        draw_comparison([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
     assert [line.replace(f"{tmp_path}/", "") for line in str(error.value).splitlines()] == [
-        "picture.jpeg has no name of a picture. End it with one of .png, .svg, .pdf.",
-        "absent.jsonl does not exist. Name the log of a training.",
+        "figure.jpeg is not the name of a figure. End it with one of .png, .svg, .pdf.",
+        "absent.jsonl does not exist. Name the log of a run.",
         "damaged/log.jsonl, line 1: no JSON object with a whole number 'update'. Delete the line.",
-        "damaged/log.jsonl, line 2: loss is no number, but 'high'. Delete the line.",
+        "damaged/log.jsonl, line 2: loss is not a number: 'high'. Delete the line.",
         "damaged/log.jsonl, line 3: no JSON object with a whole number 'update'. Delete the line.",
-        f"{tmp_path} is a folder. Name the log of a training.",
+        f"{tmp_path} is a folder. Name the log of a run.",
     ]
 
 
 def test_folder_that_does_not_exist_is_a_clear_error(write_log, tmp_path):
     with pytest.raises(InputError, match="its folder does not exist"):
-        draw_curves(write_log("run", RECORDS), tmp_path / "absent" / "picture.png")
+        draw_curves(write_log("run", RECORDS), tmp_path / "absent" / "figure.png")
 
 
-def test_more_trainings_than_colours_are_refused(write_log, tmp_path):
+def test_more_runs_than_colors_are_refused(write_log, tmp_path):
     logs = [write_log(f"run{number}", RECORDS) for number in range(8)]
     with pytest.raises(InputError, match="Name at most 7"):
-        draw_comparison(logs, tmp_path / "picture.png")
+        draw_comparison(logs, tmp_path / "figure.png")

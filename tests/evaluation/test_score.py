@@ -153,7 +153,7 @@ def test_all_unknown_settings_are_named_at_once():
         scores(["a"], ["a"], ["blue", "bleu", "ter"], bleu={"tokenize": "13b"}, ter={"lower": True})
     lines = str(error.value).splitlines()
     assert len(lines) == 3
-    assert "'blue' is no metric" in lines[0] and "13a" in lines[1] and "lower" in lines[2]
+    assert "'blue' is not a metric" in lines[0] and "13a" in lines[1] and "lower" in lines[2]
 
 
 def test_tokenizer_whose_package_is_missing_is_a_clear_error(monkeypatch):

@@ -80,6 +80,6 @@ def test_one_metric_may_be_named_without_a_list(metric):
     assert list(result) == ["chrf2", "chrf2_signature"]
 
 
-def test_setting_that_is_none_is_refused_and_not_passed_over(metric):
-    with pytest.raises(InputError, match=r"tokenize='zh' is no setting\. .*bleu=\{'tokenize': 'zh'\}"):
+def test_unknown_setting_is_refused_and_not_ignored(metric):
+    with pytest.raises(InputError, match=r"tokenize='zh' is not a setting\. .*bleu=\{'tokenize': 'zh'\}"):
         metric.compute(predictions=HYPOTHESES, references=REFERENCES, tokenize="zh")

@@ -178,7 +178,7 @@ def test_unknown_tokenizer_and_bad_test_sets_are_refused_before_any_work(recipe,
         "data.tests.b must be the path of a file, or keys and values, got None", "data.tests.c",
         "data.tests.d must be the path of a file, or keys and values, got []", "evaluation.tokenize",
     ]  # fmt: skip
-    assert "'moses' is no tokenizer of BLEU. Choose from" in faults[-1]
+    assert "'moses' is not a BLEU tokenizer. Choose from" in faults[-1]
     with pytest.raises(InputError) as error:
         train(recipe("--tests={a: absent.tsv, 2017: {source: x}}"))
     assert [line.partition(":")[0] for line in str(error.value).splitlines()] == ["data.tests.a", "data.tests.2017"]

@@ -1,0 +1,119 @@
+"""Tokens of any script as text that a figure can show: markers, fonts, reading order."""
+
+import contextlib
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from matplotlib import font_manager, ft2font
+from transformers import PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
+LONGEST_TOKEN = 16  # characters; longer ones are cut
+JOINERS = "\u200c\u200d"  # invisible, but Persian and Indic letters take their forms from them
+NO_FONTS = re.compile("emoji|last ?resort", re.IGNORECASE)  # of bitmaps; of boxes
+RIGHT_TO_LEFT = ("R", "AL")  # of letters, by Unicode's bidirectional classes
+_warned: set[str] = set()  # characters without a font, each of which is reported once
+
+
+def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -> list[str]:
+    """Tokens as text: bytes become letters again where they form any, and invisible characters are escaped.
+
+    A space at the beginning of a word is `▁`, as SentencePiece writes it, whatever the tokenizer does.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":
+        special = set(tokenizer.all_special_tokens)
+        tokens = [token if token in special else _from_bytes(token) for token in tokens]
+    return ["".join(c if c.isprintable() or c in JOINERS else ascii(c)[1:-1] for c in token) for token in tokens]
+
+
+def _from_bytes(token: str) -> str:
+    """A token of byte-level BPE, each of whose characters stands for a byte, as text."""
+    if not BYTES.keys() >= set(token):
+        return token
+    data = bytes(BYTES[character] for character in token)
+    try:
+        return data.decode().replace(" ", "▁")
+    except UnicodeDecodeError:  # part of a character
+        return "".join(f"<0x{byte:02X}>" for byte in data)
+
+
+def is_right_to_left(tokens: Iterable[str]) -> bool:
+    """Whether most letters are of a script that is written from right to left."""
+    directions = [unicodedata.bidirectional(character) for token in tokens for character in token]
+    return sum(map(directions.count, RIGHT_TO_LEFT)) > directions.count("L")
+
+
+def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
+    """Tokens as matplotlib can draw them, and the font families that they need, the usual one first.
+
+    Characters that no installed font has become those that Unicode calls compatible, as "■" for the "￭" that word
+    tokenizers put where no space was, or else their code points, `[4F60 597D]`, with a warning the first time. Tokens
+    of more than 16 characters are cut and end with an ellipsis.
+    """
+    families, missing = font_families("".join(tokens))
+    if missing:
+        compatible = {ord(c): unicodedata.normalize("NFKC", c) for c in missing}
+        tokens = [token.translate(compatible) for token in tokens]
+        families, missing = font_families("".join(tokens))
+    if new := sorted(missing - _warned):
+        _warned.update(new)
+        logger.warning(
+            f"No installed font has {len(new)} of the characters ({' '.join(new[:5])}{' …' * (len(new) > 5)}): the "
+            "figure shows their code points. Install a font that has them, such as one of "
+            "https://fonts.google.com/noto."
+        )
+    if missing:
+        run = re.compile(f"[{re.escape(''.join(missing))}]+")
+        tokens = [run.sub(lambda m: f"[{' '.join(f'{ord(c):04X}' for c in m[0])}]", token) for token in tokens]
+    cut = [t if len(t) <= LONGEST_TOKEN else f"{t[: LONGEST_TOKEN - 1]}…" for t in tokens]
+    return [_in_visual_order(token) for token in cut], families
+
+
+def font_families(text: str) -> tuple[list[str], set[str]]:
+    """Installed font families that together have all characters of a text, and the characters that none has."""
+    manager = font_manager.fontManager
+    default = manager.findfont(font_manager.FontProperties())
+    families, missing = ["sans-serif"], set(text) - set(JOINERS) - _characters(default)
+    if missing:  # fonts that were installed since matplotlib looked last
+        for path in sorted(set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}):
+            with contextlib.suppress(Exception):  # FreeType has many kinds for files that it cannot read
+                manager.addfont(path)
+    fonts = sorted(manager.ttflist, key=lambda font: font.name)
+    # Upright sans-serif letters of normal weight before others.
+    for font in sorted(fonts, key=lambda font: (font.style != "normal", font.weight != 400, "Sans" not in font.name)):
+        if missing and not NO_FONTS.search(font.name) and missing & _characters(font.fname):
+            families.append(font.name)
+            missing -= _characters(font.fname)
+    return families, missing
+
+
+@functools.cache
+def _characters(path: str) -> frozenset[str]:
+    """The characters that a font has; none where it cannot be read."""
+    try:
+        return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
+    except Exception:
+        return frozenset()
+
+
+def _in_visual_order(text: str) -> str:
+    """Right-to-left text with its letters joined and from left to right, as a matplotlib before 3.11 needs it."""
+    if hasattr(ft2font, "__libraqm_version__") or not {*RIGHT_TO_LEFT} & {*map(unicodedata.bidirectional, text)}:
+        return text
+    try:
+        from arabic_reshaper import reshape
+        from bidi.algorithm import get_display
+    except ImportError:
+        logger.warning_once(
+            "This matplotlib draws right-to-left text from left to right, with its letters not joined. Install "
+            "matplotlib 3.11 or later, or: pip install python-bidi arabic-reshaper"
+        )
+        return text
+    return get_display(reshape(text))
