@@ -4,20 +4,20 @@ Importing the package registers config, models, tokenizer and translation pipeli
 `AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` know them.
 """
 
-from .cores import short_waits
-from .interrupts import end_at_ctrl_c
+from .runtime.cores import short_waits
+from .runtime.interrupts import end_at_ctrl_c
 
 with short_waits():
     end_at_ctrl_c()
     import torch  # noqa: F401
 
-from .configuration_vaswani import VaswaniConfig
-from .generation_vaswani import VaswaniGenerationMixin
-from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
-from .pipeline_translation import TranslationPipeline
+from .core.configuration_vaswani import VaswaniConfig
+from .core.generation_vaswani import VaswaniGenerationMixin
+from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+from .core.pipeline_translation import TranslationPipeline
+from .core.tokenization_vaswani import VaswaniTokenizer
 from .presets import preset
 from .registration import register
-from .tokenization_vaswani import VaswaniTokenizer
 
 __version__ = "0.1.0"
 __all__ = [

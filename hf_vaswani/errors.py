@@ -48,3 +48,18 @@ def reason(error: Exception) -> str:
         return f"{error.strerror} ({Path(error.filename).name})" if isinstance(error.filename, str) else error.strerror
     message = " ".join(str(error).split())
     return message if " " in message else f"{type(error).__name__} {message}".strip()
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts, in the plural but for 1.
+
+    Args:
+        noun: in the singular, its last word the one that takes the plural.
+    """
+    plural = noun + ("es" if noun.endswith(("ch", "s", "x")) else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def line_range(first: int, last: int) -> str:
+    """Lines of a file by their numbers, both ends included."""
+    return f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"

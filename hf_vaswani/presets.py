@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from .configuration_vaswani import VaswaniConfig
+from .core.configuration_vaswani import VaswaniConfig
 from .errors import InputError
 
 SEPARATE = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False, "output_bias": True}

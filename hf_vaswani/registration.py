@@ -3,10 +3,10 @@
 import transformers
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
 
-from .configuration_vaswani import VaswaniConfig
-from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
-from .pipeline_translation import TRANSLATION_TASK, TranslationPipeline
-from .tokenization_vaswani import VaswaniTokenizer
+from .core.configuration_vaswani import VaswaniConfig
+from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+from .core.pipeline_translation import TRANSLATION_TASK, TranslationPipeline
+from .core.tokenization_vaswani import VaswaniTokenizer
 
 
 class TaskAliases(dict):

@@ -28,7 +28,7 @@ from transformers import (
     T5Tokenizer,
 )
 
-from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from .conftest import tiny_model, word_tokenizer
 

@@ -20,8 +20,8 @@ from transformers import (
 )
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.attention_vaswani import alignments, eager_evaluation, forced_attentions, text_mask, to_tokens
-from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.core.modeling_alignment import alignments, eager_evaluation, forced_attentions, text_mask, to_tokens
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from . import reference
 from .conftest import tiny_model, word_tokenizer

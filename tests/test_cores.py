@@ -7,16 +7,16 @@ import sys
 
 import pytest
 
-from hf_vaswani.cores import available_cores, cpu_quota, short_waits
+from hf_vaswani.runtime.cores import available_cores, cpu_quota, short_waits
 
 
 def test_quota_of_a_container_counts_as_cores(tmp_path, monkeypatch):
     (tmp_path / "cpu.max").write_text("150000 100000\n")
     assert cpu_quota(tmp_path, tmp_path / "none") == 1.5
-    monkeypatch.setattr("hf_vaswani.cores.cpu_quota", lambda: 1.5)
+    monkeypatch.setattr("hf_vaswani.runtime.cores.cpu_quota", lambda: 1.5)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
     assert available_cores() == 2
-    monkeypatch.setattr("hf_vaswani.cores.cpu_quota", lambda: math.inf)
+    monkeypatch.setattr("hf_vaswani.runtime.cores.cpu_quota", lambda: math.inf)
     assert available_cores() == 8
 
 

@@ -7,7 +7,8 @@ from accelerate.utils.operations import convert_outputs_to_fp32
 from transformers.generation import EosTokenCriteria, GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput
 
-from hf_vaswani import VaswaniForConditionalGeneration, generation_vaswani
+from hf_vaswani import VaswaniForConditionalGeneration
+from hf_vaswani.core import generation_vaswani
 from hf_vaswani.translation.ensemble import Ensemble
 
 from .conftest import tiny_model

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hf_vaswani import cli, interrupts
+from hf_vaswani import cli
+from hf_vaswani.runtime import interrupts
 
 PROJECT = Path(__file__).parents[1]
 

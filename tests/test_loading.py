@@ -18,7 +18,7 @@ from hf_vaswani import (
     VaswaniModel,
     VaswaniTokenizer,
 )
-from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from .conftest import tiny_model, word_tokenizer
 

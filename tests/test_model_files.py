@@ -12,13 +12,13 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerFast, pipelin
 
 from hf_vaswani import TranslationPipeline
 from hf_vaswani.cli import main
-from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.core.pipeline_inputs import damaged_weights
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import import_checkpoint
-from hf_vaswani.training.average import average
-from hf_vaswani.training.prepare import read_model, tokenizer_of
+from hf_vaswani.training.checkpoints.average import average
+from hf_vaswani.training.setup.tokenizer_and_model import read_model, tokenizer_of
 from hf_vaswani.translation.load import load
-from hf_vaswani.translation_inputs import damaged_weights
 
 from .conftest import tiny_model, word_tokenizer
 from .families import family

@@ -8,8 +8,8 @@ from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_vaswani import VaswaniForConditionalGeneration
-from hf_vaswani.layers_vaswani import dropout, layer_norm, scaled_dot_product_attention, sinusoidal_positions
-from hf_vaswani.loss_vaswani import CACHED_LOGITS, sequence_loss
+from hf_vaswani.core.modeling_layers import dropout, layer_norm, scaled_dot_product_attention, sinusoidal_positions
+from hf_vaswani.core.modeling_loss import CACHED_LOGITS, sequence_loss
 
 from . import reference
 from .conftest import tiny_config, tiny_model

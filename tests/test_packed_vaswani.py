@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from hf_vaswani import packed_vaswani
-from hf_vaswani.packed_vaswani import PackedLinear, can_pack, with_packed_weights
+from hf_vaswani.core import modeling_packed_linear as packed_vaswani
+from hf_vaswani.core.modeling_packed_linear import PackedLinear, can_pack, with_packed_weights
 
 pytestmark = pytest.mark.skipif(not can_pack(torch.float32), reason="torch without oneDNN")
 

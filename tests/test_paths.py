@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import hf_vaswani.training.run  # before rights are given up, without which it might not be found  # noqa: F401
+import hf_vaswani.training.train  # before rights are given up, without which it might not be found  # noqa: F401
 from hf_vaswani.cli import main
-from hf_vaswani.paths import path_error
+from hf_vaswani.files import path_error
 
 NOBODY = 65534
 DENIED = "Permission denied. Change its permissions, or name another."

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hf_vaswani import generation_vaswani
+from hf_vaswani.core import generation_vaswani
 
 from .conftest import tiny_model
 

@@ -10,9 +10,9 @@ from transformers import BertConfig, EncoderDecoderConfig, EncoderDecoderModel, 
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_vaswani import TranslationPipeline
+from hf_vaswani.core.pipeline_inputs import default_batch_size
 from hf_vaswani.translation.pair_scores import score_pairs
 from hf_vaswani.translation.translate import translate
-from hf_vaswani.translation_inputs import default_batch_size
 
 from .conftest import tiny_model
 from .families import family

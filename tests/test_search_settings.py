@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM
 
-from hf_vaswani.search_settings import WHOLE_NUMBERS, setting_errors
+from hf_vaswani.core.generation_settings import WHOLE_NUMBERS, setting_errors
 
 from .conftest import tiny_model
 

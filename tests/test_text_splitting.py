@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_vaswani.text_splitting import Piece, join_texts, split_text
+from hf_vaswani.core.pipeline_sentence_splitting import Piece, join_texts, split_text
 
 
 def texts(text, limit, **options):

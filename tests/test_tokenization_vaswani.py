@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from .conftest import tiny_config, word_tokenizer
 

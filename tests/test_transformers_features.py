@@ -21,7 +21,7 @@ from transformers.integrations.neftune import activate_neftune, deactivate_neftu
 from transformers.utils.output_capturing import OutputRecorder
 
 from hf_vaswani import VaswaniForConditionalGeneration
-from hf_vaswani.configuration_vaswani import VaswaniConfig
+from hf_vaswani.core.configuration_vaswani import VaswaniConfig
 
 from .conftest import tiny_model
 from .test_modeling_vaswani import VARIANTS, batch, variants

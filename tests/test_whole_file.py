@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from hf_vaswani.whole_file import whole_file
+from hf_vaswani.files import whole_file
 
 
 def test_device_or_pipe_is_not_replaced_by_a_file(tmp_path):

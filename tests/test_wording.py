@@ -1,4 +1,4 @@
-from hf_vaswani.wording import counted, line_range
+from hf_vaswani.errors import counted, line_range
 
 
 def test_one_is_singular_and_large_numbers_have_commas():

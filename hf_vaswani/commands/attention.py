@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from ..paths import InputPath, OutputPath
+from ..files import InputPath, OutputPath
 from .options import MODEL, add_beam_option, add_language_options, check_language_options, languages, search
 
 ALL, MEAN = "all", "mean"

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..paths import InputPath, OutputPath
+from ..files import InputPath, OutputPath
 from .options import up_to
 
 MOST_CHECKPOINTS = 1_000_000
@@ -41,7 +41,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..training.average import average
+    from ..training.checkpoints.average import average
 
     members = average([Path(source) for source in options.sources], Path(options.output), options.last, options.best)
     print("\n".join([f"{options.output} holds the mean of {len(members)}:", *map(str, members)]))

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..paths import InputPath, OutputPath
+from ..files import InputPath, OutputPath
 
 NAME = "of the model, in title and code: you/de-en; later cards keep it. Default: that of its folder, or of --output"
 
@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..training.card import rewrite_card
+    from ..training.reporting.card import rewrite_card
 
     output = Path(options.output) if options.output else None
     print(rewrite_card(Path(options.training), output, options.name, options.overwrite))

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ..paths import OutputPath
+from ..files import OutputPath
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -22,9 +22,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data import built_in
-    from ..data.sources import EMBEDDED, TextSource, iterate_pairs
-    from ..interop.folders import check_new, new_folder
+    from ..data.sources import built_in
+    from ..data.sources.text_source import EMBEDDED, TextSource, iterate_pairs
+    from ..files import check_new, new_folder
 
     check_new(options.folder)
     with new_folder(options.folder) as folder:

@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
-from ..paths import InputPath, OutputPath
-from ..same_file import is_same_file
+from ..files import InputPath, OutputPath, is_same_file
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -30,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..evaluation.curves import draw_comparison
-    from ..training.output import LOG_FILE, RECIPE_FILE
+    from ..training.checkpoints.output_folder import LOG_FILE, RECIPE_FILE
 
     paths = [Path(path) for path in options.trainings]
     logs = [path / LOG_FILE if path.is_dir() else path for path in paths]

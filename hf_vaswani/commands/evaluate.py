@@ -5,20 +5,9 @@ import json
 import os
 from pathlib import Path
 
-from ..errors import InputError
-from ..paths import InputPath, OutputPath
-from ..same_file import is_same_file
-from ..whole_file import whole_file
-from ..wording import counted
-from .options import (
-    MODEL,
-    add_language_options,
-    add_search_options,
-    check_language_options,
-    languages,
-    search,
-    up_to,
-)
+from ..errors import InputError, counted
+from ..files import InputPath, OutputPath, is_same_file, whole_file
+from .options import MODEL, add_language_options, add_search_options, check_language_options, languages, search, up_to
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
@@ -113,7 +102,7 @@ def _add_bootstrap_options(group) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data.parallel_text import read_lines
+    from ..data.sources.parallel_files import read_lines
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.significance import bootstrap
     from ..translation.load import load
@@ -174,7 +163,7 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
 
 
 def _output_faults(options: argparse.Namespace) -> list[str]:
-    from ..data.text_files import packed_name_fault
+    from ..data.sources.text_files import packed_name_fault
 
     paths, faults = options.output, []
     if options.models and paths and len(paths) != len(options.models):
@@ -200,7 +189,7 @@ def _output_faults(options: argparse.Namespace) -> list[str]:
 
 def _line_faults(reference: str, texts: dict[str, list[str] | None]) -> list[str]:
     """Files whose lines are not as many as those of the first reference; what could not be read is `None`."""
-    from ..data.parallel_text import unequal_lines
+    from ..data.sources.parallel_files import unequal_lines
 
     if texts[reference] is None:
         return []

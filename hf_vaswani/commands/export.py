@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
-from ..paths import InputPath, OutputPath
+from ..files import InputPath, OutputPath
 from .options import MODEL
 
 
@@ -21,8 +21,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..core.modeling_vaswani import VaswaniForConditionalGeneration
     from ..interop import export_checkpoint
-    from ..modeling_vaswani import VaswaniForConditionalGeneration
     from ..translation.load import load
 
     model, tokenizer = load(options.model)

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from ..paths import InputPath, OutputPath
+from ..files import InputPath, OutputPath
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

@@ -6,10 +6,8 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from ..errors import InputError
-from ..paths import InputPath
-from ..same_file import descriptor_of, is_same_file
-from ..wording import counted
+from ..errors import InputError, counted
+from ..files import InputPath, descriptor_of, is_same_file
 from .options import ENSEMBLE, MODEL, add_language_options, batch, check_language_options, languages, length
 from .reports import LineReports, progress_bar
 
@@ -69,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data.parallel_text import iterate_parallel
+    from ..data.sources.parallel_files import iterate_parallel
     from ..translation.load import load_ensemble
     from ..translation.pair_scores import score_pairs
 
@@ -103,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    from ..data.text_files import check_file
+    from ..data.sources.text_files import check_file
 
     faults = []
     for path in (options.source, options.target):

@@ -4,12 +4,12 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ..data.arguments import OF_ANY_TOKENIZER, TokenizerArguments, as_option
+from ..data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments, as_option
 from ..errors import InputError
-from ..paths import InputPath, OutputPath
+from ..files import InputPath, OutputPath
 
 if TYPE_CHECKING:
-    from ..data.sources import SourcePairs
+    from ..data.sources.text_source import SourcePairs
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -62,9 +62,9 @@ def _tokenizer_keys() -> list[dataclasses.Field]:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data.tokenizer import save_tokenizer, side_backends, train_tokenizer
-    from ..interop.folders import check_new, new_folder
-    from ..training.recipe import section_from_options
+    from ..data.tokenizers.tokenizer import save_tokenizer, side_backends, train_tokenizer
+    from ..files import check_new, new_folder
+    from ..training.configuration.recipe import section_from_options
 
     check_new(options.output)
     given = {item.name: getattr(options, item.name) for item in _tokenizer_keys()}
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _pairs_of(options: argparse.Namespace) -> "SourcePairs":
-    from ..data.sources import SourcePairs, TextSource, check_source
+    from ..data.sources.text_source import SourcePairs, TextSource, check_source
 
     names = [field.name for field in dataclasses.fields(TextSource) if hasattr(options, field.name)]
     source = TextSource.parse({name: getattr(options, name) for name in names}, "the text")

@@ -9,10 +9,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
-from ..paths import InputPath, OutputPath
-from ..same_file import descriptor_of, is_same_file
-from ..wording import counted
+from ..errors import InputError, counted
+from ..files import InputPath, OutputPath, descriptor_of, is_same_file
 from .options import (
     BATCH_SIZE,
     ENSEMBLE,
@@ -142,7 +140,7 @@ def run(options: argparse.Namespace) -> None:
     # A bar among translations that one reads would be in their way.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
-    with quiet("hf_vaswani.translation_run"), bar:
+    with quiet("hf_vaswani.core.pipeline_call"), bar:
         translate.options["progress"] = bar.update
         try:
             translate_lines(
@@ -178,7 +176,7 @@ def quiet(name: str) -> Iterator[None]:
 
 def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput | None":
     """The output, when all has been checked that can be without the model; `None` where it is finished already."""
-    from ..data.text_files import check_file
+    from ..data.sources.text_files import check_file
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
     faults = _contradictions(options)
@@ -228,7 +226,7 @@ def _same_file_errors(options: argparse.Namespace) -> list[str]:
 
 def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
     """Whether an output has as many lines as the input."""
-    from ..data.text_files import iterate_lines
+    from ..data.sources.text_files import iterate_lines
     from ..translation.windows import IncomingLines
 
     def ignore(number: int, what: str) -> None:
@@ -315,7 +313,7 @@ def _name(options: argparse.Namespace) -> str:
 
 def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator[Line], Callable[[], bool]]":
     """The lines of the input, and whether the next one is yet to come."""
-    from ..data.text_files import iterate_lines
+    from ..data.sources.text_files import iterate_lines
     from ..translation.windows import IncomingLines, Line
 
     report = reports.of(_name(options))

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import InputError
-from ..wording import counted
+from ..errors import InputError, counted
 from .mixture import mixed_length, mixed_rows
 
 

@@ -13,11 +13,11 @@ import torch
 from datasets import Dataset, concatenate_datasets
 from transformers import PreTrainedTokenizerFast
 
+from ..core.modeling_loss import IGNORED_LABEL
 from ..errors import InputError
-from ..loss_vaswani import IGNORED_LABEL
-from .bpe_dropout import BpeDropout
-from .parallel_text import Pair
-from .tokenizer import side_backends
+from .sources.parallel_files import Pair
+from .tokenizers.bpe_dropout import BpeDropout
+from .tokenizers.tokenizer import side_backends
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from .batches import TokenBudgetBatches
 from .encoding import EncodedPairs, Encoder, encode_in_slices
 from .filters import FilterSettings, PairFilter, filter_lengths
 from .mixture import mixed_rows, mixed_stream
-from .parallel_text import Pair
+from .sources.parallel_files import Pair
 
 # Pairs of a part that is tokenised in memory: enough to find partners of like length, seconds of work.
 PART_SIZE = 20_000

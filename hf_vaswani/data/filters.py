@@ -14,9 +14,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from ..errors import InputError
-from ..wording import counted
-from .parallel_text import Pair
+from ..errors import InputError, counted
+from .sources.parallel_files import Pair
 
 # Name → what pairs have it, and the setting that leaves them out. The last two show on token ids alone.
 FAULTS = {

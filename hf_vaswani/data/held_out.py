@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .filters import hash_of_pair
-from .parallel_text import Pair
+from .sources.parallel_files import Pair
 
 
 @dataclass(frozen=True)

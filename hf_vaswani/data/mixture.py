@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..errors import InputError
-from .parallel_text import Pair
+from .sources.parallel_files import Pair
 
 # Pairs of an epoch that are no slip: so many, or so many times what there is.
 LARGEST_EPOCH, LARGEST_GROWTH = 100_000_000, 10

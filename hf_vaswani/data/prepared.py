@@ -17,15 +17,15 @@ import pyarrow as pa
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from ..cores import available_cores
 from ..errors import InputError
+from ..runtime.cores import available_cores
 from .cache import cached
-from .columns import Languages
 from .encoding import EncodedPairs, encode_to_file, read_encoded, token_lengths
 from .filters import FilterSettings, PairFilter, filter_lengths, filter_summary
 from .held_out import HeldOut
-from .parallel_text import Pair
-from .sources import TextSource, digest, iterate_pairs
+from .sources.columns import Languages
+from .sources.parallel_files import Pair
+from .sources.text_source import TextSource, digest, iterate_pairs
 
 # Goes up when prepared files change their meaning.
 FORMAT = 2

@@ -11,11 +11,18 @@ from matplotlib.figure import Figure
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..attention_vaswani import ForcedAttentions, alignments, eager_evaluation, forced_attentions, text_mask, to_tokens
-from ..data.tokenizer import check_target_encoding
+from ..core.generation_scores import shifted_right
+from ..core.modeling_alignment import (
+    ForcedAttentions,
+    alignments,
+    eager_evaluation,
+    forced_attentions,
+    text_mask,
+    to_tokens,
+)
+from ..core.pipeline_inputs import check_text, position_limit
+from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
-from ..hypotheses import shifted_right
-from ..translation_inputs import check_text, position_limit
 from .heat_map import draw_attention
 from .token_text import readable_tokens
 

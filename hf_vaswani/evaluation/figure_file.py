@@ -6,8 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from ..errors import InputError
-from ..paths import path_error
-from ..whole_file import whole_file
+from ..files import path_error, whole_file
 
 SUFFIXES = (".png", ".svg", ".pdf")
 PIXELS_PER_INCH = 150

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 
-from ..errors import InputError, reason
-from ..wording import counted
+from ..errors import InputError, counted, reason
 
 METRICS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 TOKENIZERS = tuple(BLEU.TOKENIZERS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
-from ..translation_inputs import LANGUAGE
+from ..core.pipeline_inputs import LANGUAGE
 
 LANGUAGE_KEYS = ("source_language", "target_language")
 # The Hub's id of each metric, and its name.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..wording import counted
+from ..errors import counted
 from .markdown import plain
 from .shared_recipe import has_new_tokenizer
 

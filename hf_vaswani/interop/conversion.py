@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from ..configuration_vaswani import VaswaniConfig
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_layers import sinusoidal_positions
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
-from ..layers_vaswani import sinusoidal_positions
-from ..modeling_vaswani import VaswaniForConditionalGeneration
 
 SHARED = "model.shared.weight"
 SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"

@@ -1,20 +1,13 @@
 """Folders of imported and exported models: each appears whole or not at all."""
 
-import os
-import shutil
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from safetensors import SafetensorError
 from transformers import PreTrainedTokenizerBase
 
-from ..data.tokenizer import save_tokenizer
-from ..errors import InputError, reason
-from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..paths import path_error
-from ..translation_inputs import own_languages
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.pipeline_inputs import own_languages
+from ..data.tokenizers.tokenizer import save_tokenizer
+from ..files import check_new, new_folder
 from . import marian
 from .sources import read_source
 
@@ -64,38 +57,3 @@ def export_checkpoint(
         exported.save_pretrained(folder)
         if tokenizer is not None:
             save_tokenizer(tokenizer, folder, beside_other_model=True)
-
-
-def check_new(output: str | Path) -> None:
-    """Refuse a folder that holds anything, or that cannot be made."""
-    if error := path_error(output, is_output=True):
-        raise InputError(error)
-    try:
-        output = Path(output).resolve()
-        is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
-        parent = next(path for path in (output, *output.parents) if path.exists())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{output} cannot be written: {reason(error)}") from None
-    if not is_free:
-        raise InputError(f"{output} exists and is no empty folder. Name another one; nothing is overwritten.")
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        why = "nothing may be written there" if parent.is_dir() else "it is no folder"
-        raise InputError(f"{output} cannot be made in {parent}: {why}. Name another one.")
-
-
-@contextmanager
-def new_folder(output: str | Path) -> Iterator[Path]:
-    """A folder to write into, which gets its name only when all of it was written."""
-    check_new(output)
-    output = Path(output).resolve()
-    partial = output.with_name(f".{output.name}-{uuid.uuid4().hex}")
-    try:
-        partial.mkdir(parents=True)
-        yield partial
-        if output.exists():
-            output.rmdir()
-        partial.rename(output)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{output} cannot be written: {reason(error)}") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

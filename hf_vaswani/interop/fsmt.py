@@ -4,8 +4,8 @@ from pathlib import Path
 
 from transformers import FSMTForConditionalGeneration
 
+from ..core.pipeline_inputs import own_languages
 from ..errors import InputError
-from ..translation_inputs import own_languages
 from .conversion import SOFTMAX, Conversion, embedding_fields, is_sinusoidal, make_config
 from .pretrained import common_fields, generation_settings, load_model, load_tokenizer
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from transformers import MarianConfig, MarianMTModel
 
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
-from ..modeling_vaswani import VaswaniForConditionalGeneration
 from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal, make_config
 from .pretrained import common_fields, generation_settings, load_model, load_tokenizer
 

@@ -20,12 +20,14 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from ..data.tokenizer import has_tokenizer, vocabularies
+from ..core.pipeline_inputs import damaged_weights, fills
+from ..data.tokenizers.tokenizer import has_tokenizer, vocabularies
+from ..data.tokenizers.tokenizer_files import tokenizer_file_errors
 from ..errors import InputError, reason
-from ..model_files import AGAIN, check_settings, tokenizer_file_errors, weight_file_errors
-from ..translation_inputs import damaged_weights, fills
+from ..files import AGAIN
 from .checkpoint_file import foreign_classes, read_checkpoint
 from .conversion import listed, weight_faults
+from .model_files import check_settings, weight_file_errors
 
 # Fields that mean the same in MarianConfig, FSMTConfig and VaswaniConfig.
 COMMON_FIELDS = (

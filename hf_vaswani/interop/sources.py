@@ -12,12 +12,12 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
-from ..model_files import model_kind
-from ..modeling_vaswani import VaswaniForConditionalGeneration
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
 from .conversion import Conversion
+from .model_files import model_kind
 
 KNOWN = (
     "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ..configuration_vaswani import VaswaniConfig
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
-from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..presets import check_fields
 from .conversion import SHARED, SOURCE_EMBEDDINGS, Conversion, make_config, split_projections
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import FSMTTokenizer, MarianTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from ..core.tokenization_vaswani import VaswaniTokenizer
 from ..errors import InputError, reason
-from ..tokenization_vaswani import VaswaniTokenizer
 
 BPE_CODES = ("bpecodes", "bpe.codes", "bpe_codes", "code", "codes", "bpe_codes.txt", "codes.txt")
 SENTENCEPIECE_MODELS = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spm.bpe.model")

@@ -18,29 +18,28 @@ from accelerate import Accelerator
 from torch import nn
 from torch.utils.data import DataLoader
 
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.encoding import Collator
 from ..data.epochs import TokenisedCorpus
-from ..errors import TrainingError, TrainingInterrupted
-from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..wording import counted
-from .arguments import TrainingArguments
-from .checkpoint import Progress, checkpoint_folders, save_checkpoint
-from .ema import MovingAverage
-from .energy import EnergyMeter, energy_counters
-from .log import TrainingLog
-from .loss import training_loss
-from .machine import describe_machine, processes_here
-from .optimizer import make_optimizer
-from .output import BEST, CHECKPOINTS
-from .prepare import drops_layers
-from .processes import in_all_processes, on_main_process
-from .schedule import learning_rate
-from .selection import BestWeights, note_validation
-from .sharding import shard_tied_embeddings, unsharded, whole
-from .state import gather_state, gather_weights, restore_state
-from .stop import StopSignals
-from .threads import UPDATES_BETWEEN_LOOKS, begin_threads, feed_forward
-from .updates import Corpus, UpdateData, Updates, updates_loader
+from ..errors import TrainingError, TrainingInterrupted, counted
+from ..runtime.energy import EnergyMeter, energy_counters
+from ..runtime.machine import describe_machine, processes_here
+from ..runtime.processes import in_all_processes, on_main_process
+from ..runtime.signals import StopSignals
+from ..runtime.threads import UPDATES_BETWEEN_LOOKS, begin_threads, feed_forward
+from .checkpoints.best_weights import BestWeights, note_validation
+from .checkpoints.checkpoint import Progress, checkpoint_folders, save_checkpoint
+from .checkpoints.output_folder import BEST, CHECKPOINTS
+from .checkpoints.state import gather_state, gather_weights, restore_state
+from .configuration.arguments import TrainingArguments
+from .optimization.ema import MovingAverage
+from .optimization.loss import training_loss
+from .optimization.optimizer import make_optimizer
+from .optimization.schedule import learning_rate
+from .optimization.sharding import shard_tied_embeddings, unsharded, whole
+from .optimization.steps import Corpus, UpdateData, Updates, updates_loader
+from .reporting.log import TrainingLog
+from .setup.tokenizer_and_model import drops_layers
 from .validation import Validation, total
 
 

@@ -15,12 +15,12 @@ from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from ..errors import InputError
+from .configuration.recipe import Recipe
 from .loop import TrainingLoop
-from .loss import training_loss
-from .recipe import Recipe
-from .results import Results
-from .run import train
-from .updates import UpdateData
+from .optimization.loss import training_loss
+from .optimization.steps import UpdateData
+from .reporting.report import Results
+from .train import train
 from .validation import total
 
 # Stands for a batch where an update, the last of an epoch, has fewer than others.

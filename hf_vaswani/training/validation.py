@@ -8,13 +8,13 @@ from accelerate.utils import gather_object
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
+from ..core.modeling_loss import IGNORED_LABEL
 from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
-from ..data.parallel_text import Pair
-from ..loss_vaswani import IGNORED_LABEL
+from ..data.sources.parallel_files import Pair
 from ..translation.translate import translate
-from .arguments import TrainingArguments
-from .scoring import bleu_and_chrf, perplexity
+from .configuration.arguments import TrainingArguments
+from .reporting.scores import bleu_and_chrf, perplexity
 
 
 class Validation:

@@ -7,7 +7,7 @@ from pathlib import Path
 from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_config_file
 
-from ..data.tokenizer import has_tokenizer
+from ..data.tokenizers.tokenizer import has_tokenizer
 from ..errors import InputError, reason
 
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")

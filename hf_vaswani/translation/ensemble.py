@@ -14,10 +14,10 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
-from ..configuration_vaswani import VaswaniConfig
-from ..generation_vaswani import VaswaniGenerationMixin
-from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..translation_inputs import fits_pair, own_languages
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.generation_vaswani import VaswaniGenerationMixin
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.pipeline_inputs import fits_pair, own_languages
 
 SHARED_FIELDS = ("vocab_size", "decoder_vocab_size", "decoder_start_token_id", "eos_token_id", "pad_token_id")
 

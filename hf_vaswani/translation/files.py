@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
-from ..data.text_files import Report
-from ..translation_inputs import source_limits
+from ..core.pipeline_inputs import source_limits
+from ..data.sources.text_files import Report
 from .mbr import translate_mbr
 from .prefixes import translate_with_prefixes
 from .resumable_output import ResumableOutput, StreamOutput

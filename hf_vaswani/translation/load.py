@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from ..configuration_vaswani import VaswaniConfig
-from ..data.tokenizer import has_tokenizer, load_tokenizer, vocabularies
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.pipeline_inputs import target_vocab_size, vocabulary_error
+from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, vocabularies
 from ..errors import InputError
+from ..files import AGAIN
 from ..interop.conversion import weight_faults
+from ..interop.model_files import CONFIG_FILE, check_settings, has_weights, weight_file_errors
 from ..interop.pretrained import damage_faults, read_weights
-from ..model_files import AGAIN, CONFIG_FILE, check_settings, has_weights, weight_file_errors
-from ..translation_inputs import target_vocab_size, vocabulary_error
 from .adapters import adapter_base, add_adapter, has_own_tokenizer
 from .ensemble import Ensemble
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..translation_inputs import check_many, check_number
+from ..core.pipeline_inputs import check_many, check_number
 from .utility import UTILITIES
 
 Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]

@@ -13,13 +13,13 @@ from itertools import islice
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..attention_vaswani import to_tokens
-from ..beam_search_vaswani import Scoring
-from ..data.tokenizer import check_target_encoding
-from ..hypotheses import shifted_right
-from ..pipeline_translation import translation_task
-from ..translation_inputs import check_many, check_number, position_limit
-from ..translation_run import token_batches
+from ..core.generation_beam_search import Scoring
+from ..core.generation_scores import shifted_right
+from ..core.modeling_alignment import to_tokens
+from ..core.pipeline_call import token_batches
+from ..core.pipeline_inputs import check_many, check_number, position_limit
+from ..core.pipeline_translation import translation_task
+from ..data.tokenizers.tokenizer import check_target_encoding
 
 logger = logging.getLogger(__name__)
 

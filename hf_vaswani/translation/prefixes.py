@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
-from ..data.tokenizer import check_target_encoding
+from ..core.generation_arguments import SearchOptions
+from ..core.generation_scores import decoder_start
+from ..core.pipeline_call import token_batches
+from ..core.pipeline_inputs import check_many, check_number, clean, default_batch_size, default_batch_tokens, is_blank
+from ..data.tokenizers.tokenizer import check_target_encoding
 from ..errors import InputError
-from ..hypotheses import decoder_start
-from ..search_options import SearchOptions
-from ..translation_inputs import check_many, check_number, clean, default_batch_size, default_batch_tokens, is_blank
-from ..translation_run import token_batches
 
 
 def translate_with_prefixes(

@@ -16,12 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_type_hints
 
-from ..data.text_files import packed_name_fault
-from ..errors import InputError, reason
-from ..locks import lock
-from ..paths import path_error
-from ..stored_json import check_types, read_object
-from ..wording import counted
+from ..data.sources.text_files import packed_name_fault
+from ..errors import InputError, counted, reason
+from ..files import check_types, lock, path_error, read_object
 
 
 @dataclass

@@ -5,8 +5,8 @@ import sys
 from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..pipeline_translation import TranslationPipeline
-from ..translation_inputs import check_many
+from ..core.pipeline_inputs import check_many
+from ..core.pipeline_translation import TranslationPipeline
 
 
 def translate(

@@ -10,8 +10,8 @@ import select
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from ..data.text_files import CHUNK, Report, lines_of
-from ..translation_run import window_size
+from ..core.pipeline_call import window_size
+from ..data.sources.text_files import CHUNK, Report, lines_of
 
 MOST_CHARACTERS = 1 << 20
 PAUSE = 0.05

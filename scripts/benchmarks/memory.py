@@ -33,11 +33,11 @@ def generated_pairs(number: int) -> Iterator[tuple[str, str]]:
 
 def prepare(number: int, folder: Path) -> int:
     """Pairs in an epoch of batches of a prepared corpus."""
-    from hf_vaswani.data.arguments import TokenizerArguments
     from hf_vaswani.data.epochs import Budget, TokenisedCorpus
     from hf_vaswani.data.filters import FilterSettings, PairFilter
     from hf_vaswani.data.prepared import read_prepared, tokenise, usable, write_text
-    from hf_vaswani.data.tokenizer import train_tokenizer
+    from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+    from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
     settings = FilterSettings(drop_duplicates=True, max_length=256)
     pair_filter = PairFilter(settings)
@@ -52,11 +52,11 @@ def prepare(number: int, folder: Path) -> int:
 
 def stream(number: int, folder: Path) -> int:
     """Pairs in an epoch of a stream."""
-    from hf_vaswani.data.arguments import TokenizerArguments
     from hf_vaswani.data.encoding import plain_encoder
     from hf_vaswani.data.epochs import Budget, StreamedCorpus
     from hf_vaswani.data.filters import FilterSettings
-    from hf_vaswani.data.tokenizer import train_tokenizer
+    from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+    from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
     tokenizer = train_tokenizer(list(islice(generated_pairs(number), 20_000)), TokenizerArguments(vocab_size=8000))
     encode = plain_encoder(tokenizer)

@@ -31,8 +31,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel, Pr
 import hf_vaswani
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main as command
+from hf_vaswani.core.modeling_layers import sinusoidal_positions
 from hf_vaswani.interop import export_marian
-from hf_vaswani.layers_vaswani import sinusoidal_positions
 from hf_vaswani.translation.load import load
 
 # Layers of each stack, d_model, width of the feed-forward network, vocabulary.

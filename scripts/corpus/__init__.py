@@ -1,6 +1,6 @@
 """The generator of the built-in corpus: German sentences with their English translation, from a small grammar.
 
-The package ships what it generates (`hf_vaswani/data/built_in/`), so that a first training run needs no download;
+The package ships what it generates in `hf_vaswani/data/sources/built_in/`, so that a first run needs no download;
 `python -m scripts.corpus` writes it again. The words are simple, but the grammar is that of German: three genders,
 four cases, verbs at the end of the clause, separable verbs, number words that turn around. A translation word by word
 fails on most sentences. The conventions that leave one translation for each sentence stand in `grammar.py`.

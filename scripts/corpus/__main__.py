@@ -7,7 +7,7 @@ import zstandard
 
 from . import generate_corpus
 
-FOLDER = Path(__file__).parents[2] / "hf_vaswani" / "data" / "built_in"
+FOLDER = Path(__file__).parents[2] / "hf_vaswani" / "data" / "sources" / "built_in"
 SMALLEST = 22  # zstd's highest level: read often, written once
 
 

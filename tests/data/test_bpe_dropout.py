@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-from hf_vaswani.data.arguments import TokenizerArguments
-from hf_vaswani.data.bpe_dropout import BpeDropout
-from hf_vaswani.data.tokenizer import train_tokenizer
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizers.bpe_dropout import BpeDropout
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError
 
 PAIRS = [

@@ -4,14 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from hf_vaswani.data.filters import (
-    FilterSettings,
-    HashSet,
-    PairFilter,
-    filter_lengths,
-    filter_report,
-    hash_of_pair,
-)
+from hf_vaswani.data.filters import FilterSettings, HashSet, PairFilter, filter_lengths, filter_report, hash_of_pair
 from hf_vaswani.errors import InputError
 
 PAIRS = [

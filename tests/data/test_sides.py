@@ -4,8 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-
-from hf_vaswani.data.sides import signs_of, swapped_sides
+from hf_vaswani.data.sources.text_source.sides import signs_of, swapped_sides
 
 TEXTS = Path(__file__).parents[3] / "shared" / "data"
 NOT_KNOWN = (None, None)

@@ -10,8 +10,8 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.data.arguments import TokenizerArguments, tokenizer_faults
-from hf_vaswani.data.tokenizer import load_tokenizer, save_tokenizer, side_backends, train_tokenizer
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments, tokenizer_faults
+from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer, save_tokenizer, side_backends, train_tokenizer
 from hf_vaswani.errors import InputError
 
 PROJECT = Path(__file__).parents[2]

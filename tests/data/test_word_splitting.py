@@ -3,8 +3,8 @@
 import pytest
 from transformers import AutoTokenizer
 
-from hf_vaswani.data.arguments import TokenizerArguments
-from hf_vaswani.data.tokenizer import train_tokenizer
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
 # Text, and its words; one that stood without a space has the mark there.
 ENGLISH = {

@@ -12,7 +12,7 @@ from matplotlib import font_manager, ft2font
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from hf_vaswani.attention_vaswani import forced_attentions
+from hf_vaswani.core.modeling_alignment import forced_attentions
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import token_text
 from hf_vaswani.evaluation.attention import attention_figure, draw_sentence, sentence_attention

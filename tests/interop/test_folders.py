@@ -16,7 +16,7 @@ from transformers import (
 
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
 from hf_vaswani.cli import main
-from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import export_marian, folders
 from hf_vaswani.interop.vocabulary import word_backend

@@ -9,8 +9,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.average import average
-from hf_vaswani.training.run import train
+from hf_vaswani.training.checkpoints.average import average
+from hf_vaswani.training.train import train
 
 from ..conftest import tiny_model
 

@@ -6,11 +6,11 @@ import typing
 import numpy as np
 import pytest
 
-from hf_vaswani.configuration_vaswani import RANGES, VaswaniConfig
-from hf_vaswani.data.arguments import bound_errors
+from hf_vaswani.core.configuration_vaswani import RANGES, VaswaniConfig
 from hf_vaswani.data.mixture import mixed_rows
+from hf_vaswani.data.tokenizers.arguments import bound_errors
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.recipe import SECTIONS, model_keys
+from hf_vaswani.training.configuration.recipe import SECTIONS, model_keys
 
 from ..conftest import tiny_config
 
@@ -67,6 +67,6 @@ def test_weights_that_make_an_endless_epoch_are_refused(recipe):
         mixed_rows(origins, [1e-9, 1e9], np.random.default_rng(0))
     entry = "{source: a, target: b, weight: %s}"
     with pytest.raises(InputError, match=r"weight must be above 0 and at most 1,000,000,000, got 1e\+300"):
-        from hf_vaswani.training.run import train
+        from hf_vaswani.training.train import train
 
         train(recipe("--train_source=null", "--train_target=null", f"--train=[{entry % '1e300'}, {entry % 1}]"))

@@ -14,10 +14,10 @@ from sacrebleu import sentence_chrf
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.locks import ARE_THERE_LOCKS
-from hf_vaswani.training.facts import greatest_lengths, hub_id
-from hf_vaswani.training.output import held
-from hf_vaswani.training.run import train
+from hf_vaswani.files import ARE_THERE_LOCKS
+from hf_vaswani.training.checkpoints.output_folder import held
+from hf_vaswani.training.reporting.metadata import greatest_lengths, hub_id
+from hf_vaswani.training.train import train
 from hf_vaswani.training.validation import Validation
 
 from ..conftest import largest_file
@@ -234,7 +234,7 @@ def test_training_killed_once_its_pictures_are_drawn_leaves_those_of_the_model_b
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hf_vaswani.training.finish.save_results", interrupt)
+        patch.setattr("hf_vaswani.training.reporting.export.save_results", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train(recipe("--attention=1"))
     assert claims_of(folder) == before
@@ -361,7 +361,9 @@ def train_interrupted(monkeypatch):
 def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(recipe, train_interrupted):
     folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
     written = (folder / "README.md").read_text()
-    train_interrupted(recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.finish.score_tests")
+    train_interrupted(
+        recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.reporting.export.score_tests"
+    )
     assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["generation"]["num_beams"] == 4
     assert main(["card", str(folder)]) == 0
     assert (folder / "README.md").read_text() == written
@@ -404,7 +406,7 @@ def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recip
     folder = train(recipe()).folder
     written = (folder / "README.md").read_text()
     later = recipe("--max_updates=14", "--average_last=1", "--data.name=Other")
-    train_interrupted(later, "hf_vaswani.training.run.finish")
+    train_interrupted(later, "hf_vaswani.training.train.finish")
     assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["training"]["max_updates"] == 14
     assert main(["card", str(folder)]) == 0
     assert (folder / "README.md").read_text() == written

@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file
 
 from hf_vaswani.errors import TrainingError
-from hf_vaswani.training import checkpoint
-from hf_vaswani.training.checkpoint import (
+from hf_vaswani.training.checkpoints import checkpoint
+from hf_vaswani.training.checkpoints.checkpoint import (
     Progress,
     TrainingState,
     average_weights,

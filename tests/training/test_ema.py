@@ -1,7 +1,7 @@
 import torch
 
-from hf_vaswani.training.checkpoint import weights
-from hf_vaswani.training.ema import MovingAverage
+from hf_vaswani.training.checkpoints.checkpoint import weights
+from hf_vaswani.training.optimization.ema import MovingAverage
 
 from ..conftest import tiny_model
 

@@ -7,8 +7,8 @@ import types
 import pytest
 import torch
 
-from hf_vaswani.training import energy
-from hf_vaswani.training.energy import Counter, EnergyMeter, cpu_counters, energy_counters, nvidia_counters
+from hf_vaswani.runtime import energy
+from hf_vaswani.runtime.energy import Counter, EnergyMeter, cpu_counters, energy_counters, nvidia_counters
 
 
 @pytest.fixture

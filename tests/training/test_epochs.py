@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hf_vaswani.training.run import train
+from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
 from .helpers import losses, records, same_weights

@@ -10,11 +10,12 @@ import yaml
 from transformers import pipeline
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training import pictures, validation
-from hf_vaswani.training.finish import write_translations
-from hf_vaswani.training.pictures import readable_sentences
-from hf_vaswani.training.recipe import load_recipe
-from hf_vaswani.training.run import train
+from hf_vaswani.training import validation
+from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.reporting import figures as pictures
+from hf_vaswani.training.reporting.export import write_translations
+from hf_vaswani.training.reporting.figures import readable_sentences
+from hf_vaswani.training.train import train
 
 from .helpers import records
 

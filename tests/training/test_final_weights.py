@@ -5,8 +5,8 @@ import json
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.final_weights import Candidate, candidates, lowest
-from hf_vaswani.training.run import train
+from hf_vaswani.training.checkpoints.final_weights import Candidate, candidates, lowest
+from hf_vaswani.training.train import train
 
 from .helpers import records
 
@@ -89,7 +89,7 @@ def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):
 
 
 def test_choice_follows_what_is_given():
-    from hf_vaswani.training.overriding import complete
+    from hf_vaswani.training.configuration.overrides import complete
 
     def kind(**training):
         values = {"training": training}

@@ -7,8 +7,8 @@ import time
 import psutil
 import pytest
 
-from hf_vaswani.training import launcher
-from hf_vaswani.training.launcher import accelerate_options, processes_asked_for, threads_of_user
+from hf_vaswani.runtime import launcher
+from hf_vaswani.runtime.launcher import accelerate_options, processes_asked_for, threads_of_user
 
 from .helpers import start_training
 
@@ -92,7 +92,7 @@ def test_processes_asked_for_stand_in_options_or_config_of_accelerate(launched_b
 
 
 def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_others(recipe, tmp_path):
-    from hf_vaswani.training.output import held
+    from hf_vaswani.training.checkpoints.output_folder import held
 
     options = ("--max_updates=1000000", "--save_every=1000000", "--validate_every=1000000", "--log_every=1")
     workers = []

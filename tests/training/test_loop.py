@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
 from hf_vaswani.errors import InputError, TrainingError
-from hf_vaswani.training import log
 from hf_vaswani.training import loop as loop_module
-from hf_vaswani.training.run import train
+from hf_vaswani.training.reporting import log
+from hf_vaswani.training.train import train
 
 from ..families import family
 from .helpers import losses, records, same_weights

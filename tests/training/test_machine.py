@@ -2,7 +2,7 @@ import types
 
 import torch
 
-from hf_vaswani.training.machine import cpu_name, describe_machine, precision
+from hf_vaswani.runtime.machine import cpu_name, describe_machine, precision
 
 
 def accelerator(device="cpu", processes=1, mixed_precision="no"):
@@ -21,8 +21,8 @@ def test_cpu_without_a_model_is_named_by_its_architecture(tmp_path):
 
 
 def test_cores_are_those_that_the_training_uses(monkeypatch):
-    monkeypatch.setattr("hf_vaswani.training.machine.available_cores", lambda: 8)
-    monkeypatch.setattr("hf_vaswani.training.machine.cpu_name", lambda: "X")
+    monkeypatch.setattr("hf_vaswani.runtime.machine.available_cores", lambda: 8)
+    monkeypatch.setattr("hf_vaswani.runtime.machine.cpu_name", lambda: "X")
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert describe_machine(accelerator()) == "X, 3 cores"
     assert describe_machine(accelerator(processes=4)) == "X, 8 cores"

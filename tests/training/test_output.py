@@ -11,7 +11,7 @@ import yaml
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.run import train
+from hf_vaswani.training.train import train
 
 from .helpers import files_in, losses, records
 

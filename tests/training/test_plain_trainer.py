@@ -93,7 +93,7 @@ def test_labels_are_smoothed_once_wherever_it_is_asked_for(make_trainer, in_conf
 def warnings(monkeypatch):
     """Warnings of the model, each once."""
     said = []
-    monkeypatch.setattr("hf_vaswani.pretrained_vaswani.logger.warning_once", said.append)
+    monkeypatch.setattr("hf_vaswani.core.modeling_base.logger.warning_once", said.append)
     return said
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.bundled_recipes import bundled_recipes
-from hf_vaswani.training.key_help import describe_keys, field_descriptions
-from hf_vaswani.training.recipe import load_recipe, recipe_keys
+from hf_vaswani.training.configuration.bundled_recipes import bundled_recipes
+from hf_vaswani.training.configuration.key_help import describe_keys, field_descriptions
+from hf_vaswani.training.configuration.recipe import load_recipe, recipe_keys
 
 RECIPE = """
 data: {dataset: embedded}

@@ -3,18 +3,18 @@
 import json
 
 import pytest
+from hf_vaswani.data.sources.text_source.text_source import TextSource, iterate_pairs
 from huggingface_hub import ModelCard
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
-from hf_vaswani.data.sources import TextSource, iterate_pairs
-from hf_vaswani.data.tokenizer import side_backends
+from hf_vaswani.data.tokenizers.tokenizer import side_backends
 from hf_vaswani.errors import InputError
 from hf_vaswani.presets import TABLE_3
-from hf_vaswani.training.bundled_recipes import bundled_recipes
-from hf_vaswani.training.recipe import Recipe, load_recipe
-from hf_vaswani.training.run import train
-from hf_vaswani.training.texts import check_sources, load_texts
+from hf_vaswani.training.configuration.bundled_recipes import bundled_recipes
+from hf_vaswani.training.configuration.recipe import Recipe, load_recipe
+from hf_vaswani.training.setup.splits import check_sources, load_texts
+from hf_vaswani.training.train import train
 
 RECIPES = bundled_recipes()
 

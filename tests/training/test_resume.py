@@ -12,8 +12,8 @@ import pytest
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import loop as loop_module
 from hf_vaswani.training.loop import TrainingLoop
-from hf_vaswani.training.run import train
-from hf_vaswani.training.updates import updates_loader
+from hf_vaswani.training.optimization.steps import updates_loader
+from hf_vaswani.training.train import train
 
 from .helpers import losses, run_training, same_weights, start_training, timeless_records
 

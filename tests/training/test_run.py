@@ -14,11 +14,11 @@ from tokenizers import processors
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
 from hf_vaswani import VaswaniConfig
-from hf_vaswani.data.arguments import SPECIAL_TOKENS, TokenizerArguments
-from hf_vaswani.data.tokenizer import train_tokenizer
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS, TokenizerArguments
+from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError, TrainingError
-from hf_vaswani.training.run import train
-from hf_vaswani.training.updates import share_of
+from hf_vaswani.training.optimization.steps import share_of
+from hf_vaswani.training.train import train
 
 from ..conftest import word_tokenizer
 from .helpers import losses, records, run_training, same_weights
@@ -319,12 +319,12 @@ def test_kinds_of_distributed_training_that_would_have_no_effect_are_refused(rec
 
 
 def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, monkeypatch):
-    monkeypatch.setattr("hf_vaswani.training.preflight.processes_asked_for", lambda: 2)
+    monkeypatch.setattr("hf_vaswani.training.setup.checks.processes_asked_for", lambda: 2)
     with pytest.raises(
         InputError, match="was told to start 2 processes, and started 1: .*torchrun --nproc_per_node 2"
     ):
         train(recipe())
-    monkeypatch.setattr("hf_vaswani.training.preflight.processes_asked_for", lambda: 1)
+    monkeypatch.setattr("hf_vaswani.training.setup.checks.processes_asked_for", lambda: 1)
     assert train(recipe("--max_updates=1")).update == 1
 
 

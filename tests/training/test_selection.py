@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from hf_vaswani.training.checkpoint import Progress
-from hf_vaswani.training.run import train
-from hf_vaswani.training.selection import BestWeights, note_validation, ranked
+from hf_vaswani.training.checkpoints.best_weights import BestWeights, note_validation, ranked
+from hf_vaswani.training.checkpoints.checkpoint import Progress
+from hf_vaswani.training.train import train
 
 VALUES = {"weight": torch.ones(2)}
 

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.recipe import load_recipe
-from hf_vaswani.training.run import train
-from hf_vaswani.training.texts import check_sources, load_texts, stream_of
+from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.setup.splits import check_sources, load_texts, stream_of
+from hf_vaswani.training.train import train
 
 from .helpers import losses, same_weights
 

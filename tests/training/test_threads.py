@@ -5,17 +5,10 @@ import types
 import pytest
 import torch
 
-from hf_vaswani.training import threads
-from hf_vaswani.training.checkpoint import checkpoint_folders, load_checkpoint
-from hf_vaswani.training.run import train
-from hf_vaswani.training.threads import (
-    AdaptiveThreads,
-    asked_threads,
-    best_number,
-    fair_share,
-    measure,
-    numbers_to_try,
-)
+from hf_vaswani.runtime import threads
+from hf_vaswani.runtime.threads import AdaptiveThreads, asked_threads, best_number, fair_share, measure, numbers_to_try
+from hf_vaswani.training.checkpoints.checkpoint import checkpoint_folders, load_checkpoint
+from hf_vaswani.training.train import train
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@ import torch
 from transformers import pipeline
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
 from hf_vaswani.translation.ensemble import Ensemble
 from hf_vaswani.translation.load import load_ensemble

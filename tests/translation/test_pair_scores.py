@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.data.arguments import SPECIAL_TOKENS
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.translation.pair_scores import normalised, score_pairs
 
 from ..conftest import tiny_model, word_tokenizer

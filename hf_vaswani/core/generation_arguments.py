@@ -1,0 +1,122 @@
+"""What a call of `generate()` will go by, looked up before it is made.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
+"""
+
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from .generation_beam_search import Scoring
+from .generation_vaswani import own_max_length
+from .pipeline_inputs import check_number, check_search, position_limit
+
+DEFAULT_MAX_NEW_TOKENS = 256
+# With these `generate()` takes one text at a time.
+ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
+
+LENGTHS = ("max_new_tokens", "max_length")
+
+
+class SearchOptions:
+    """Arguments of `generate()` as they will be: those of the call, else of the task, else of the generation configs.
+
+    Args:
+        arguments: of the call.
+        task: what the model's config holds for the task (T5); left out where the call has a `generation_config`.
+
+    Attributes:
+        arguments: those to be given to `generate()`.
+
+    Raises:
+        ValueError: where a number among them is none.
+    """
+
+    def __init__(self, model: PreTrainedModel, arguments: dict[str, Any], task: dict[str, Any]):
+        config = arguments.get("generation_config")
+        self.model = model
+        self.arguments = dict(arguments) if config is not None else {**task, **arguments}
+        self.configs = (config, model.generation_config)
+        self._of_call = arguments
+        check_search(self.get)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an argument; what is `None` counts as not given."""
+        values = (self.arguments.get(name), *(getattr(config, name, None) for config in self.configs))
+        return next((value for value in values if value is not None), default)
+
+    def eos_token_ids(self) -> list[int]:
+        eos = self.get("eos_token_id", [])
+        return [eos] if isinstance(eos, int) else list(eos)
+
+    def rows(self) -> int:
+        """Hypotheses of a text that are followed at once."""
+        return max(self.get("num_beams", 1), self.get("num_return_sequences", 1))
+
+    def scoring(self) -> Scoring:
+        """How beam search would compare hypotheses of different lengths."""
+        return Scoring(self.get("length_penalty", 1.0), self.get("length_penalty_type", "length"))
+
+    def chosen_length(self) -> int | None:
+        """The number of tokens at which outputs end, where somebody has set one."""
+        of_call, own = self.configs
+        lengths = (
+            self.get("max_new_tokens"),
+            self.arguments.get("max_length"),
+            getattr(of_call, "max_length", None),
+            own_max_length(own) if self._length_follows_source() else own.max_length,
+        )
+        return next((length for length in lengths if length is not None), None)
+
+    def length_is_of_call(self) -> bool:
+        """Whether the call itself says where outputs end, and not the model or its task."""
+        lengths = [self._of_call.get(name) for name in LENGTHS]
+        lengths += [getattr(self.configs[0], name, None) for name in LENGTHS]
+        return any(length is not None for length in lengths)
+
+    def default_length(self) -> int | None:
+        """The same where nobody has; `None` where the model has a rule of its own."""
+        if self._length_follows_source():
+            return None
+        positions = position_limit(self.model.get_decoder())
+        return min(DEFAULT_MAX_NEW_TOKENS, positions - 1) if positions else DEFAULT_MAX_NEW_TOKENS
+
+    def may_end_without_eos(self) -> bool:
+        """Whether one output may end before others without an end token, so that padding follows its last one."""
+        return self._length_follows_source() or any(self.get(name) for name in ("stop_strings", "stopping_criteria"))
+
+    def takes_one_text_at_a_time(self) -> bool:
+        return any(self.get(name) is not None for name in ONE_BY_ONE)
+
+    def hypotheses(self, n_best: int | None) -> int:
+        """Hypotheses of each text.
+
+        Args:
+            n_best: their number, where the pipeline has been asked for it.
+
+        Raises:
+            ValueError: where the search does not give so many, or the number is none.
+        """
+        asked = self.get("num_return_sequences", 1)
+        if n_best is None:
+            name, number = "num_return_sequences", asked
+        else:
+            name, number = "n_best", n_best
+            if self.arguments.get("num_return_sequences") not in (None, n_best):
+                raise ValueError(f"{name}={number} and num_return_sequences={asked} mean the same: give one of them.")
+        check_number(name, number)
+        beams = self.get("num_beams", 1)
+        draws = self.get("do_sample", False) and beams == 1
+        if number > beams and not draws:
+            raise ValueError(
+                f"{name}={number} hypotheses need as large a beam, but num_beams={beams}. Pass num_beams={number}, or "
+                "do_sample=True with num_beams=1 to draw them."
+            )
+        return number
+
+    def _length_follows_source(self) -> bool:
+        return getattr(self.model, "length_follows_source", False)
+
+
+__all__ = ["SearchOptions"]

@@ -1,0 +1,250 @@
+"""The decoder's side of beam search: what it takes to score the next tokens of every hypothesis.
+
+Two ways to do the same. `SharedSource` is the fast one: the hypotheses of a sentence are fed as one sequence, whose
+keys and values lie in one pool that is only ever written to. A mask says which of them are a hypothesis' own past. So
+all hypotheses attend to one encoder output, nothing is reordered when the search changes its mind, and a sentence that
+is finished can leave. `Rows` is transformers' way, one row of the batch a hypothesis, for whatever needs that:
+recorded attentions and scores, caches of other kinds, attention implementations that take no such mask.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from .modeling_layers import check_length
+
+MASKED_ATTENTION = ("eager", "sdpa")
+FIRST_ROOM = 32
+
+
+class PoolLayer(DynamicLayer):
+    """Keys and values `(sentences, heads, entries, d_k)` of one layer, written in place where there is room."""
+
+    def __init__(self):
+        super().__init__()
+        self.entries = 0
+        self._pools: list[torch.Tensor] = []
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
+        states = (key_states, value_states)
+        if not self.is_initialized:
+            self.lazy_initialization(*states)
+            room = max(FIRST_ROOM, key_states.shape[2])
+            self._pools = [tensor.new_empty(*tensor.shape[:2], room, tensor.shape[3]) for tensor in states]
+        end = self.entries + key_states.shape[2]
+        for pool, tensor in zip(self._pools, states):
+            pool[:, :, self.entries : end] = tensor
+        self.entries = end
+        self._show()
+        return self.keys, self.values
+
+    def rearrange(self, order: torch.Tensor, room: int) -> None:
+        """Go on with the entries `order` `(sentences, n)` of each sentence, in a pool for `room` of them."""
+        count = order.shape[1]
+        rows = torch.arange(len(order), device=order.device).unsqueeze(1)
+        for i, pool in enumerate(self._pools):
+            kept = pool.transpose(1, 2)[rows, order].transpose(1, 2)
+            if pool.shape[2] != room:
+                self._pools[i] = pool = pool.new_empty(*pool.shape[:2], room, pool.shape[3])
+            pool[:, :, :count] = kept
+        self.entries = count
+        self._show()
+
+    def _show(self) -> None:
+        self.keys, self.values = (pool[:, :, : self.entries] for pool in self._pools)
+
+    def keep(self, places: torch.Tensor, sources: torch.Tensor, sentences: int) -> None:
+        """Move sentences `sources` to `places` and forget those beyond the first `sentences`."""
+        self._pools = [move(pool, places, sources, sentences, self.entries) for pool in self._pools]
+        self._show()
+
+
+class SourceLayer(DynamicLayer):
+    """Keys and values `(sentences, heads, source_length, d_k)` of the encoder's output, for one layer."""
+
+    def keep(self, places: torch.Tensor, sources: torch.Tensor, sentences: int) -> None:
+        """As of [`PoolLayer`]."""
+        self.keys = move(self.keys, places, sources, sentences)
+        self.values = move(self.values, places, sources, sentences)
+
+
+def move(
+    tensor: torch.Tensor, places: torch.Tensor, sources: torch.Tensor, count: int, entries: int | None = None
+) -> torch.Tensor:
+    """Write rows `sources` over rows `places`, in place; the first `count` rows. Of dimension 2 so many entries."""
+    if len(places):
+        part = tensor if entries is None else tensor[:, :, :entries]
+        part[places] = part[sources]
+    return tensor[:count]
+
+
+class SharedSource:
+    """Steps in which the hypotheses of a sentence are fed side by side and share all that they have in common.
+
+    Args:
+        model: has `decode`, a forward pass that takes `decoder_position_ids`, a mask of four dimensions and a cache
+            and stops before the softmax, and `project`, which makes logits of its result.
+        prompt: `(sentences, prompt_length)`, what all hypotheses of a sentence begin with.
+        encoder_output: `(sentences, source_length, d_model)`.
+        attention_mask: `(sentences, source_length)`, 1 for tokens and 0 for padding; or None.
+        beams: hypotheses of a sentence.
+    """
+
+    sentences_may_leave = True
+
+    def __init__(
+        self,
+        model: nn.Module,
+        prompt: torch.Tensor,
+        encoder_output: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        beams: int,
+    ):
+        layers = range(model.config.decoder_layers)
+        self.model = model
+        self.cache = EncoderDecoderCache(
+            Cache(layers=[PoolLayer() for _ in layers]), Cache(layers=[SourceLayer() for _ in layers])
+        )
+        self.prompt = prompt
+        self.encoder_output = encoder_output
+        self.masked = torch.finfo(encoder_output.dtype).min
+        self.source_mask = None
+        if attention_mask is not None and not attention_mask.all():
+            padding = attention_mask[:, None, None, :].eq(0)
+            self.source_mask = padding.to(encoder_output.dtype) * self.masked
+        self.length = prompt.shape[1]
+        self.room = max(FIRST_ROOM, self.length)
+        self.past = encoder_output.new_zeros(len(prompt), 1, beams, self.length)
+        itself = torch.full((beams, beams), self.masked, dtype=self.past.dtype, device=self.past.device)
+        self.itself = itself.fill_diagonal_(0)
+
+    def first(self) -> torch.Tensor:
+        """States `(sentences, 1, …)` behind the prompt, the same for all hypotheses of a sentence."""
+        positions = torch.arange(self.length, device=self.prompt.device).unsqueeze(0)
+        self._check_length(0, self.length)
+        return self._states(self.prompt, None, positions)[:, -1:]
+
+    def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
+        """States `(sentences, beams, …)` behind `sequences` `(sentences, beams, length)`.
+
+        Args:
+            parents: `(sentences, beams)`, the hypothesis of the step before that each goes on from.
+        """
+        self._check_length(self.length, 1)
+        tokens = sequences[:, :, -1]
+        n, beams = tokens.shape
+        self.past = self.past.take_along_dim(parents[:, None, :, None], dim=2)
+        self._make_room(beams)
+        self.past = torch.cat([self.past, self.itself.expand(n, 1, beams, beams)], dim=-1)
+        states = self._states(tokens, self.past, parents.new_full((1, 1), self.length))
+        self.length += 1
+        return states
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """States of [`first`] or [`next`], of any sentences, → logits of the next tokens `(…, vocab_size)`."""
+        return self.model.project(states)
+
+    def _make_room(self, beams: int) -> None:
+        """Where the pool is full, throw out what no hypothesis looks back on any more: they soon share most of it."""
+        if self.past.shape[-1] + beams <= self.room:
+            return
+        is_seen = (self.past == 0).any(dim=2).squeeze(1)
+        count = int(is_seen.sum(-1).max())
+        order = is_seen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :count]
+        if count + beams > 3 * self.room // 4:
+            # Twice as much, since the memory of pools that grow by little is of use to nobody afterwards.
+            self.room = max(2 * self.room, count + beams)
+        for layer in self.cache.self_attention_cache.layers:
+            layer.rearrange(order, self.room)
+        self.past = self.past.take_along_dim(order[:, None, None, :], dim=3)
+
+    def keep(self, order: torch.Tensor) -> None:
+        """Go on with the sentences `order` alone; each of them stands at its place or at one that nobody keeps."""
+        n = len(order)
+        places = (order != torch.arange(n, device=order.device)).nonzero().squeeze(1)
+        sources = order[places]
+        for layer in [*self.cache.self_attention_cache.layers, *self.cache.cross_attention_cache.layers]:
+            layer.keep(places, sources, n)
+        # May be the caller's own. Its keys and values have been made: what it holds is not looked at any more.
+        self.encoder_output = self.encoder_output[:n]
+        self.past = move(self.past, places, sources, n)
+        if self.source_mask is not None:
+            self.source_mask = move(self.source_mask, places, sources, n)
+
+    def _check_length(self, past_length: int, length: int) -> None:
+        # Here, as the model cannot tell from the pool how long the hypotheses are.
+        if limit := self.model.config.longest_sequence:
+            check_length(past_length, length, limit)
+
+    def _states(self, tokens: torch.Tensor, mask: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
+        return self.model.decode(
+            encoder_outputs=BaseModelOutput(self.encoder_output),
+            attention_mask=self.source_mask,
+            decoder_input_ids=tokens,
+            decoder_attention_mask=mask,
+            decoder_position_ids=position_ids,
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+
+
+class Rows:
+    """Steps with one row of the batch for each hypothesis, as in transformers.
+
+    Args:
+        model: any encoder–decoder of transformers.
+        prompt: `(sentences * beams, prompt_length)`.
+        model_kwargs: what `generate()` prepared for the forward pass, with as many rows.
+        beams: hypotheses of a sentence.
+    """
+
+    sentences_may_leave = False
+
+    def __init__(self, model: nn.Module, prompt: torch.Tensor, model_kwargs: dict[str, Any], beams: int):
+        self.model = model
+        self.prompt = prompt
+        self.model_kwargs = model_kwargs
+        self.beams = beams
+        self.output = None
+
+    @property
+    def cache(self) -> Cache | None:
+        return self.model_kwargs.get("past_key_values")
+
+    def first(self) -> torch.Tensor:
+        """As of [`SharedSource`], but logits at once, and for each hypothesis: `(sentences, beams, vocab_size)`."""
+        return self._logits(self.prompt, None, is_first_iteration=True)
+
+    def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
+        """As of [`SharedSource`]."""
+        if self.cache is not None:
+            first_rows = torch.arange(len(parents), device=parents.device).unsqueeze(1) * self.beams
+            self.cache.reorder_cache((parents + first_rows).flatten())
+        return self._logits(sequences.flatten(0, 1), 1 if self.model_kwargs.get("use_cache") else None)
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        return states
+
+    def again(self) -> None:
+        """A pass whose result nobody needs, where other processes wait for their part of the weights."""
+        self.model(**{**self.last_inputs, "past_key_values": None, "use_cache": False})
+
+    def _logits(self, tokens: torch.Tensor, new_tokens: int | None, **kwargs) -> torch.Tensor:
+        inputs = self.model.prepare_inputs_for_generation(
+            tokens, next_sequence_length=new_tokens, **kwargs, **self.model_kwargs
+        )
+        self.last_inputs = inputs
+        self.output = self.model(**inputs, return_dict=True)
+        self.model_kwargs = self.model._update_model_kwargs_for_generation(
+            self.output, self.model_kwargs, is_encoder_decoder=True
+        )
+        return self.output.logits[:, -1].unflatten(0, (-1, self.beams))
+
+
+__all__ = ["Rows", "SharedSource"]

@@ -1,0 +1,462 @@
+"""Generation as the paper does it, through transformers' `generate()`.
+
+Two settings of `generation_config` are this package's own: `length_penalty_type="gnmt"` scores hypotheses as the paper
+does, and `max_length_offset` bounds each output by the length of its own source (section 6.1). All else means what it
+means in transformers. Beam search and greedy search are those of `beam_search_vaswani.py`; sampling, streaming and
+assisted generation are transformers'.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
+"""
+
+import copy
+import inspect
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import (
+    DynamicCache,
+    EncoderDecoderCache,
+    GenerationConfig,
+    GenerationMixin,
+    LogitsProcessorList,
+    MaxLengthCriteria,
+    QuantizedCache,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+from transformers import generation as processors
+from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
+from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
+
+from .generation_beam_decoder import MASKED_ATTENTION, Rows, SharedSource
+from .generation_beam_search import BeamSearch, Found, GreedySearch, Scoring
+from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
+from .modeling_layers import check_ids
+from .modeling_packed_linear import with_packed_weights
+from .pipeline_inputs import check_search
+
+MAX_TOKENS_OVER_SOURCE = 50
+OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
+STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
+RECORDING_MODULE = "transformers.utils.output_capturing"
+CASTING_CLASS = "ConvertOutputsToFp32"
+# Labels come from the Trainer, and go no further.
+SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", "past_key_values", "use_cache")
+
+# Processors that only rule tokens out: they do the same to logits as to log-probabilities.
+MASKING_PROCESSORS = (
+    processors.ForcedBOSTokenLogitsProcessor,
+    processors.ForcedEOSTokenLogitsProcessor,
+    processors.MinLengthLogitsProcessor,
+    processors.MinNewTokensLengthLogitsProcessor,
+    processors.NoBadWordsLogitsProcessor,
+    processors.NoRepeatNGramLogitsProcessor,
+    processors.SuppressTokensAtBeginLogitsProcessor,
+    processors.SuppressTokensLogitsProcessor,
+)
+# Processors that look at each row alone, wherever it stands. Those not named may know sentences by their row.
+ROW_PROCESSORS = (
+    *MASKING_PROCESSORS,
+    processors.ExponentialDecayLengthPenalty,
+    processors.InfNanRemoveLogitsProcessor,
+    processors.LogitNormalization,
+    processors.RepetitionPenaltyLogitsProcessor,
+    processors.SequenceBiasLogitsProcessor,
+    processors.TemperatureLogitsWarper,
+    processors.TopKLogitsWarper,
+    processors.TopPLogitsWarper,
+)
+
+
+def own_max_length(config: GenerationConfig) -> int | None:
+    """The `max_length` that somebody has set in a model's generation config.
+
+    Seq2SeqTrainer writes transformers' defaults into it, all of them, and with them 20 for the length.
+    """
+    defaults = GenerationConfig._get_default_generation_params()
+    names = [name for name, default in defaults.items() if default is not None]
+    are_written = all(getattr(config, name, None) is not None for name in names)
+    return None if are_written and config.max_length == defaults["max_length"] else config.max_length
+
+
+class SourceLengthCriteria(StoppingCriteria):
+    """Ends each row at a length of its own.
+
+    Args:
+        limits: `(rows,)`, tokens that the output may have, prompt included.
+    """
+
+    def __init__(self, limits: torch.Tensor):
+        self.limits = limits
+
+    def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
+        return self.limits.to(input_ids.device) <= input_ids.shape[1]
+
+
+class VaswaniGenerationMixin(GenerationMixin):
+    """transformers' `generate()` with the paper's search (section 6.1).
+
+    `max_length_offset`, 50 where nothing else limits the output, bounds it at so many tokens more than its source has.
+    A `max_length` or `max_new_tokens` given to `generate()` replaces an offset that is only the checkpoint's.
+    """
+
+    length_follows_source = True
+    returns_sequence_scores = True
+
+    def adjust_generation_fn(self, *args, **kwargs):
+        """Called by `from_pretrained`: as in transformers, but a `generation_config.json` that is there counts.
+
+        Raises:
+            ValueError: where it is damaged. transformers would search greedily instead, or fail without its name.
+        """
+        given = inspect.signature(GenerationMixin.adjust_generation_fn).bind(self, *args, **kwargs).arguments
+        if given.get("generation_config") is None and given.get("pretrained_model_name_or_path") is not None:
+            where = ("cache_dir", "proxies", "local_files_only", "token", "revision", "subfolder")
+            path = cached_file(
+                given["pretrained_model_name_or_path"],
+                GENERATION_CONFIG_NAME,
+                **{name: given[name] for name in where if given.get(name) is not None},
+                _raise_exceptions_for_gated_repo=False,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
+            if path is not None:
+                check_generation_file(path, self.config.decoder_vocab_size)
+        super().adjust_generation_fn(*args, **kwargs)
+
+    def _prepare_generation_config(self, generation_config: GenerationConfig | None, *args, **kwargs):
+        own = {name: kwargs.pop(name) for name in OWN_SETTINGS if name in kwargs}
+        of_call = {**vars(generation_config or GenerationConfig()), **kwargs, **own}
+        check_search(of_call.get)
+        prepared, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
+        prepared.length_penalty_type = own.get(
+            "length_penalty_type", getattr(prepared, "length_penalty_type", None) or LENGTH_PENALTY_TYPES[0]
+        )
+        prepared.max_length_offset = self._max_length_offset(of_call)
+        check_own_settings(prepared)
+        lengths = (of_call.get("max_length"), own_max_length(self.generation_config), prepared.max_new_tokens)
+        prepared._has_only_offset = all(length is None for length in lengths)
+        return prepared, model_kwargs
+
+    def _max_length_offset(self, of_call: dict[str, Any]) -> int | None:
+        """The call's own offset, else the checkpoint's, else the paper's, but for a length that was given instead."""
+        own = {**vars(self.generation_config), "max_length": own_max_length(self.generation_config)}
+        for settings in (of_call, own):
+            if settings.get("max_length_offset") is not None:
+                return settings["max_length_offset"]
+            if settings.get("max_length") is not None or settings.get("max_new_tokens") is not None:
+                return None
+        return MAX_TOKENS_OVER_SOURCE
+
+    def _prepare_model_inputs(self, *args, **kwargs):
+        inputs, name, model_kwargs = super()._prepare_model_inputs(*args, **kwargs)
+        if name == "input_ids":
+            check_ids(name, inputs)
+        mask = model_kwargs.get("attention_mask")
+        if mask is not None and model_kwargs.get("encoder_outputs") is None and mask.shape[:2] != inputs.shape[:2]:
+            raise ValueError(
+                f"attention_mask must be of the shape of {name}, (batch, length): "
+                f"got {tuple(mask.shape)} and {tuple(inputs.shape)}."
+            )
+        if model_kwargs.get("decoder_input_ids") is not None:
+            check_ids("decoder_input_ids", model_kwargs["decoder_input_ids"])
+        return inputs, name, model_kwargs
+
+    def _prepare_generated_length(
+        self,
+        generation_config,
+        has_default_max_length,
+        has_default_min_length,
+        model_input_name,
+        input_ids_length,
+        inputs_tensor,
+    ):
+        has_default_max_length = has_default_max_length or generation_config._has_only_offset
+        if has_default_max_length and generation_config.max_new_tokens is None:
+            max_new_tokens = inputs_tensor.shape[1] + generation_config.max_length_offset
+            if limit := self.config.longest_sequence:
+                max_new_tokens = min(max_new_tokens, limit - input_ids_length)
+            generation_config.max_new_tokens = max_new_tokens
+        generation_config._prompt_length = input_ids_length
+        return super()._prepare_generated_length(
+            generation_config,
+            has_default_max_length,
+            has_default_min_length,
+            model_input_name,
+            input_ids_length,
+            inputs_tensor,
+        )
+
+    def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
+        """As in transformers, which has no quantised cache for encoder–decoders: here that of the target is."""
+        if generation_config.max_length_offset is not None:
+            # Here, for the first time, there is a source for each row of the search.
+            generation_config._length_limits = (
+                generation_config._prompt_length + source_lengths(model_kwargs) + generation_config.max_length_offset
+            )
+        kind = None if generation_config.use_cache is False else generation_config.cache_implementation
+        if kind == "quantized" and model_kwargs.get("past_key_values") is None:
+            options = {"backend": "quanto", **(generation_config.cache_config or {})}
+            config = self.config.get_text_config(decoder=True)
+            model_kwargs["past_key_values"] = EncoderDecoderCache(
+                QuantizedCache(config=config, **options), DynamicCache(config=config)
+            )
+            return
+        limit, longest = self.config.longest_sequence, generation_config.max_length
+        # With a static cache lengths are tensors, at which no step looks.
+        if kind in STATIC_CACHES and limit and longest > limit:
+            raise ValueError(
+                f"A static cache for {longest} tokens was asked for, but this model's learned positions end at "
+                f"max_position_embeddings={limit}. Set max_length to that, or use another cache."
+            )
+        super()._prepare_cache_for_generation(generation_config, model_kwargs, *args, **kwargs)
+
+    def _get_stopping_criteria(self, generation_config, *args, **kwargs):
+        criteria = super()._get_stopping_criteria(generation_config, *args, **kwargs)
+        if generation_config.max_length_offset is not None:
+            criteria.append(SourceLengthCriteria(generation_config._length_limits))
+        return criteria
+
+    def _beam_search(
+        self,
+        input_ids: torch.LongTensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: StoppingCriteriaList,
+        generation_config: GenerationConfig,
+        synced_gpus: bool = False,
+        **model_kwargs,
+    ) -> GenerateBeamEncoderDecoderOutput | torch.LongTensor:
+        """Beam search; arguments and result are those of transformers' own."""
+        config, beams = generation_config, generation_config.num_beams
+        recorder = Recorder(config)
+        if not recorder.is_needed and not synced_gpus and self._can_share_source(config, model_kwargs):
+            decoder = self._shared_source(input_ids, model_kwargs, beams)
+        else:
+            decoder = Rows(self, input_ids, model_kwargs, beams)
+        others = other_criteria(stopping_criteria)
+        search = BeamSearch(
+            decoder,
+            Scoring(config.length_penalty, config.length_penalty_type, config.early_stopping),
+            input_ids[::beams],
+            length_limits(stopping_criteria, config, input_ids)[::beams],
+            beams,
+            n_best=config.num_return_sequences,
+            eos_token_ids=end_token_ids(stopping_criteria, input_ids),
+            fill_token_id=fill_token_id(config),
+            processors=logits_processor or None,
+            criteria=(lambda sequences: others(sequences, recorder.scores)) if others else None,
+            do_sample=config.do_sample,
+            log_probs_fall=not config.do_sample and only(MASKING_PROCESSORS, logits_processor),
+            sentences_may_leave=not (others or config.do_sample) and only(ROW_PROCESSORS, logits_processor),
+            record=recorder if recorder.is_needed else None,
+            goes_on=lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device),
+        )
+        found = search.run()
+        if not config.return_dict_in_generate:
+            return found.sequences
+        return recorder.output(found, model_kwargs["encoder_outputs"], decoder)
+
+    def _sample(
+        self,
+        input_ids: torch.LongTensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: StoppingCriteriaList,
+        generation_config: GenerationConfig,
+        synced_gpus: bool = False,
+        streamer=None,
+        **model_kwargs,
+    ):
+        """Sampling and greedy search; arguments and result are those of transformers' own.
+
+        Greedy search is a beam of one that ends with its first hypothesis, and is done as such where nothing but its
+        tokens is asked for.
+        """
+        config = generation_config
+        is_plain_greedy = (
+            not (config.do_sample or config.return_dict_in_generate or synced_gpus or streamer is not None)
+            and not other_criteria(stopping_criteria)
+            and only(MASKING_PROCESSORS, logits_processor)
+            and self._can_share_source(config, model_kwargs)
+        )
+        if not is_plain_greedy:
+            return super()._sample(
+                input_ids,
+                logits_processor=logits_processor,
+                stopping_criteria=stopping_criteria,
+                generation_config=config,
+                synced_gpus=synced_gpus,
+                streamer=streamer,
+                **model_kwargs,
+            )
+        search = GreedySearch(
+            self._shared_source(input_ids, model_kwargs, beams=1),
+            input_ids,
+            length_limits(stopping_criteria, config, input_ids),
+            eos_token_ids=end_token_ids(stopping_criteria, input_ids),
+            fill_token_id=0 if config._pad_token_tensor is None else int(config._pad_token_tensor),
+            processors=logits_processor or None,
+        )
+        return search.run().sequences
+
+    def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
+        """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unforeseen."""
+        cache = model_kwargs.get("past_key_values")
+        encoder = set(self.get_encoder().modules())
+        return (
+            self.config._attn_implementation in MASKED_ATTENTION
+            and generation_config.use_cache is not False
+            and generation_config.cache_implementation in (None, "dynamic")
+            and (cache is None or cache.get_seq_length() == 0)
+            and len(set(getattr(self, "hf_device_map", {}).values())) < 2
+            and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
+            and not any(is_watched(module) for module in self.modules() if module not in encoder)
+        )
+
+    def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSource:
+        mask = model_kwargs.get("attention_mask")
+        return SharedSource(
+            with_packed_weights(self, left_alone=set(self.get_encoder().modules())),
+            input_ids[::beams],
+            model_kwargs["encoder_outputs"].last_hidden_state[::beams],
+            None if mask is None else mask[::beams],
+            beams,
+        )
+
+    def _get_candidate_generator(self, *args, **kwargs):
+        return GenerationMixin._get_candidate_generator(self._with_target_vocabulary(), *args, **kwargs)
+
+    def _get_logits_processor(self, *args, **kwargs):
+        return GenerationMixin._get_logits_processor(self._with_target_vocabulary(), *args, **kwargs)
+
+    def compute_transition_scores(self, *args, **kwargs):
+        return GenerationMixin.compute_transition_scores(self._with_target_vocabulary(), *args, **kwargs)
+
+    def _with_target_vocabulary(self):
+        """This model as transformers must see it: scores, prompt lookup and watermarks read `vocab_size` where they
+        mean the target's. A copy that shares all weights, lest threads meet a config in change."""
+        if self.config.vocab_size == self.config.decoder_vocab_size:
+            return self
+        model = copy.copy(self)
+        model.config = copy.copy(self.config)
+        model.config.vocab_size = self.config.decoder_vocab_size
+        return model
+
+
+class Recorder:
+    """Keeps what `return_dict_in_generate` was asked to give beside the hypotheses."""
+
+    def __init__(self, generation_config: GenerationConfig):
+        self.kept = {
+            name: []
+            for name in ("scores", "logits", "attentions", "hidden_states")
+            if generation_config.return_dict_in_generate and getattr(generation_config, f"output_{name}")
+        }
+        self.is_needed = bool(self.kept)
+
+    @property
+    def scores(self) -> tuple | None:
+        return tuple(self.kept["scores"]) if "scores" in self.kept else None
+
+    def __call__(self, logits: torch.Tensor, log_probs: torch.Tensor, decoder: Rows) -> None:
+        """Keep a step: logits and processed log-probabilities `(n, beams, vocab_size)`, and the decoder's output."""
+        values = {
+            "scores": log_probs.flatten(0, 1),
+            "logits": logits.flatten(0, 1),
+            "attentions": (decoder.output.decoder_attentions, decoder.output.cross_attentions),
+            "hidden_states": decoder.output.decoder_hidden_states,
+        }
+        for name, steps in self.kept.items():
+            steps.append(values[name])
+
+    def output(
+        self, found: Found, encoder_outputs: ModelOutput, decoder: Rows | SharedSource
+    ) -> GenerateBeamEncoderDecoderOutput:
+        """All in transformers' form: of what was recorded, a tuple over steps."""
+        kept = {name: tuple(steps) for name, steps in self.kept.items()}
+        own, cross = zip(*kept["attentions"]) if "attentions" in kept else (None, None)
+        return GenerateBeamEncoderDecoderOutput(
+            sequences=found.sequences,
+            sequences_scores=found.scores,
+            scores=kept.get("scores"),
+            logits=kept.get("logits"),
+            beam_indices=found.rows,
+            encoder_attentions=encoder_outputs.get("attentions") if "attentions" in kept else None,
+            encoder_hidden_states=encoder_outputs.get("hidden_states") if "hidden_states" in kept else None,
+            decoder_attentions=own,
+            cross_attentions=cross,
+            decoder_hidden_states=kept.get("hidden_states"),
+            # A pool of hypotheses is of no use to anybody else.
+            past_key_values=decoder.cache if isinstance(decoder, Rows) else None,
+        )
+
+
+def is_watched(module: nn.Module) -> bool:
+    """Whether somebody hooks into a module's forward pass or has replaced it.
+
+    The search calls neither the model itself nor one row for each hypothesis, which is what such code expects. Two
+    watchers do not mind: transformers' own recording, whose hooks stay for good once attentions were asked for, and
+    Accelerate's mixed precision, which only casts.
+    """
+    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    if any(getattr(hook, "__module__", None) != RECORDING_MODULE for hook in hooks):
+        return True
+    replacement = vars(module).get("forward")
+    return replacement is not None and type(getattr(replacement, "__wrapped__", None)).__name__ != CASTING_CLASS
+
+
+def check_own_settings(generation_config: GenerationConfig) -> None:
+    """Refuse values of this package's own settings that mean nothing, and a beam beyond all use."""
+    errors = setting_errors({name: getattr(generation_config, name) for name in OWN_SETTINGS})
+    beams = generation_config.num_beams or 1
+    if beams > LARGEST_BEAM:
+        errors.append(f"num_beams must be at most {LARGEST_BEAM:,}, got {beams}")
+    if errors:
+        raise ValueError("; ".join(errors))
+
+
+def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:
+    """Tokens of each source, `(rows,)`, by the mask where there is one."""
+    if model_kwargs.get("attention_mask") is not None:
+        return model_kwargs["attention_mask"].sum(-1)
+    states = model_kwargs["encoder_outputs"].last_hidden_state
+    return torch.full((len(states),), states.shape[1], device=states.device)
+
+
+def length_limits(criteria: StoppingCriteriaList, generation_config: GenerationConfig, input_ids) -> torch.Tensor:
+    """Tokens that the output of each row may have, prompt included: `(rows,)`."""
+    lengths = [criterion.max_length for criterion in criteria if type(criterion) is MaxLengthCriteria]
+    longest = min([generation_config.max_length, *lengths])
+    for criterion in criteria:
+        if isinstance(criterion, SourceLengthCriteria):
+            return criterion.limits.to(input_ids.device).clamp(max=longest)
+    return torch.full((len(input_ids),), longest, device=input_ids.device)
+
+
+def end_token_ids(criteria: StoppingCriteriaList, input_ids: torch.Tensor) -> torch.Tensor | None:
+    """The tokens that end an output, `(k,)`: those of the config, unless the caller's own criterion replaces it."""
+    ids = [criterion.eos_token_id.reshape(-1) for criterion in criteria if type(criterion) is EosTokenCriteria]
+    return torch.cat(ids).to(input_ids.device) if ids else None
+
+
+def fill_token_id(generation_config: GenerationConfig) -> int:
+    """What stands behind the shorter outputs of a beam search; as in transformers, where 0 is no padding. Without an
+    end token transformers fills with -1, which no tokenizer decodes."""
+    pad, eos = generation_config._pad_token_tensor, generation_config._eos_token_tensor
+    pad = 0 if pad is None else int(pad)
+    return pad or (0 if eos is None else int(eos[0]))
+
+
+def other_criteria(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
+    """The criteria that a search must ask: all but the end token and the lengths, which it knows."""
+    known = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria)
+    return StoppingCriteriaList(criterion for criterion in criteria if type(criterion) not in known)
+
+
+def only(kinds: tuple[type, ...], logits_processor: LogitsProcessorList) -> bool:
+    """Whether all processors are of these kinds, and no subclasses that may do anything."""
+    return all(type(processor) in kinds for processor in logits_processor)
+
+
+__all__ = ["VaswaniGenerationMixin"]

@@ -1,0 +1,166 @@
+"""What all Vaswani models share that is no computation: initialisation, tying, resizing, saving with their code.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.utils import logging
+
+from .configuration_vaswani import VaswaniConfig
+
+logger = logging.get_logger(__name__)
+
+
+def warn_of_trainer(labels: torch.Tensor | None, divisor: torch.Tensor | float | None, device: torch.device) -> None:
+    """Warn once of settings of transformers' Trainer that do something else than they say, which it does not tell.
+
+    Args:
+        labels, divisor: `labels` and `num_items_in_batch` of a forward pass in training; of all callers, the Trainer
+            alone gives the second without the first.
+        device: of the model.
+    """
+    if torch.compiler.is_compiling():
+        return
+    if labels is None and divisor is not None:
+        logger.warning_once(
+            "The Trainer's label_smoothing_factor (or compute_loss_func) takes the labels, so that label_smoothing of "
+            "the model's config has no effect, and it smooths the evaluation loss too. Leave it at 0 and set "
+            "label_smoothing of the config: the model smooths in training alone."
+        )
+    if device.type == "cpu" and not torch.is_autocast_enabled("cpu") and _accelerate_precision() == "fp16":
+        logger.warning_once(
+            "fp16=True has no effect on a CPU, where Accelerate computes in fp32 instead. bf16=True has one."
+        )
+
+
+def _accelerate_precision() -> str:
+    """The mixed precision that Accelerate was told to use, where it has been loaded."""
+    state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
+    return state().mixed_precision if state is not None and state._shared_state else "no"
+
+
+class VaswaniPreTrainedModel(PreTrainedModel):
+    """Initialisation, loading and saving that all Vaswani models share."""
+
+    config_class = VaswaniConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["VaswaniEncoderLayer", "VaswaniDecoderLayer"]
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _can_compile_fullgraph = True
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module):
+        """Xavier-uniform projections with zero biases, queries, keys and values by `qkv_init_gain`; embeddings and
+        softmax N(0, d_model^-0.5); unit norms.
+        """
+        std = self.config.d_model**-0.5
+        if isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=std)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, nn.Linear):
+            if module is self.get_output_embeddings():
+                init.normal_(module.weight, std=std)
+            else:
+                init.xavier_uniform_(module.weight, gain=getattr(module, "init_gain", 1.0))
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+
+    def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
+        """Tied parameter → the one that holds its values.
+
+        transformers ties nothing where `tie_word_embeddings` is off. Here that option is the softmax's alone: source
+        and target may still share their embeddings.
+        """
+        tied = self._tied_weights_keys or {}
+        return {k: v for k, v in tied.items() if k != "lm_head.weight" or self.config.tie_word_embeddings}
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
+        """Resize the joint vocabulary: source, target and softmax together. Where source and target have embeddings
+        of their own, the source's alone; `resize_decoder_token_embeddings` is for the target's.
+        """
+        embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
+        if self.config.share_encoder_decoder_embeddings:
+            self.config.decoder_vocab_size = self.config.vocab_size
+        return embeddings
+
+    def resize_decoder_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Embedding:
+        """Resize the target's vocabulary, embeddings and softmax, where it is not the source's.
+
+        Raises:
+            ValueError: where source and target share their embeddings.
+        """
+        if self.config.share_encoder_decoder_embeddings:
+            raise ValueError("Source and target share their embeddings: resize both with resize_token_embeddings.")
+        decoder, old = self.get_decoder(), self.get_decoder().embed_tokens
+        new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
+        decoder.embed_tokens = new.requires_grad_(old.weight.requires_grad)
+        self.config.decoder_vocab_size = new.num_embeddings
+        old_head = self.get_output_embeddings()
+        if old_head is not None:
+            head = self._get_resized_lm_head(old_head, new.num_embeddings, mean_resizing=mean_resizing)
+            self.set_output_embeddings(head.requires_grad_(old_head.weight.requires_grad))
+        self.tie_weights()
+        return new
+
+    def _resize_token_embeddings(self, new_num_tokens, pad_to_multiple_of=None, mean_resizing=True):
+        if self.config.share_encoder_decoder_embeddings:
+            return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        # transformers would resize the softmax too, which is the target's.
+        old = self.get_input_embeddings()
+        new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
+        self.set_input_embeddings(new.requires_grad_(old.weight.requires_grad))
+        return self.get_input_embeddings()
+
+    def save_pretrained(self, save_directory, is_main_process: bool = True, **kwargs):
+        """As in transformers, and with the code that loads the checkpoint where this package is not installed."""
+        if is_main_process:
+            Path(save_directory).mkdir(parents=True, exist_ok=True)
+            for source in remote_code_files():
+                shutil.copyfile(source, Path(save_directory) / source.name)
+            if self.can_generate():
+                # With this mark transformers would drop settings on loading that it does not know.
+                self.generation_config._from_model_config = False
+        super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
+
+    def _get_files_timestamps(self, working_dir) -> dict[str, float]:
+        """Files that are there before the weights are saved, and thus not pushed; the code always is."""
+        code = {path.name for path in remote_code_files()}
+        return {k: v for k, v in super()._get_files_timestamps(working_dir).items() if k not in code}
+
+    @property
+    def dummy_inputs(self) -> dict[str, torch.Tensor]:
+        input_ids = torch.tensor([[3, 4, 5], [3, 4, self.config.pad_token_id]], device=self.device)
+        return {
+            "input_ids": input_ids,
+            "attention_mask": input_ids.ne(self.config.pad_token_id).long(),
+            "decoder_input_ids": input_ids,
+        }
+
+
+def remote_code_files() -> list[Path]:
+    """The source files that a checkpoint carries: all of this folder.
+
+    transformers fetches a remote file together with those that it imports relatively. Pipeline and tokenizer are
+    imported here, so that a model loaded from remote code has them beside it, and can be saved whole again.
+    """
+    from .pipeline_translation import TranslationPipeline  # noqa: F401
+    from .tokenization_vaswani import VaswaniTokenizer  # noqa: F401
+
+    return sorted(path for path in Path(__file__).parent.glob("*.py") if path.name != "__init__.py")

@@ -1,0 +1,511 @@
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a transformers model.
+
+To be read from top to bottom: the two stacks, the model and its softmax head. The layers stand in
+`layers_vaswani.py`, the smoothed loss (5.4) in `loss_vaswani.py`, initialisation and saving in
+`pretrained_vaswani.py`. The file travels with each checkpoint as remote code and therefore imports nothing but torch,
+transformers and its siblings.
+"""
+
+import copy
+import math
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+    Seq2SeqModelOutput,
+)
+from transformers.utils import can_return_tuple, is_torchdynamo_exporting
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .configuration_vaswani import VaswaniConfig
+from .generation_vaswani import VaswaniGenerationMixin
+from .modeling_base import VaswaniPreTrainedModel, warn_of_trainer
+from .modeling_layers import (
+    POSITIONS,
+    VaswaniAttention,
+    VaswaniDecoderLayer,
+    VaswaniEncoderLayer,
+    check_ids,
+    check_length,
+    dropout,
+    layer_norm,
+)
+from .modeling_loss import IGNORED_LABEL, sequence_loss
+
+
+class VaswaniStack(VaswaniPreTrainedModel):
+    """What encoder and decoder share: embeddings scaled by sqrt(d_model) plus positions, dropout, layers, a norm."""
+
+    def __init__(
+        self,
+        config: VaswaniConfig,
+        vocab_size: int,
+        layers: list[nn.Module],
+        layerdrop: float,
+        word_dropout: float,
+    ):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(vocab_size, config.d_model, config.pad_token_id)
+        self.embed_positions = POSITIONS[config.position_type](config)
+        self.embed_scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+        self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+        self.word_dropout = word_dropout
+        self.layers = nn.ModuleList(layers)
+        self.layerdrop = layerdrop
+        # Pre-norm leaves the residual stream unnormalised, hence the norm at its end.
+        final_norm = config.norm_position == "pre" if config.final_norm is None else config.final_norm
+        self.layer_norm = layer_norm(config) if final_norm else nn.Identity()
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def init_parallel_plans(self) -> None:
+        """A stack has no plan of its own: the whole model's names its modules."""
+        self._tp_plan, self._ep_plan, self._pp_plan, self._fsdp_plan = {}, {}, {}, {}
+
+    def embed(
+        self,
+        input_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        attention_mask: torch.Tensor | None = None,
+        past_length: int | torch.Tensor = 0,
+        position_ids: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Token ids `(batch, length)` or embeddings `(batch, length, d_model)` → `(batch, length, d_model)`.
+
+        Positions go on behind the `past_length` ones in the cache, where `position_ids`, `(batch or 1, length or 1)`,
+        do not say otherwise.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError(
+                "Exactly one of token ids and embeddings is needed: input_ids or inputs_embeds for the encoder; "
+                "decoder_input_ids, decoder_inputs_embeds or labels for the decoder. (Where labels were given, the "
+                "Trainer's label_smoothing_factor took them: use label_smoothing of the config instead.)"
+            )
+        if inputs_embeds is None:
+            check_token_ids(self.ids_name, input_ids, self.embed_tokens.weight.shape[0])
+            inputs_embeds = self.token_embeddings(input_ids)
+        if self.training and self.word_dropout > 0:
+            kept = F.dropout(inputs_embeds.new_ones(inputs_embeds.shape[:2]), p=self.word_dropout)
+            inputs_embeds = inputs_embeds * kept.unsqueeze(-1)
+        length = inputs_embeds.shape[1]
+        if self.config.longest_sequence and position_ids is None:
+            check_length(past_length, length, self.config.longest_sequence)
+        if self.config.positions_skip_padding:
+            is_token = token_mask(inputs_embeds, input_ids, attention_mask, self.config.pad_token_id)
+            if position_ids is None:
+                position_ids = count_tokens(is_token, attention_mask, past_length)
+            positions = self.embed_positions(position_ids) * is_token.unsqueeze(-1)
+        else:
+            if position_ids is None:
+                position_ids = torch.arange(length, device=inputs_embeds.device) + past_length
+            positions = self.embed_positions(position_ids)
+        hidden_states = inputs_embeds * self.embed_scale + positions.to(inputs_embeds)
+        return dropout(hidden_states, self.dropout, self.training)
+
+    def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Token ids `(batch, length)` → their unscaled embeddings `(batch, length, d_model)`."""
+        return self.embed_tokens(input_ids)
+
+    def kept_layers(self) -> Iterator[nn.Module]:
+        """The layers to run: all of them, or in training those that LayerDrop leaves."""
+        for layer in self.layers:
+            if not (self.training and self.layerdrop > 0 and torch.rand(()) < self.layerdrop):
+                yield layer
+
+
+def token_mask(
+    inputs_embeds: torch.Tensor, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, pad_token_id: int
+) -> torch.Tensor:
+    """Which positions of the input are no padding, `(batch, length)`: by the ids, else by the mask, else all."""
+    if input_ids is not None:
+        return input_ids.ne(pad_token_id)
+    if attention_mask is not None and attention_mask.dim() == 2:
+        return attention_mask[:, -inputs_embeds.shape[1] :].bool()
+    return torch.ones(inputs_embeds.shape[:2], dtype=torch.bool, device=inputs_embeds.device)
+
+
+def count_tokens(
+    is_token: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor
+) -> torch.Tensor:
+    """Positions `(batch, length)` from 0 on that count tokens alone, behind those that are in the cache."""
+    length = is_token.shape[1]
+    if attention_mask is not None and attention_mask.dim() == 2 and attention_mask.shape[1] > length:
+        past_length = attention_mask[:, :-length].sum(dim=1, keepdim=True)
+    return (is_token.cumsum(dim=1) - 1 + past_length).clamp(min=0)
+
+
+def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None:
+    """Refuse ids of another shape than `(batch, length)` and, on the CPU, those outside the vocabulary: elsewhere the
+    look would stall the device.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return
+    check_ids(name, token_ids)
+    if token_ids.device.type != "cpu":
+        return
+    if token_ids.min() < 0 or token_ids.max() >= vocab_size:
+        raise ValueError(
+            f"{name}: token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes "
+            f"from 0 to {vocab_size - 1}. Load tokenizer and model from the same place."
+        )
+
+
+class VaswaniEncoder(VaswaniStack):
+    """N layers of self-attention and feed-forward network over the source (section 3.1)."""
+
+    ids_name = "input_ids"
+    _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniAttention}
+
+    def __init__(self, config: VaswaniConfig):
+        layers = [VaswaniEncoderLayer(config, i) for i in range(config.encoder_layers)]
+        super().__init__(config, config.vocab_size, layers, config.encoder_layerdrop, config.encoder_word_dropout)
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs,
+    ) -> BaseModelOutput:
+        """Source ids and padding mask `(batch, source_length)` → `(batch, source_length, d_model)`."""
+        hidden_states = self.embed(input_ids, inputs_embeds, attention_mask)
+        attention_mask = create_bidirectional_mask(
+            config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
+        )
+        for layer in self.kept_layers():
+            hidden_states = layer(hidden_states, attention_mask, **kwargs)
+        return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
+
+
+DECODER_STATES = OutputRecorder(VaswaniDecoderLayer)
+if hasattr(DECODER_STATES, "num_hidden_layers_key"):  # absent from older transformers, which knew no `[-1]`
+    DECODER_STATES.num_hidden_layers_key = "decoder_layers"
+
+
+class VaswaniDecoder(VaswaniStack):
+    """N layers of causal self-attention, attention to the source and feed-forward network (section 3.1)."""
+
+    ids_name = "decoder_input_ids"
+    _can_record_outputs = {
+        "hidden_states": DECODER_STATES,
+        "attentions": OutputRecorder(VaswaniAttention, index=1, layer_name="self_attn"),
+        "cross_attentions": OutputRecorder(VaswaniAttention, index=1, layer_name="encoder_attn"),
+    }
+
+    def __init__(self, config: VaswaniConfig):
+        layers = [VaswaniDecoderLayer(config, i) for i in range(config.decoder_layers)]
+        super().__init__(
+            config, config.decoder_vocab_size, layers, config.decoder_layerdrop, config.decoder_word_dropout
+        )
+
+    def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Token ids `(batch, length)` → `(batch, length, d_model)`; the start may be a zero vector."""
+        embeddings = super().token_embeddings(input_ids)
+        if self.config.decoder_start_embedding == "zero":
+            is_start = input_ids.eq(self.config.decoder_start_token_id)
+            embeddings = embeddings.masked_fill(is_start.unsqueeze(-1), 0)
+        return embeddings
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        encoder_hidden_states: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        position_ids: torch.Tensor | None = None,
+        **kwargs,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """Target ids `(batch, target_length)` → `(batch, target_length, d_model)`, with the cache for the next step.
+
+        `attention_mask` covers cached and new target tokens, `encoder_attention_mask` the source.
+        """
+        if use_cache and past_key_values is None:
+            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
+        hidden_states = self.embed(input_ids, inputs_embeds, attention_mask, past_length, position_ids)
+        self_attention_cache = (
+            past_key_values.self_attention_cache
+            if isinstance(past_key_values, EncoderDecoderCache)
+            else past_key_values
+        )
+        causal_mask = create_causal_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=attention_mask,
+            past_key_values=self_attention_cache,
+        )
+        encoder_attention_mask = create_bidirectional_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=encoder_attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+        for layer in self.kept_layers():
+            # Gradient checkpointing sees only positional arguments: what needs a gradient must be one.
+            hidden_states = layer(
+                hidden_states,
+                causal_mask,
+                encoder_hidden_states,
+                encoder_attention_mask=encoder_attention_mask,
+                past_key_values=past_key_values,
+                **kwargs,
+            )
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=self.layer_norm(hidden_states), past_key_values=past_key_values
+        )
+
+
+class VaswaniModel(VaswaniPreTrainedModel):
+    """Encoder and decoder without the softmax. Source and target share one embedding matrix unless told not to."""
+
+    _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
+
+    def __init__(self, config: VaswaniConfig):
+        super().__init__(config)
+        if config.share_encoder_decoder_embeddings:
+            self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+            self._tied_weights_keys = {
+                "encoder.embed_tokens.weight": "shared.weight",
+                "decoder.embed_tokens.weight": "shared.weight",
+            }
+        self.encoder = VaswaniEncoder(config)
+        self.decoder = VaswaniDecoder(config)
+        self.post_init()
+
+    def init_parallel_plans(self) -> None:
+        super().init_parallel_plans()
+        if not self.config.share_encoder_decoder_embeddings:
+            del self._tp_plan["shared"]
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The source's, which are called; `shared` only names the matrix that they may have in common."""
+        return self.encoder.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Embedding):
+        self.encoder.embed_tokens = value
+        if self.config.share_encoder_decoder_embeddings:
+            self.shared = with_same_parameters(value)
+            self.decoder.embed_tokens = with_same_parameters(value)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        decoder_position_ids: torch.Tensor | None = None,
+        **kwargs,
+    ) -> Seq2SeqModelOutput:
+        """Encode the source, then decode the target given so far.
+
+        Args:
+            input_ids, attention_mask: `(batch, source_length)`; the mask is 1 for tokens and 0 for padding.
+            decoder_input_ids, decoder_attention_mask: `(batch, target_length)`, beginning with
+                `decoder_start_token_id`.
+            encoder_outputs: output of the encoder, where it ran before.
+            past_key_values: cache of earlier steps; then only the new target tokens are given.
+            inputs_embeds, decoder_inputs_embeds: `(batch, length, d_model)`, unscaled, instead of ids.
+            decoder_position_ids: `(batch or 1, target_length or 1)`, positions from 0 on; without them, those that
+                follow what is in the cache.
+
+        Returns:
+            `last_hidden_state` of shape `(batch, target_length, d_model)` and all else that was asked for.
+        """
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+            )
+        elif isinstance(encoder_outputs, dict):
+            names = ("last_hidden_state", "hidden_states", "attentions")
+            encoder_outputs = BaseModelOutput(**{name: encoder_outputs.get(name) for name in names})
+        else:
+            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        decoder_outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            position_ids=decoder_position_ids,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            past_key_values=decoder_outputs.past_key_values,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            decoder_attentions=decoder_outputs.attentions,
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.attentions,
+        )
+
+
+def with_same_parameters(module: nn.Module) -> nn.Module:
+    """Another module with the very parameters of this one. Adapters and hooks know modules by their names, of which
+    one that stands in several places would have only the first."""
+    return copy.deepcopy(module, {id(parameter): parameter for parameter in module.parameters()})
+
+
+class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationMixin):
+    """The Transformer with its softmax head: trains on `labels`, translates with `generate()`.
+
+    Example:
+
+    ```python
+    >>> from transformers import AutoTokenizer
+    >>> from hf_vaswani import VaswaniForConditionalGeneration
+
+    >>> tokenizer = AutoTokenizer.from_pretrained("path-or-hub-id")
+    >>> model = VaswaniForConditionalGeneration.from_pretrained("path-or-hub-id")
+    >>> inputs = tokenizer(["Ein Hund läuft."], return_tensors="pt")
+    >>> tokenizer.batch_decode(model.generate(**inputs, num_beams=4), skip_special_tokens=True)
+    ['A dog is running.']
+    ```
+    """
+
+    _tp_plan = {"lm_head": "colwise_gather_output"}
+
+    def __init__(self, config: VaswaniConfig):
+        super().__init__(config)
+        target = "model.decoder.embed_tokens.weight"
+        tied = {}
+        if config.share_encoder_decoder_embeddings:
+            tied["model.encoder.embed_tokens.weight"] = "model.shared.weight"
+            tied[target] = "model.shared.weight"
+        if config.tie_word_embeddings:
+            tied["lm_head.weight"] = tied.get(target, target)
+        self._tied_weights_keys = tied
+        self.model = VaswaniModel(config)
+        self.lm_head = nn.Linear(config.d_model, config.decoder_vocab_size, bias=config.output_bias)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | torch.Tensor = 0,
+        num_items_in_batch: torch.Tensor | float | None = None,
+        **kwargs,
+    ) -> Seq2SeqLMOutput:
+        """Logits of the next target token at each position and, given `labels`, their loss.
+
+        Args:
+            labels: `(batch, target_length)`, ending with `eos_token_id`; padding is `pad_token_id` or -100. The
+                decoder's input is made from them by shifting one to the right.
+            logits_to_keep: logits of only the last so many positions, 0 for all; or of the positions in a tensor.
+            num_items_in_batch: what the summed loss is divided by, for gradient accumulation; without it, the
+                number of target tokens in `labels`.
+
+            The others are those of [`VaswaniModel`].
+
+        Returns:
+            `logits` of shape `(batch, target_length, decoder_vocab_size)`; `loss`, a scalar.
+        """
+        if use_cache is None and is_torchdynamo_exporting() and not is_exportable(EncoderDecoderCache):
+            use_cache = False
+        if labels is not None:
+            labels = ignore_padding(labels, self.config)
+            known = labels.masked_fill(labels == IGNORED_LABEL, 0)
+            check_token_ids("labels", known, self.config.decoder_vocab_size)
+            use_cache = False
+            if decoder_input_ids is None and decoder_inputs_embeds is None:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(outputs.last_hidden_state[:, kept])
+        if self.training:
+            warn_of_trainer(labels, num_items_in_batch, logits.device)
+        loss = None
+        if labels is not None:
+            loss = sequence_loss(
+                logits,
+                labels,
+                self.config.label_smoothing if self.training else 0.0,
+                num_items_in_batch,
+            )
+        return Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            decoder_hidden_states=outputs.decoder_hidden_states,
+            decoder_attentions=outputs.decoder_attentions,
+            cross_attentions=outputs.cross_attentions,
+            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
+            encoder_hidden_states=outputs.encoder_hidden_states,
+            encoder_attentions=outputs.encoder_attentions,
+        )
+
+    def decode(self, **inputs) -> torch.Tensor:
+        """Arguments of the forward pass → states before the softmax, `(batch, target_length, d_model)`."""
+        return self.model(**inputs).last_hidden_state
+
+    def project(self, states: torch.Tensor) -> torch.Tensor:
+        """States of [`decode`] → logits of the next tokens, `(…, decoder_vocab_size)`."""
+        return self.lm_head(states)
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """Labels `(batch, target_length)` → decoder input of that shape: the start token, then all but the last."""
+        if self.config.pad_token_id is None:
+            raise ValueError("Labels become the decoder's input with padding, but config.pad_token_id is not set.")
+        decoder_input_ids = labels.new_full(labels.shape, self.config.decoder_start_token_id)
+        decoder_input_ids[:, 1:] = labels[:, :-1]
+        return decoder_input_ids.masked_fill(decoder_input_ids == IGNORED_LABEL, self.config.pad_token_id)
+
+
+def is_exportable(output_class: type) -> bool:
+    """Whether torch.export knows the class as an output; transformers' exporters teach it caches, torch alone not."""
+    return output_class in torch.utils._pytree.SUPPORTED_NODES
+
+
+def ignore_padding(labels: torch.Tensor, config: VaswaniConfig) -> torch.Tensor:
+    """Labels with padding tokens replaced by the label that the loss ignores."""
+    if config.pad_token_id is None or config.pad_token_id == config.eos_token_id:
+        return labels
+    return labels.masked_fill(labels == config.pad_token_id, IGNORED_LABEL)
+
+
+__all__ = ["VaswaniForConditionalGeneration", "VaswaniModel", "VaswaniPreTrainedModel"]

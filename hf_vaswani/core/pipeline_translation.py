@@ -1,0 +1,446 @@
+"""The translation pipeline that transformers 5 removed, with the contract it had in transformers 4, and fast batches.
+
+It serves every sequence-to-sequence model of transformers: Marian, T5, M2M100, NLLB, mBART, Bart and Vaswani. The file
+travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
+"""
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
+
+from .generation_arguments import SearchOptions
+from .generation_scores import align, log_probabilities, output_lengths, prompt_length
+from .pipeline_call import TranslationRun
+from .pipeline_inputs import (
+    TRANSLATION_TASK,
+    as_texts,
+    check_languages,
+    check_pair,
+    check_text,
+    damaged_weights,
+    fits_pair,
+    language_pairs,
+    not_texts,
+    not_texts_error,
+    translation_tasks,
+    vocabulary_error,
+)
+
+
+def translation_task(
+    model: PreTrainedModel, task: str = "translation", src_lang: str | None = None, tgt_lang: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The task that a model is used for, and what its config holds for it.
+
+    T5 keeps the prefix of its sources, and search parameters, under the name of a task such as
+    `"translation_en_to_fr"`. The languages choose it, be they named by the task or beside it; where they leave a
+    choice, it is the first one, with a warning.
+
+    Returns:
+        The task, and its parameters: `prefix`, "" without one, and those of the search.
+
+    Raises:
+        ValueError: where the model has prefixes, but none for these languages.
+    """
+    of_tasks, own_tasks = getattr(model.config, "task_specific_params", None) or {}, translation_tasks(model.config)
+    named = TRANSLATION_TASK.fullmatch(task)
+    if own_tasks:
+        asked = (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])
+        check_pair(asked, list(own_tasks.values()), "Choose one of these pairs.")
+        task, *others = [name for name, pair in own_tasks.items() if fits_pair(asked, pair)]
+        if others:
+            warnings.warn(
+                f"No languages, or one alone, are given, and this model has prefixes for {', '.join(own_tasks)}: it "
+                f'is used as "{task}".',
+                UserWarning,
+                stacklevel=3,
+            )
+    parameters = dict(of_tasks.get(task, {}))
+    return task, {**parameters, "prefix": parameters.get("prefix", getattr(model.config, "prefix", None)) or ""}
+
+
+class TranslationPipeline(Pipeline):
+    """Translates one text, a list of texts, or an endless stream of them.
+
+    Example:
+
+    ```python
+    >>> import hf_vaswani
+    >>> from transformers import pipeline
+
+    >>> translator = pipeline("translation", model="path-or-hub-id")
+    >>> translator("Ein Hund läuft.")
+    [{'translation_text': 'A dog is running.'}]
+    ```
+
+    Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
+    `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … Whatever a
+    call takes, `pipeline()` takes too, as the default of all calls.
+    """
+
+    _load_tokenizer = True
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+
+    def __init__(self, model, *args, task: str = "translation", **kwargs):
+        task, self.task_params = translation_task(model, task, kwargs.get("src_lang"), kwargs.get("tgt_lang"))
+        self.prefix = self.task_params.pop("prefix")
+        languages = TRANSLATION_TASK.fullmatch(task)
+        if languages:
+            kwargs.setdefault("src_lang", languages["source"])
+            kwargs.setdefault("tgt_lang", languages["target"])
+        self._batch_tokens = kwargs.pop("batch_tokens", None)
+        self._split_sentences = kwargs.pop("split_sentences", False)
+        self._progress = kwargs.pop("progress", None)
+        self._assistants: dict[str, PreTrainedModel] = {}
+        super().__init__(model, *args, task=task, **kwargs)
+        if not self.model.can_generate():
+            raise ValueError(
+                f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
+            )
+        if damaged := damaged_weights(self.model.named_parameters()):
+            raise ValueError(
+                f"{len(damaged)} weights of the model are damaged: {damaged[0]}, for one, holds values that are NaN "
+                "or infinite. Load the model again from where it came from."
+            )
+        if error := vocabulary_error(self.model, self.tokenizer):
+            raise ValueError(f"The {error.removeprefix('the ')}. Load both from the folder of one model.")
+        # T5's prefix is chosen once, and with it the languages of all calls.
+        self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
+        self._check_pair(self._preprocess_params)
+
+    def _check_pair(self, preprocess: dict[str, Any]) -> None:
+        remedy = "Give others when the pipeline is made, for another prefix." if self.prefix else ""
+        check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
+
+    def __call__(
+        self,
+        inputs,
+        *,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        split_sentences: bool | None = None,
+        progress: Callable[[int], None] | None = None,
+        **kwargs,
+    ):
+        """Translate.
+
+        Texts are batched with others of like length, the longest first; the order of the results is that of the texts.
+        A translation does not depend on the batch that it was made in.
+
+        Args:
+            inputs: a `str`; a list, tuple or column of a data set (`dataset["de"]`); or something to be read piece by
+                piece: a generator or another iterator, a column of a streamed data set, a `torch.utils.data.Dataset`
+                such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
+                that) are translated by the empty text. Lone surrogates are read as U+FFFD.
+            n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`,
+                unless `do_sample=True` with `num_beams=1`.
+            return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
+                it, divided by the length penalty, by which beam search ranks: the number of tokens, the end
+                included, to the power of `length_penalty`. That of an empty text is 0.
+            return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
+                `source_tokens` and `target_tokens`, which are given too.
+            src_lang, tgt_lang (`str`): languages, for multilingual models. A model of one pair, where it says which,
+                refuses others.
+            split_sentences (`bool`): translate texts beyond the limit in pieces, divided at sentence ends where
+                possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
+                the limit allows; where neither model nor tokenizer has one, a single sentence.
+            max_source_length (`int`): the limit in tokens, instead of the tokenizer's; that of a model whose positions
+                end stays in force. Where there is none at all it is 4096, lest attention fill the memory. To T5 the
+                tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond 4096.
+            truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
+            batch_tokens (`int`): source tokens in a batch at most, padding included; by default as many as the size of
+                the model and the beam leave room for, 1536 for a small one on a CPU.
+            batch_size (`int`): texts in a batch at most.
+            num_workers: not used; accepted since transformers' pipelines have it.
+            progress: called after each batch with the number of texts that are done since it was last called.
+            return_tensors (`bool`): give `translation_token_ids` instead of text.
+            return_text (`bool`): give the text, the default.
+            return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, as `return_tensors`; as in
+                transformers 4.
+            stop_sequence (`str`): its first token ends a translation, as in transformers 4.
+            assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
+                translations for `generate()`; one text is translated at a time then.
+            clean_up_tokenization_spaces (`bool`): as in `tokenizer.decode`.
+            generate_kwargs: anything that `generate()` takes.
+
+        Returns:
+            For one text a list of dicts with `translation_text`, one for each hypothesis. For a list or column a list
+            of such dicts, or of such lists where several hypotheses are asked for. For what is read piece by piece an
+            iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096, before it
+            gives their results.
+
+        Raises:
+            ValueError: for inputs that are no text, texts beyond the limit, languages that are missing or unknown, and
+                `n_best` beyond `num_beams`; it names all texts at fault, before any is translated. An iterator raises
+                it when it comes to such a text, the translations of those before it being given.
+        """
+        preprocess, forward, postprocess = self._sanitize_parameters(**kwargs)
+        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
+        search = SearchOptions(self.model, forward, self.task_params)
+        one_by_one = search.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
+        run = TranslationRun(
+            self,
+            preprocess,
+            forward,
+            {**self._postprocess_params, **postprocess},
+            search,
+            batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
+            batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
+            split_sentences=self._split_sentences if split_sentences is None else split_sentences,
+            progress=self._progress if progress is None else progress,
+        )
+        self._check_pair(preprocess)
+        languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
+        check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)
+        if isinstance(inputs, str):
+            return run.translate([inputs])[0]
+        texts, is_lazy = as_texts(inputs)
+        if is_lazy:
+            return run.stream(texts)
+        texts = list(texts)
+        wrong = not_texts(texts)
+        if wrong:
+            raise not_texts_error(texts, wrong)
+        return [_flat(hypotheses) for hypotheses in run.translate(texts)]
+
+    def _sanitize_parameters(
+        self,
+        src_lang=None,
+        tgt_lang=None,
+        truncation=None,
+        max_source_length=None,
+        return_tensors=None,
+        return_text=None,
+        return_type=None,
+        stop_sequence=None,
+        clean_up_tokenization_spaces=None,
+        generate_kwargs=None,
+        **other_generate_kwargs,
+    ):
+        preprocess = {
+            "src_lang": src_lang,
+            "tgt_lang": tgt_lang,
+            "truncation": truncation,
+            "max_source_length": max_source_length,
+        }
+        as_tensors = return_tensors
+        if return_tensors is None and return_text is not None:
+            as_tensors = not return_text
+        elif return_tensors is None and return_type is not None:
+            as_tensors = getattr(return_type, "name", return_type) in ("TENSORS", 0)
+        forward = {**(generate_kwargs or {}), **other_generate_kwargs}
+        if stop_sequence is not None:
+            forward["eos_token_id"] = self._first_token(stop_sequence)
+        if forward.get("assistant_model") is not None:
+            forward["assistant_model"] = self._assistant(forward["assistant_model"])
+        postprocess = {
+            "as_tensors": as_tensors,
+            "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
+        }
+        # Only what was given, lest a call undo what was set when the pipeline was made.
+        return (
+            {key: value for key, value in preprocess.items() if value is not None},
+            forward,
+            {key: value for key, value in postprocess.items() if value is not None},
+        )
+
+    def _first_token(self, stop_sequence: str) -> int:
+        check_text("stop_sequence", stop_sequence)
+        token_ids = self.tokenizer.encode(stop_sequence, add_special_tokens=False)
+        if not token_ids:
+            raise ValueError(f"stop_sequence must be a text of at least one token, got {stop_sequence!r}.")
+        return token_ids[0]
+
+    def _assistant(self, given: PreTrainedModel | str | os.PathLike) -> PreTrainedModel:
+        """The model that drafts translations: itself, or read once from its folder or the Hub.
+
+        Raises:
+            ValueError: where it cannot be read, or is of other tokens than this pipeline's.
+        """
+        if isinstance(given, PreTrainedModel):
+            return given
+        if not isinstance(given, (str, os.PathLike)):
+            raise ValueError(f"assistant_model must be a model, a folder or a Hub id, got {type(given).__name__}.")
+        name = str(given)
+        if name not in self._assistants:
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(name)
+                model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=self.model.dtype)
+            except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+                raise ValueError(f"assistant_model={name!r} cannot be loaded: {error}") from error
+            if _vocabularies(tokenizer) != _vocabularies(self.tokenizer):
+                raise ValueError(
+                    f"assistant_model={name!r} has another tokenizer than this pipeline. Its drafts are tokens: name "
+                    "a model that was trained with the same tokenizer."
+                )
+            self._assistants[name] = model.to(self.model.device).eval()
+        return self._assistants[name]
+
+    # Text → token ids
+
+    def preprocess(
+        self, text: str, src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
+    ) -> dict[str, torch.Tensor]:
+        """One text → token ids and attention mask `(1, source_length)`, and what the tokenizer says of the target.
+
+        A subclass that overrides this method is asked for each text; otherwise many are tokenised at once.
+        """
+        inputs = self._tokenize([text], src_lang, tgt_lang, truncation, max_source_length)
+        return {k: torch.tensor(v) if isinstance(v, list) else v for k, v in inputs.items()}
+
+    def _tokenize(
+        self, texts: list[str], src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
+    ) -> dict[str, Any]:
+        texts = [self.prefix + text for text in texts]
+        limits = {"truncation": truncation, "max_length": max_source_length} if truncation else {}
+        if not hasattr(self.tokenizer, "_build_translation_inputs"):
+            inputs = self.tokenizer(texts, **limits)
+        else:
+            src_lang = src_lang or self.tokenizer.src_lang
+            if tgt_lang is None:  # the model has a target language of its own
+                self.tokenizer.src_lang = src_lang
+                inputs = self.tokenizer(texts, **limits)
+            else:
+                inputs = self.tokenizer._build_translation_inputs(
+                    texts, return_tensors=None, src_lang=src_lang, tgt_lang=tgt_lang, **limits
+                )
+        inputs.pop("token_type_ids", None)
+        return dict(inputs)
+
+    def encode(self, texts: list[str], **preprocess_params) -> list[dict[str, Any]]:
+        """Texts → for each what [`preprocess`] makes of it, in lists. `collate` makes a batch of such."""
+        if type(self).preprocess is not TranslationPipeline.preprocess:
+            rows = [self.preprocess(text, **preprocess_params) for text in texts]
+            return [{k: v[0].tolist() if isinstance(v, torch.Tensor) else v for k, v in row.items()} for row in rows]
+        inputs = self._tokenize(texts, **preprocess_params)
+        inputs.pop("attention_mask", None)  # all ones until there is padding
+        return [{k: v[i] if isinstance(v, list) else v for k, v in inputs.items()} for i in range(len(texts))]
+
+    def collate(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Encoded texts → a batch, padded on the tokenizer's side."""
+        first_token = rows[0].get("forced_bos_token_id")
+        rows = [{k: v for k, v in row.items() if k != "forced_bos_token_id"} for row in rows]
+        if self.tokenizer.pad_token_id is None:  # there is one row then, see `__call__`
+            batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
+        else:
+            batch = dict(self.tokenizer.pad(rows, return_tensors="pt", return_attention_mask=True))
+        batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
+        # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
+        return batch if first_token is None else {**batch, "forced_bos_token_id": int(first_token)}
+
+    # Token ids → hypotheses
+
+    def get_inference_context(self):
+        return torch.inference_mode
+
+    def forward(self, model_inputs: dict, **forward_params) -> dict:
+        """A batch → its hypotheses, see [`_forward`], with the model in eval mode; afterwards it is as it was."""
+        was_training = self.model.training
+        try:
+            if was_training:
+                self.model.eval()
+            return super().forward(model_inputs, **forward_params)
+        finally:
+            if was_training:
+                self.model.train()
+
+    def _forward(
+        self, model_inputs: dict, n_best=None, return_scores=False, return_alignments=False, **generate_kwargs
+    ) -> dict:
+        """Token ids `(batch, source_length)` → for each text its hypotheses.
+
+        Returns:
+            `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)` and, where asked
+            for, `scores` of the same shape, and `alignments`: for each text and hypothesis a dict, see `__call__`.
+        """
+        first_token = model_inputs.pop("forced_bos_token_id", None)
+        if first_token is not None:
+            generate_kwargs.setdefault("forced_bos_token_id", first_token)
+        if n_best:
+            generate_kwargs["num_return_sequences"] = n_best
+        with_scores = bool(n_best or return_scores)
+        if with_scores:
+            generate_kwargs["return_dict_in_generate"] = True
+        search = SearchOptions(self.model, generate_kwargs, self.task_params)
+        if search.chosen_length() is None and (default_length := search.default_length()):
+            search.arguments["max_new_tokens"] = default_length
+        output = self.model.generate(**model_inputs, **search.arguments)
+        output_ids = getattr(output, "sequences", output)
+        pad_token_id = (
+            search.get("pad_token_id", self.tokenizer.pad_token_id) if search.may_end_without_eos() else None
+        )
+        outputs = {
+            "output_ids": output_ids,
+            "lengths": output_lengths(output_ids, search.eos_token_ids(), pad_token_id),
+        }
+        if with_scores:
+            scores = getattr(output, "sequences_scores", None)
+            outputs["scores"] = self._scores(model_inputs, search, **outputs) if scores is None else scores
+        batch_size = len(model_inputs["input_ids"])
+        outputs = {name: tensor.reshape(batch_size, -1, *tensor.shape[1:]) for name, tensor in outputs.items()}
+        if n_best and search.get("do_sample"):
+            best_first = outputs["scores"].argsort(dim=1, descending=True)
+            row = torch.arange(batch_size, device=best_first.device).unsqueeze(1)
+            outputs = {name: tensor[row, best_first] for name, tensor in outputs.items()}
+        if return_alignments:
+            outputs["alignments"] = align(
+                self.model, self.tokenizer, model_inputs, outputs["output_ids"], outputs["lengths"]
+            )
+        return outputs
+
+    def _scores(
+        self, inputs: dict, search: SearchOptions, output_ids: torch.LongTensor, lengths: torch.LongTensor
+    ) -> torch.Tensor:
+        """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
+        prompt = prompt_length(search.get("decoder_input_ids"), output_ids)
+        first_is_forced = prompt == 1 and search.get("forced_bos_token_id") is not None
+        sums = log_probabilities(self.model, inputs, output_ids, lengths, given=prompt + int(first_is_forced))
+        return sums / search.scoring().penalty((lengths - prompt).clamp(min=1))
+
+    # Hypotheses → results
+
+    def postprocess(
+        self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
+    ) -> list[dict]:
+        """Hypotheses of one text → a dict for each."""
+        hypotheses = [
+            ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
+        ]
+        if as_tensors:
+            # Copies: tensors of inference mode could not be trained on.
+            results = [{"translation_token_ids": ids.clone()} for ids in hypotheses]
+        else:
+            texts = self.tokenizer.batch_decode(
+                hypotheses,
+                skip_special_tokens=True,
+                clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+            )
+            results = [{"translation_text": text} for text in texts]
+        if "scores" in model_outputs:
+            for result, score in zip(results, model_outputs["scores"][0].tolist()):
+                result["score"] = score
+        if "alignments" in model_outputs:
+            for result, alignment in zip(results, model_outputs["alignments"][0]):
+                result.update(alignment)
+        return results
+
+
+def _vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], ...]:
+    """The tokens of source and target, or of both where they are one."""
+    target = getattr(tokenizer, "get_target_vocab", None)  # a VaswaniTokenizer
+    return (tokenizer.get_vocab(), target()) if target else (tokenizer.get_vocab(),)
+
+
+def _flat(hypotheses: list[dict]) -> dict | list[dict]:
+    """A text's result within a list: its one hypothesis, or the list of them."""
+    return hypotheses[0] if len(hypotheses) == 1 else hypotheses
+
+
+__all__ = ["TranslationPipeline"]

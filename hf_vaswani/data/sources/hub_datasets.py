@@ -1,0 +1,204 @@
+"""Reads data sets with the library datasets: of the Hub, by id, or from a local folder.
+
+Everything that may go wrong in it is one `InputError` that says what to do, since a Hub that cannot be reached is no
+reason not to train: the same text in local files does as well.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import InputError, reason
+from ...files import path_error
+from .columns import NESTED, choose_columns, flat_record
+
+if TYPE_CHECKING:
+    from datasets import DatasetBuilder, Features
+
+LOCAL_FILES = "give local files instead: --train_source FILE --train_target FILE, or --train FILE.tsv"
+# The branch in which the Hub keeps Parquet copies, in one folder a config, of data sets that consist of a script.
+PARQUET_BRANCH = "refs/convert/parquet"
+ROWS_AT_ONCE = 1000
+
+
+def is_whole_split(split: str | None) -> bool:
+    """Whether a split's name means all of it: `train`, not `train[:90%]` or `train+test`."""
+    return re.search(r"[\[+]", split or "") is None
+
+
+class HubDataset:
+    """A data set's builder, config and split.
+
+    Args:
+        path: a Hub id or a local folder.
+        config: of the data set, such as "de-en".
+        split: such as "train" or "train[:90%]"; where it is None, the data set must have one split alone.
+        revision: branch, tag or commit.
+
+    Raises:
+        InputError: the data set cannot be reached, does not exist, is not open to the user, or has no such config or
+            split.
+    """
+
+    def __init__(self, path: str, config: str | None, split: str | None, revision: str | None):
+        from datasets import load_dataset_builder
+
+        self.path, self.is_local = path, Path(path).is_dir()
+        self.name = "/".join(part for part in (path, config) if part)
+        by_folder = revision == PARQUET_BRANCH and config is not None
+        self.arguments = {"path": path, "revision": revision, ("data_dir" if by_folder else "name"): config}
+        if fault := path_fault(path):
+            raise InputError(fault)
+        with self.explained_errors():
+            self.builder: DatasetBuilder = load_dataset_builder(**self.arguments)
+            if self.is_local and hasattr(self.builder.config, "keep_default_na"):
+                # A CSV file: pandas reads words such as "null" and "NA" as nothing, where text is meant. (What is on
+                # the Hub is found in the cache, without a network, by the settings that it is usually read with.)
+                self.arguments |= {"keep_default_na": False, "na_values": [""]}
+                self.builder = load_dataset_builder(**self.arguments)
+        self.split = self._checked_split(split)
+
+    def records(self, candidates: list[tuple[str, str]], streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+        """`(row, record)` with the columns that are looked for, from row 1.
+
+        Args:
+            candidates: pairs of columns to look for, of [`candidate_columns`].
+            streaming: read from the Hub as needed, rather than download and convert everything first.
+        """
+        from datasets import load_dataset
+
+        if fault := self.split_fault(streaming):
+            raise InputError(fault)
+        number = 0
+        with self.explained_errors():
+            data = load_dataset(**self.arguments, split=self.split, streaming=streaming)
+            if data.features is not None:
+                chosen = choose_columns(_flat_features(data.features), candidates, self.name)
+                data = data.select_columns(list({name if name in data.features else NESTED: 0 for name in chosen}))
+            for batch in data.iter(ROWS_AT_ONCE):
+                for values in zip(*batch.values()):
+                    number += 1
+                    yield number, flat_record(dict(zip(batch, values)))
+
+    def check_columns(self, candidates: list[tuple[str, str]]) -> None:
+        """Whether the columns that are looked for are there, as the data set's description or its first record has it.
+
+        Raises:
+            InputError: they are not, or hold something else than text.
+        """
+        from datasets import load_dataset
+
+        features = self.builder.info.features
+        if features is None:
+            with self.explained_errors():
+                data = load_dataset(**self.arguments, split=_split_names(self.split)[0], streaming=True)
+                features = data.features or next(iter(data), {})
+        types = _flat_features(features)
+        for column in choose_columns(types, candidates, self.name):
+            kind = getattr(types[column], "dtype", "string")
+            if kind not in ("string", "large_string", "null"):
+                raise InputError(f"{self.name}: column '{column}' holds {kind}, not text.")
+
+    def split_fault(self, streaming: bool) -> str | None:
+        """What is wrong with the split for streaming, which takes whole splits alone."""
+        if streaming and not is_whole_split(self.split):
+            return f"{self.name}: a part of a split ('{self.split}') cannot be streamed. Name a whole split."
+        return None
+
+    def files(self) -> list[str]:
+        """The local files of the split, in the order in which they are read."""
+        files = self.builder.config.data_files
+        return [str(path) for name in _split_names(self.split) for path in files[name]]
+
+    @property
+    def commit(self) -> str:
+        """The commit of the Hub that is read."""
+        return str(self.builder.hash)
+
+    def _checked_split(self, split: str | None) -> str:
+        from datasets import ReadInstruction
+
+        try:
+            ReadInstruction.from_spec(split or "train")
+        except (AssertionError, ValueError) as error:
+            raise InputError(f"{self.name} has no split '{split}': {reason(error)}. Say train[:90%].") from None
+        splits = list(map(str, getattr(self.builder.config, "data_files", None) or self.builder.info.splits or ()))
+        if split is None and len(splits) == 1:
+            return splits[0]
+        if splits and (split is None or not set(_split_names(split)) <= set(splits)):
+            kind = f"no split '{split}'" if split else "more than one split; name one with split"
+            raise InputError(f"{self.name} has {kind}. There are: {', '.join(splits)}.")
+        return split or "train"
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        """Errors of datasets, huggingface_hub, pyarrow and the network, which are of many types, as input errors."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(self._explain(error)) from None
+
+    def _explain(self, error: Exception) -> str:
+        messages = [str(link).strip() for link in (error, error.__cause__) if link is not None and str(link).strip()]
+        message = " ".join(" ".join(messages).split()) or type(error).__name__
+        if self.is_local:
+            return f"{self.name} cannot be read: {message}"
+        if "scripts are no longer supported" in message:
+            return (
+                f"{self.name} is a script on the Hub, which is not run. Try the Hub's copy of its data with "
+                f"revision: {PARQUET_BRANCH}, or {LOCAL_FILES}."
+            )
+        if "gated" in message or "authenticated" in message:
+            return (
+                f"{self.name} is not for everyone: {message} Accept its terms at https://huggingface.co/datasets/"
+                f"{self.path} and log in with `hf auth login`, or {LOCAL_FILES}."
+            )
+        if "doesn't exist on the Hub" in message:
+            return (
+                f"{self.name} is not on the Hub, or is private: {message} Check the id, log in with `hf auth login` "
+                f"if it is private, or {LOCAL_FILES}."
+            )
+        if isinstance(error, ConnectionError) or _is_of_network(error):
+            return (
+                f"{self.name} cannot be reached on the Hub: {message}. Check the network, and that HF_HUB_OFFLINE is "
+                f"not set, or {LOCAL_FILES}."
+            )
+        return f"{self.name} cannot be read from the Hub: {message} You can also {LOCAL_FILES}."
+
+
+def _split_names(split: str) -> list[str]:
+    """The whole splits of which one is made: "train[:90%]+test" is of train and test."""
+    return [part.partition("[")[0].strip() for part in split.split("+")]
+
+
+def _flat_features(features: "Features | dict[str, Any]") -> dict[str, Any]:
+    """Types by column, those that `translation` holds beside the others; its own type names its languages."""
+    nested = features.get(NESTED)
+    languages = getattr(nested, "languages", None)
+    inner = dict.fromkeys(languages) if languages else nested if isinstance(nested, dict) else {}
+    return {**inner, **features}
+
+
+def path_fault(path: str) -> str | None:
+    """What is wrong with a data set's name, as far as that shows without the Hub."""
+    if error := path_error(path):
+        return error
+    folder = Path(path)
+    if folder.is_file():
+        return f"dataset: {path} is a file. Give it as file: {path}"
+    if folder.is_dir():
+        if any((folder / name).exists() for name in ("state.json", "dataset_dict.json")):
+            return f"{path} was written by save_to_disk(). Write it with to_parquet() or to_json() instead."
+        return None
+    if path.startswith((".", "/", "~")) or path.count("/") > 1:
+        return f"{path} does not exist. Give a folder that datasets.load_dataset() reads, or the id of a Hub data set."
+    return None
+
+
+def _is_of_network(error: Exception) -> bool:
+    modules = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
+    return bool(modules & {"httpx", "httpcore", "requests", "urllib3", "aiohttp", "huggingface_hub"})

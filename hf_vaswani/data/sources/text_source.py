@@ -1,0 +1,310 @@
+"""Where parallel text comes from: the embedded corpus, data sets of the Hub, files with both sides, parallel files.
+
+A source is described by a [`TextSource`], as an entry of a recipe does it, and read pair by pair, whatever its size.
+Formats and columns are those of `records.py` and `columns.py`.
+"""
+
+import dataclasses
+import difflib
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError, counted
+from . import built_in
+from .columns import Languages, candidate_columns, choose_columns, pair_of
+from .hub_datasets import HubDataset, path_fault
+from .parallel_files import Pair, iterate_parallel
+from .tables import file_format, iterate_records, unknown_format
+from .text_files import CHUNK, COMPRESSED, check_file, iterate_lines
+
+EMBEDDED = "embedded"
+LARGEST_WEIGHT = 1_000_000_000
+# What may be said of each kind of source besides its place and weight.
+FIELDS_OF = {
+    "dataset": ("config", "split", "revision", "source_column", "target_column"),
+    "file": ("source_column", "target_column", "header"),
+    EMBEDDED: ("split",),
+}
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """One place of pairs: a data set, a file with both sides, or parallel files.
+
+    Attributes:
+        dataset: "embedded", the id of a Hub data set, or a local folder that `datasets.load_dataset()` reads.
+        config, split, revision: of the data set. Without a split it must have one alone.
+        file: one with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines) or .parquet; text also as .gz or .zst.
+        source, target: parallel text files, also .gz or .zst: a path or several, file n of one side translating file
+            n of the other.
+        source_column, target_column: where they are not called as the languages, or `source` and `target`.
+        header: whether the first row of a .tsv or .csv file has names; default: seen from the row.
+        weight: share among several sources.
+    """
+
+    dataset: str | None = None
+    config: str | None = None
+    split: str | None = None
+    revision: str | None = None
+    file: str | None = None
+    source: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    source_column: str | None = None
+    target_column: str | None = None
+    # By what a source is shown as, streams are known from before.
+    header: bool | None = field(default=None, repr=False)
+    weight: float | None = None
+
+    def __post_init__(self):
+        for side in ("source", "target"):
+            paths = getattr(self, side)
+            paths = [paths] if isinstance(paths, str | Path) else paths
+            object.__setattr__(self, side, tuple(map(str, paths)))
+
+    @classmethod
+    def parse(cls, value: Any, name: str) -> "TextSource":
+        """A source as it stands in a recipe: the path of a file with both sides, "embedded", or keys and values.
+
+        Args:
+            name: of the entry, for messages: "data.train".
+
+        Raises:
+            InputError: all unknown keys, with the nearest right one, and values of the wrong type.
+        """
+        if isinstance(value, str):
+            return cls(**{"dataset" if value == EMBEDDED else "file": value})
+        if not isinstance(value, dict):
+            raise InputError(f"{name} must be the path of a file, or keys and values, got {value!r}")
+        known, faults, fields = [field.name for field in dataclasses.fields(cls)], [], {}
+        for key, entry in value.items():
+            if key not in known:
+                close = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+                hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
+                faults.append(f"{name}: unknown key '{key}'; {hint}")
+            elif entry is not None:
+                try:
+                    fields[key] = _typed(key, entry)
+                except TypeError as error:
+                    faults.append(f"{name}.{key} must be {error}, got {entry!r}")
+        if faults:
+            raise InputError.of(faults)
+        return cls(**fields)
+
+    @property
+    def name(self) -> str:
+        """What messages and reports call it: "wmt14/de-en (train)", "train.de and train.en"."""
+        if self.dataset:
+            data = "/".join(part for part in (self.dataset, self.config) if part)
+            return f"{data} ({self.split})" if self.split else data
+        return self.file or " and ".join(", ".join(side) for side in (self.source, self.target))
+
+
+def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = False) -> Iterator[Pair]:
+    """The pairs of a source, read as they are asked for; empty texts are kept.
+
+    Args:
+        languages: codes of source and target, which may be names of columns.
+        streaming: read a Hub data set from the Hub while training, rather than download it first.
+
+    Raises:
+        InputError: the first fault that is met, with file and line. That a side has no text at all shows at the end.
+    """
+    if faults := _contradictions(source, languages):
+        raise InputError.of(faults)
+    if source.dataset == EMBEDDED:
+        source_column, target_column = languages if None not in languages else built_in.LANGUAGES
+        packed = TextSource(
+            file=str(built_in.built_in_file(source.split)), source_column=source_column, target_column=target_column
+        )
+        yield from _pairs_of_records(packed, languages, streaming)
+    elif source.source:
+        for paths in zip(source.source, source.target):
+            yield from iterate_parallel(*paths)
+    else:
+        yield from _pairs_of_records(source, languages, streaming)
+
+
+@dataclass(frozen=True)
+class SourcePairs:
+    """The pairs of a source, read anew whenever they are iterated over."""
+
+    source: TextSource
+    languages: Languages
+    streaming: bool = False
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iterate_pairs(self.source, self.languages, self.streaming)
+
+
+def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool) -> Iterator[Pair]:
+    candidates = candidate_columns((source.source_column, source.target_column), languages)
+    if source.dataset:
+        data, unit = HubDataset(source.dataset, source.config, source.split, source.revision), "row"
+        records = data.records(candidates, streaming)
+    else:
+        unit = "row" if file_format(source.file) == ".parquet" else "line"
+        records = iterate_records(source.file, candidates, source.header)
+    columns, without_text = None, {0, 1}
+    for number, record in records:
+        where = f"{source.name}, {unit} {number}"
+        columns = columns or choose_columns(record, candidates, where)
+        pair = pair_of(record, columns, where)
+        if without_text:
+            without_text = {side for side in without_text if not pair[side].strip()}
+        yield pair
+    if columns is None:
+        raise InputError(f"{source.name} is empty: it has no {unit}s with text.")
+    if without_text:
+        which = " and ".join(f"'{columns[side]}'" for side in sorted(without_text))
+        raise InputError(f"{source.name}: no {unit} has text in column {which}. Is it the right one?")
+
+
+def check_source(source: TextSource, languages: Languages, streaming: bool = False) -> list[str]:
+    """All faults that show without reading a source whole; an empty list where there are none.
+
+    A Hub data set is looked up there, and a file opened at its beginning.
+    """
+    faults = _contradictions(source, languages)
+    if faults or source.dataset == EMBEDDED:
+        return faults
+    try:
+        if source.dataset:
+            data = HubDataset(source.dataset, source.config, source.split, source.revision)
+            data.check_columns(candidate_columns((source.source_column, source.target_column), languages))
+            return [fault] if (fault := data.split_fault(streaming)) else []
+        if source.file:
+            next(iterate_pairs(source, languages))
+    except InputError as error:
+        return str(error).split("\n")
+    for path in (*source.source, *source.target):
+        try:
+            next(iterate_lines(path), None)
+        except InputError as error:
+            faults.append(str(error))
+    return faults
+
+
+def digest(source: TextSource) -> str:
+    """A hash of what a source holds and of how it is read, the same wherever its files lie.
+
+    It is that of the files' bytes (of 1 GB in a second or two), of a Hub data set's commit, or of the built-in corpus'
+    file, together with format, config, split and named columns. The languages of the recipe, which may choose the
+    columns too, are not in it, and neither is the weight.
+
+    Raises:
+        InputError: where the source cannot be read.
+    """
+    if faults := _contradictions(source, (None, None)):
+        raise InputError.of(faults)
+    columns = [source.source_column, source.target_column]
+    if source.dataset == EMBEDDED:
+        parts = [EMBEDDED, _file_digest(str(built_in.built_in_file(source.split)))]
+    elif source.dataset:
+        data = HubDataset(source.dataset, source.config, source.split, source.revision)
+        files = [(_kind(path), _file_digest(path)) for path in data.files()] if data.is_local else []
+        content = files or [source.dataset, data.commit]
+        parts = ["dataset", source.config, data.split, content, columns]
+    elif source.file:
+        parts = ["file", _kind(source.file), _file_digest(source.file), columns]
+        parts += [] if source.header is None else [source.header]
+    else:
+        parts = [[(_kind(path), _file_digest(path)) for path in side] for side in (source.source, source.target)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _kind(path: str) -> tuple[str, str]:
+    """What a file's name says of how it is read: format and compression."""
+    suffix = Path(path).suffix.lower()
+    return file_format(path), suffix if suffix in COMPRESSED else ""
+
+
+def _file_digest(path: str) -> str:
+    check_file(path)
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(16 * CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    return digest.hexdigest()
+
+
+def _contradictions(source: TextSource, languages: Languages) -> list[str]:
+    """What is wrong in the description alone."""
+    places = [name for name in ("dataset", "file", "source", "target") if getattr(source, name)]
+    if not places:
+        return ["no text is named: give dataset, file, or source and target"]
+    if len(places) > 1 and places != ["source", "target"]:
+        return [f"{' and '.join(places)} are given together; choose dataset, file, or source and target"]
+    kind = EMBEDDED if source.dataset == EMBEDDED else places[0]
+    faults = [
+        f"{name} does not belong to {'parallel files' if kind in ('source', 'target') else kind}"
+        for name in ("config", "split", "revision", "source_column", "target_column", "header")
+        if getattr(source, name) is not None and name not in FIELDS_OF.get(kind, ())
+    ]
+    faults += _faults_of_sides(source) if kind in ("source", "target") else _faults_of_columns(source)
+    if source.weight is not None and not 0 < source.weight <= LARGEST_WEIGHT:
+        faults.append(f"weight must be above 0 and at most {LARGEST_WEIGHT:,}, got {source.weight}")
+    if kind == "file" and (fault := unknown_format(source.file)):
+        faults.append(f"{source.file}: {fault}")
+    if kind == "dataset" and (fault := path_fault(source.dataset)):
+        faults.append(fault)
+    if kind == EMBEDDED and source.split not in built_in.SPLITS:
+        faults.append(f"split of the embedded corpus is one of {', '.join(built_in.SPLITS)}, got {source.split!r}")
+    if kind == EMBEDDED and None not in languages and set(languages) != set(built_in.LANGUAGES):
+        faults.append(f"the embedded corpus has the languages de and en, not {' and '.join(languages)}")
+    return faults
+
+
+def _faults_of_sides(source: TextSource) -> list[str]:
+    if not source.source or not source.target:
+        given, other = ("source", "target") if source.source else ("target", "source")
+        return [f"{other} is missing: {given} is given, and line n of one translates line n of the other"]
+    sizes = len(source.source), len(source.target)
+    if sizes[0] != sizes[1]:
+        files = counted(sizes[0], "file")
+        return [f"source has {files} and target {sizes[1]}: file n of one must translate file n of the other"]
+    return []
+
+
+def _faults_of_columns(source: TextSource) -> list[str]:
+    named = source.source_column, source.target_column
+    if None in named and named != (None, None):
+        given, other = ("source", "target") if named[0] is not None else ("target", "source")
+        return [f"{other}_column is missing: {given}_column is given; name both or none"]
+    if named[0] is not None and named[0] == named[1]:
+        return [f"source_column and target_column are the same, '{named[0]}'"]
+    return []
+
+
+def _typed(key: str, value: Any) -> Any:
+    """A recipe's value as the field has it.
+
+    Raises:
+        TypeError: with what it must be.
+    """
+    if key == "weight":
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise TypeError("a number")
+        try:
+            return float(value)
+        except (ValueError, OverflowError):
+            raise TypeError("a number") from None
+    if key == "header":
+        if value in ("true", "false"):
+            return value == "true"
+        if not isinstance(value, bool):
+            raise TypeError("true or false")
+        return value
+    is_path_list = key in ("source", "target")
+    if is_path_list and isinstance(value, list) and value and all(isinstance(path, str) for path in value):
+        return tuple(value)
+    # YAML reads 2017 as a number; what it reads as true or false must stand in quotes.
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError("a path or a list of paths" if is_path_list else "text")
+    return str(value)

@@ -1,0 +1,53 @@
+"""The files of a tokenizer in a folder, and what is wrong with them, told by the name of each."""
+
+import json
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from ...errors import InputError, reason
+from ...files import AGAIN, collect_errors, read_json
+
+TOKENIZER_SETTINGS = "tokenizer_config.json"
+TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
+TOKENIZER_JSON = ("tokenizer*.json", "vocab*.json", "special_tokens_map.json", "added_tokens.json")
+
+
+def check_tokenizer_settings(folder: Path) -> None:
+    """Check `tokenizer_config.json`, whose values tokenizers take whatever their types, and fail at them later.
+
+    Raises:
+        InputError: where it is damaged, or has values of a wrong type; all of them.
+    """
+    path, errors = folder / TOKENIZER_SETTINGS, []
+    if not path.exists():
+        return
+    settings = read_json(path)
+    longest, kind = settings.get("model_max_length"), settings.get("tokenizer_class")
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int | float)):
+        errors.append(f"{path}: model_max_length must be a number, got {json.dumps(longest)}. {AGAIN}")
+    if kind is not None and not isinstance(kind, str):
+        errors.append(f"{path}: tokenizer_class must be a name, got {json.dumps(kind)}. {AGAIN}")
+    if errors:
+        raise InputError.of(errors)
+
+
+def tokenizer_file_errors(folder: Path) -> list[str]:
+    """Files of a tokenizer that are damaged or missing."""
+    errors: list[str] = []
+    for pattern in TOKENIZER_JSON:
+        for path in sorted(folder.glob(pattern)):
+            collect_errors(errors, lambda path=path: read_json(path))
+    if not errors and (folder / "tokenizer.json").exists():
+        collect_errors(errors, lambda: _check_tokenizer(folder / "tokenizer.json"))
+    files = {path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)}
+    if files == {folder / TOKENIZER_SETTINGS}:
+        errors.append(f"{folder} has {TOKENIZER_SETTINGS}, but no vocabulary with it (tokenizer.json). {AGAIN}")
+    return errors
+
+
+def _check_tokenizer(path: Path) -> None:
+    try:
+        Tokenizer.from_file(str(path))
+    except Exception as error:  # the library has no kind of its own
+        raise InputError(f"{path} cannot be read: it holds no tokenizer ({reason(error)}). {AGAIN}") from None

@@ -1,0 +1,279 @@
+"""Learns a vocabulary from text and makes it a tokenizer: byte-pair encoding, unigram, word pieces or words.
+
+Sub-words: the space before a word is the mark `▁` in front of its first piece, white space, punctuation and digits
+are set apart, and every further space is a piece of its own, so that decoding gives back the text. In text that is
+split into words already, a punctuation mark is a word with a space before it: set apart, it would be two pieces. In
+such text the mark may also stand behind the last piece of a word, where Sennrich et al. 2016 have their end of a word.
+
+Words: `word_splitting.py` says where they end, and marks where no space stood there.
+
+The same text gives the same vocabulary, byte for byte. This is why two of the trainers of the `tokenizers` library
+are not used: the order of its hash tables decides between pieces in its unigram and word-piece trainers.
+"""
+
+import io
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from ...errors import InputError
+from .arguments import BYTES, TokenizerArguments, special_tokens
+from .word_splitting import JOINER, marks, splitter
+
+logger = logging.getLogger(__name__)
+
+SPACE = "▁"
+# Stands for a `▁` that is in the text itself: a code point that Unicode reserves for such use inside a program.
+LITERAL_SPACE_MARK = "\ufdd1"
+DEFAULT_MIN_FREQUENCY = 2
+LONGEST_WORD = 1000
+# Characters that SentencePiece has its own use for; they become pieces without it.
+SENTENCEPIECE_RESERVED = frozenset("\0\t\n\r\x1f▅")
+# Always set apart, so that no text can be taken for a special token or a byte.
+BRACKET = r"[<>\[\]{}()]"
+
+# A text that can be read again and again.
+Texts = Callable[[], Iterable[str]]
+
+
+def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """A tokenizer of at most `vocab_size` tokens, learnt from `texts`, that ends each text with the token `eos`.
+
+    Args:
+        texts: called for each reading; read once, and once more where not all its characters fit.
+        vocab_size: special tokens and bytes included. A small text may give fewer tokens.
+        name: of the text, for messages: "source".
+
+    Raises:
+        InputError: where the text is empty.
+    """
+    tokenizer = _LEARNERS[arguments.type](texts, arguments, vocab_size, name)
+    special = special_tokens(arguments)
+    tokenizer.add_special_tokens(list(special.values()))
+    end = special["eos_token"]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=["$A", end], pair=["$A", "$B", end], special_tokens=[(end, tokenizer.token_to_id(end))]
+    )
+    return tokenizer
+
+
+def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """Byte-pair encoding (Sennrich et al. 2016; section 5.1 of the paper)."""
+    first = _first_pieces(arguments)
+    pieces, merges = _learn_merges(texts, arguments, vocab_size - len(first), name)
+    vocabulary = _numbered([*first, *pieces])
+    model = models.BPE(vocabulary, merges, unk_token=_unknown(arguments), byte_fallback=arguments.byte_fallback)
+    return _subword_tokenizer(model, arguments)
+
+
+def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """Word pieces (Wu et al. 2016): a word is cut into the longest pieces, from left to right.
+
+    The pieces are learnt as those of byte-pair encoding, as is usual. As in that paper a mark begins a word; `##`
+    inside words, BERT's way, is not needed then.
+    """
+    first = _first_pieces(arguments)
+    pieces, _ = _learn_merges(texts, arguments, vocab_size - len(first), name)
+    vocabulary = _numbered([*first, *pieces])
+    model = models.WordPiece(
+        vocabulary, unk_token=_unknown(arguments), continuing_subword_prefix="", max_input_chars_per_word=LONGEST_WORD
+    )
+    return _subword_tokenizer(model, arguments)
+
+
+def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """The unigram language model (Kudo 2018), learnt by SentencePiece from words and their counts."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise InputError(
+            "tokenizer.type=unigram is learnt by SentencePiece, which is not installed: pip install sentencepiece"
+        ) from None
+    normalizer, splitter = _subword_normalizer(arguments), _subword_splitter(arguments)
+    words, counts, runs = Counter(), Counter(), Counter()
+    for text in _counted(texts, normalizer, counts, name):
+        words.update(word for word, _ in splitter.pre_tokenize_str(text))
+    first = _first_pieces(arguments)
+    size = vocab_size - len(first)
+    alphabet = _alphabet(counts, size, name)
+    reserved = sorted(SENTENCEPIECE_RESERVED & alphabet.keys())
+    learnable = alphabet.keys() - SENTENCEPIECE_RESERVED
+    for word, count in words.items():
+        for run in "".join(c if c in learnable else "\n" for c in word).split("\n"):
+            runs[run] += count
+    scores = _sentencepiece_scores(sentencepiece, runs, size - len(reserved))
+    lowest = min(scores.values())
+    scored = [(piece, 0.0) for piece in first] + list(scores.items()) + [(piece, lowest) for piece in reserved]
+    model = models.Unigram(scored, unk_id=first.index(_unknown(arguments)), byte_fallback=arguments.byte_fallback)
+    return _subword_tokenizer(model, arguments)
+
+
+def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) -> dict[str, float]:
+    """At most `size` pieces with the logarithms of their probabilities, from words and their counts."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(f"{word}\t{count}" for word, count in sorted(words.items()) if word),
+        input_format="tsv",
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=size + 1,  # and its own unknown token
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        split_by_unicode_script=False,
+        split_by_number=False,
+        max_sentence_length=2**30,
+        bos_id=-1,
+        eos_id=-1,
+        num_threads=1,
+        minloglevel=2,
+    )
+    learnt = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return {learnt.id_to_piece(i): learnt.get_score(i) for i in range(1, learnt.get_piece_size())}
+
+
+def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
+    """The most frequent words; all others are unknown."""
+    by_rules, unknown = arguments.words == "rules", _unknown(arguments)
+    normalizer = _normalizer(arguments, marks(by_rules))
+    trained = Tokenizer(models.WordLevel(unk_token=unknown))
+    trained.pre_tokenizer = splitter(by_rules)
+    min_frequency = arguments.min_frequency or DEFAULT_MIN_FREQUENCY
+    special = list(special_tokens(arguments).values())
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=special,
+        show_progress=False,
+    )
+    trained.train_from_iterator(_counted(texts, normalizer, Counter(), name), trainer)
+    vocabulary = trained.get_vocab()
+    if len(vocabulary) == len(special):
+        raise InputError(
+            f"No word of the {name} text occurs {min_frequency} times. Give more text or lower "
+            "tokenizer.min_frequency."
+        )
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = splitter(by_rules)
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace(Regex("$"), " "),
+            decoders.Fuse(),
+            decoders.Replace(Regex(f" ?{JOINER} ?| $"), ""),
+        ]
+    )
+    return tokenizer
+
+
+_LEARNERS = {"bpe": _learn_bpe, "unigram": _learn_unigram, "wordpiece": _learn_wordpieces, "word": _learn_words}
+
+
+def _learn_merges(
+    texts: Texts, arguments: TokenizerArguments, size: int, name: str
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """At most `size` pieces, single characters first, and the merges that make the longer ones, in order."""
+    normalizer, counts = _subword_normalizer(arguments), Counter()
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = _subword_splitter(arguments)
+
+    def train(normalized: Iterable[str], **alphabet) -> None:
+        trainer = trainers.BpeTrainer(
+            vocab_size=size,
+            min_frequency=arguments.min_frequency or DEFAULT_MIN_FREQUENCY,
+            show_progress=False,
+            **alphabet,
+        )
+        trained.train_from_iterator(normalized, trainer)
+
+    train(_counted(texts, normalizer, counts, name), initial_alphabet=[SPACE])
+    alphabet = _alphabet(counts, size, name)
+    if len(alphabet) < len(counts.keys() | {SPACE}):
+        # The library's own limit leaves it to chance which of the equally rare characters stay.
+        train(map(normalizer.normalize_str, texts()), initial_alphabet=list(alphabet), limit_alphabet=len(alphabet))
+    model = json.loads(trained.to_str())["model"]
+    return sorted(model["vocab"], key=model["vocab"].get), [tuple(pair) for pair in model["merges"]]
+
+
+def _counted(texts: Texts, normalizer: normalizers.Normalizer, counts: Counter, name: str) -> Iterator[str]:
+    """The texts, normalised, with their characters counted in passing."""
+    for text in texts():
+        normalized = normalizer.normalize_str(text)
+        counts.update(normalized)
+        yield normalized
+    if all(character.isspace() or character == SPACE for character in counts):
+        raise InputError(f"The {name} text is empty: there is nothing to learn a tokenizer from.")
+
+
+def _alphabet(counts: Counter, size: int, name: str) -> dict[str, None]:
+    """The characters that are pieces: all, or the most frequent ones where there are more than `size`; sorted."""
+    characters = sorted(counts.keys() | {SPACE}, key=lambda c: (c != SPACE, -counts[c], c))
+    if len(characters) > size:
+        logger.warning(
+            "The %s text has %d different characters, but its vocabulary has room for %d. The rarest are left out: "
+            "raise tokenizer.vocab_size, or set tokenizer.byte_fallback for the types bpe and unigram.",
+            name, len(characters), size,
+        )  # fmt: skip
+    return dict.fromkeys(sorted(characters[:size]))
+
+
+def _first_pieces(arguments: TokenizerArguments) -> list[str]:
+    return [*special_tokens(arguments).values(), *(BYTES if arguments.byte_fallback else [])]
+
+
+def _unknown(arguments: TokenizerArguments) -> str:
+    return special_tokens(arguments)["unk_token"]
+
+
+def _numbered(pieces: list[str]) -> dict[str, int]:
+    return {piece: number for number, piece in enumerate(pieces)}
+
+
+def _normalizer(arguments: TokenizerArguments, *further: normalizers.Normalizer) -> normalizers.Normalizer:
+    forms = {"nfc": [normalizers.NFC()], "nfkc": [normalizers.NFKC()], "none": []}
+    lowercase = [normalizers.Lowercase()] if arguments.lowercase else []
+    return normalizers.Sequence([*forms[arguments.normalization], *lowercase, *further])
+
+
+def _subword_normalizer(arguments: TokenizerArguments) -> normalizers.Normalizer:
+    mark = [normalizers.Replace(SPACE, LITERAL_SPACE_MARK), normalizers.Replace(" ", SPACE)]
+    if arguments.space_mark == "after":
+        mark.append(normalizers.Replace(Regex(r"\z"), SPACE))
+    return _normalizer(arguments, *mark)
+
+
+def _subword_splitter(arguments: TokenizerArguments) -> pre_tokenizers.PreTokenizer:
+    if arguments.words == "spaces":
+        set_apart = [pre_tokenizers.Split(Regex(BRACKET), "isolated")]
+    else:
+        set_apart = [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
+    if arguments.space_mark == "after":
+        marked = [pre_tokenizers.Split(SPACE, "merged_with_previous")]
+    else:
+        marked = [
+            # A space before the text, and not before what follows an added token inside it. One `Metaspace` would
+            # leave it out before a text that begins with a space; here the spaces of the text are marks already.
+            pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False),
+            pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never"),
+        ]
+    return pre_tokenizers.Sequence([*marked, pre_tokenizers.Split(Regex(r"\s"), "isolated"), *set_apart])
+
+
+def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = _subword_normalizer(arguments)
+    tokenizer.pre_tokenizer = _subword_splitter(arguments)
+    bytes_ = [decoders.ByteFallback()] if arguments.byte_fallback else []
+    literal = decoders.Replace(LITERAL_SPACE_MARK, SPACE)
+    if arguments.space_mark == "after":
+        spaces, last = decoders.Replace(SPACE, " "), decoders.Replace(Regex(r" \z"), "")
+        tokenizer.decoder = decoders.Sequence([spaces, *bytes_, decoders.Fuse(), last, literal])
+    else:
+        tokenizer.decoder = decoders.Sequence([decoders.Metaspace(), *bytes_, decoders.Fuse(), literal])
+    return tokenizer

@@ -1,0 +1,118 @@
+"""What is wrong with the files of a model's folder, each told by its name and before anything is computed.
+
+transformers raises many kinds of exceptions for files that are damaged, mostly without saying which file it is, and
+passes over some damage silently. Commands and importers ask here: before loading, what nothing else would notice, and
+after loading failed, which file it was.
+"""
+
+import json
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
+
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.generation_settings import check_generation_file
+from ..errors import InputError, reason
+from ..files import AGAIN, collect_errors, read_json, unreadable
+from .model_size import WEIGHTS, memory_errors
+
+CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+
+
+def model_kind(folder: Path) -> str:
+    """What `config.json` calls its kind of model: marian, t5, vaswani.
+
+    Raises:
+        InputError: where it is damaged or does not say.
+    """
+    path = folder / CONFIG_FILE
+    kind = read_json(path).get("model_type")
+    if not isinstance(kind, str):
+        got = "has no model_type" if kind is None else f"has the model_type {json.dumps(kind)}"
+        raise InputError(f"{path} {got}, so that nobody knows what model it is of. {AGAIN}")
+    return kind
+
+
+def check_settings(folder: Path) -> None:
+    """Check `config.json` and `generation_config.json` of a model that translates.
+
+    Raises:
+        InputError: where one of them is damaged, or of no such model; all that is wrong.
+    """
+    errors: list[str] = []
+    config = collect_errors(errors, lambda: _read_config(folder / CONFIG_FILE))
+    if (folder / GENERATION_FILE).exists():
+        collect_errors(errors, lambda: _check_generation(folder / GENERATION_FILE, config))
+    if errors:
+        raise InputError.of(errors)
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a folder holds files of weights, of whatever kind."""
+    return any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin"))
+
+
+def weight_file_errors(folder: Path) -> list[str]:
+    """Files of weights that are damaged or missing; those that `torch.save` wrote are not looked at."""
+    if not has_weights(folder):
+        return [f"{folder} has no weights (model.safetensors). Let its training finish, or name another folder."]
+    errors: list[str] = []
+    for path in sorted(folder.glob("*.safetensors")):
+        collect_errors(errors, lambda path=path: _check_safetensors(path))
+    indices = [folder / name for name in INDEX_FILES if (folder / name).exists()]
+    for path in indices:
+        collect_errors(errors, lambda path=path: _check_index(path))
+    shards = len(list(folder.glob("model-*-of-*.safetensors")))
+    if shards and not indices and not (folder / "model.safetensors").exists():
+        errors.append(f"{folder / INDEX_FILES[0]} is missing, which says which of {shards} files has what. {AGAIN}")
+    return errors
+
+
+def _read_config(path: Path) -> PreTrainedConfig:
+    """The config of a model that translates."""
+    kind, dtype = model_kind(path.parent), read_json(path).get("dtype")
+    if not (dtype is None or isinstance(dtype, str | dict)):
+        raise InputError(f"{path}: dtype must be the name of one, got {json.dumps(dtype)}. {AGAIN}")
+    if kind not in CONFIG_MAPPING:
+        raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Name a model that translates.")
+    if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
+        raise InputError(f"{path}: a model of the kind {kind!r} is no encoder-decoder. Name one that translates.")
+    try:
+        config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
+    except Exception as error:  # values of the wrong types raise kinds of their own
+        raise InputError(f"{path}: {reason(error)}") from None
+    if isinstance(config, VaswaniConfig) and (errors := memory_errors(config, WEIGHTS)):
+        raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
+    return config
+
+
+def _check_generation(path: Path, config: PreTrainedConfig | None) -> None:
+    """`config`: the model's, where it can be read."""
+    sizes = [getattr(config, name, None) for name in ("decoder_vocab_size", "vocab_size")]
+    check_generation_file(path, next((size for size in sizes if isinstance(size, int)), None))
+    settings, start = read_json(path), getattr(config, "decoder_start_token_id", None)
+    if start is not None and all(settings.get(name) is None for name in ("decoder_start_token_id", "bos_token_id")):
+        raise InputError(f"{path} has no decoder_start_token_id, which config.json has. {AGAIN}")
+
+
+def _check_safetensors(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"{path} is no file. {AGAIN}")
+    try:
+        with safe_open(path, "pt"):
+            pass
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None
+    except SafetensorError as error:
+        raise unreadable(path, f"truncated or damaged ({reason(error)})") from None
+
+
+def _check_index(path: Path) -> None:
+    files = read_json(path).get("weight_map")
+    if not isinstance(files, dict) or not files or not all(isinstance(name, str) for name in files.values()):
+        raise InputError(f"{path} cannot be read: it names no files of weights (weight_map). {AGAIN}")
+    missing = sorted(name for name in set(files.values()) if not (path.parent / name).is_file())
+    if missing:
+        raise InputError(f"{path} names files that are missing: {', '.join(missing)}. {AGAIN}")

@@ -1,0 +1,1 @@
+"""Checkpoints and the output folder: writing, resuming, best weights, averaging."""

@@ -1,0 +1,173 @@
+"""One model that is the mean of several: checkpoints of a training (section 6.1), or finished models."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...core.pipeline_inputs import vocabulary_error
+from ...data.prepared import tokenizer_digest
+from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
+from ...errors import InputError, reason
+from ...files import new_folder
+from ...interop.model_files import check_settings, model_kind
+from ...interop.pretrained import damage_faults, load_model
+from .best_weights import ranked
+from .checkpoint import Tensors, average_weights, checkpoint_folders, damage_of, set_weights, weights, weights_file
+from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, TOKENIZER, is_checkpoint
+
+
+@dataclass(frozen=True)
+class Member:
+    """A folder with weights, and the folders of the config and tokenizer that belong to it."""
+
+    path: Path
+    config: Path
+    tokenizer: Path
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a finished model rather than a checkpoint."""
+        return self.path == self.config
+
+    def read(self) -> Tensors:
+        """Its weights by name, tied ones once.
+
+        Raises:
+            InputError: where they cannot be read.
+        """
+        if not self.is_model and (damage := damage_of(self.path)):
+            raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
+        if self.is_model:
+            return weights(load_model(VaswaniForConditionalGeneration, str(self.path)))
+        try:
+            values = load_file(weights_file(self.path))
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{self.path} cannot be read: {reason(error)}") from None
+        if faults := damage_faults(str(self.path), values.items()):
+            raise InputError.of(faults)
+        return values
+
+
+def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
+    """Write a folder with the mean of some weights, ready for `from_pretrained` and `pipeline`.
+
+    Args:
+        sources: folders of trainings, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.
+        output: folder to make; it may exist only if empty.
+        last, best: how many checkpoints of each training, the last or the best ones; by default all of the last.
+
+    Returns:
+        The folders that the mean is of.
+
+    Raises:
+        InputError: a source that is none, or whose weights have other names or shapes; an output that exists.
+    """
+    members, faults = [], []
+    for source in sources:
+        try:
+            members += members_of(source, last, best)
+        except InputError as error:
+            faults.append(str(error))
+    if faults:
+        raise InputError.of(faults)
+    tokenizer = _common_tokenizer(members)
+    model = _empty_model(members[0].config)
+    if tokenizer is not None and (error := vocabulary_error(model, tokenizer)):
+        raise InputError(f"{members[0].tokenizer}: {error}. Put tokenizer and model of one training together.")
+    with new_folder(output) as folder:
+        set_weights(model, average_weights(_alike(members)))
+        model.save_pretrained(folder)
+        if tokenizer is not None:
+            save_tokenizer(tokenizer, folder)
+    return [member.path for member in members]
+
+
+def members_of(source: Path, last: int | None, best: int | None) -> list[Member]:
+    """What a folder contributes to the mean.
+
+    Raises:
+        InputError: where it holds no weights, or fewer than are asked for.
+    """
+    if (source / CHECKPOINTS).is_dir():
+        kept = ranked(source / BEST) if best else checkpoint_folders(source / CHECKPOINTS)
+        number = best or last or len(kept)
+        if not kept or number > len(kept):
+            kind = "best weights" if best else "checkpoints"
+            raise InputError(f"{source} holds {len(kept)} {kind}, and {number or 'some'} are needed.")
+        chosen = kept[:number] if best else kept[-number:]
+        return [_of_training(path, source) for path in chosen]
+    if is_checkpoint(source):
+        return [_of_training(source, Path(os.path.abspath(source)).parent.parent)]
+    if (source / "config.json").exists():
+        kind = model_kind(source)
+        if kind != VaswaniConfig.model_type:
+            raise InputError(
+                f"{source} is a model of the kind {kind!r}, not {VaswaniConfig.model_type!r}. hf-vaswani import makes "
+                "one of this kind of what it can."
+            )
+        check_settings(source)
+        return [Member(source, config=source, tokenizer=source)]
+    raise InputError(f"{source} is no folder of a training, a checkpoint or a model.")
+
+
+def _of_training(path: Path, training: Path) -> Member:
+    if not (training / ARCHITECTURE / "config.json").exists():
+        raise InputError(f"{path}: {training / ARCHITECTURE} is missing, which says what model the weights are of.")
+    return Member(path, config=training / ARCHITECTURE, tokenizer=training / TOKENIZER)
+
+
+def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
+    """A model of a folder's config and generation config, whose weights are not read."""
+    check_settings(folder)
+    try:
+        model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(folder))
+        if (folder / "generation_config.json").exists():
+            model.generation_config = GenerationConfig.from_pretrained(folder)
+    except Exception as error:  # a config of the wrong types raises its own kinds
+        raise InputError(f"{folder} cannot be read: {reason(error)}") from None
+    return model
+
+
+def _alike(members: list[Member]) -> Iterator[Tensors]:
+    """The weights of each, which must have the names and shapes of the first.
+
+    Raises:
+        InputError: where they have not.
+    """
+    first = None
+    for member in members:
+        values = member.read()
+        shapes = {name: tuple(value.shape) for name, value in values.items()}
+        first = first or shapes
+        different = sorted(name for name in first.keys() | shapes.keys() if first.get(name) != shapes.get(name))
+        if different:
+            raise InputError(
+                f"{member.path} has other weights than {members[0].path}: {different[0]} is "
+                f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. A mean is of models "
+                "of one architecture."
+            )
+        yield values
+
+
+def _common_tokenizer(members: list[Member]) -> PreTrainedTokenizerBase | None:
+    """The tokenizer of all members that have one.
+
+    Raises:
+        InputError: where two split text by other tokenizers, so that their embeddings mean other things.
+    """
+    folders = [folder for folder in dict.fromkeys(member.tokenizer for member in members) if has_tokenizer(folder)]
+    tokenizers = [load_tokenizer(str(folder)) for folder in folders]
+    digests = [tokenizer_digest(tokenizer) for tokenizer in tokenizers]
+    for folder, digest in zip(folders, digests):
+        if digest != digests[0]:
+            raise InputError(
+                f"{folder} has another tokenizer than {folders[0]}. A mean is of models with one vocabulary."
+            )
+    return tokenizers[0] if tokenizers else None

@@ -1,0 +1,363 @@
+"""Checkpoints of a running training: everything that going on needs, written whole or not at all.
+
+A checkpoint is a folder `update-00001000`. It is written under another name and renamed once all of it has reached the
+disk; its list of digests tells later whether a file was damaged. Nothing is deleted before its successor stands.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import typing
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from ...errors import InputError, TrainingError, reason
+from ...files import read_object, type_errors
+from ..optimization.sharding import part
+
+WEIGHTS_FILE = "model.safetensors"
+EMA_FILE = "ema.safetensors"
+OPTIMIZER_FILE = "optimizer.pt"
+SCALER_FILE = "scaler.pt"
+PROGRESS_FILE = "progress.json"
+DIGESTS_FILE = "digests.json"
+# Endings of what is written, or deleted, when a kill comes.
+LEFT_BY_A_KILL = ("part", "removed")
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass
+class Progress:
+    """How far a training has come.
+
+    Attributes:
+        update: optimiser steps done.
+        epoch, part, batch: where the next batch stands: its epoch, the part of the epoch, its place in that part.
+        seconds: time spent in training, over all its runs.
+        skipped: updates left out because of a gradient that was not finite.
+        skipped_in_a_row: those since the last good update.
+        best_score: of the measure that early stopping watches; `None` before the first validation.
+        validations_without_gain: since that best one.
+        filters: what filters found in the first epoch of a stream.
+        seen: "pairs", "source_tokens" and "target_tokens" in all updates; `None` where an earlier version, which did
+            not count them, began the training.
+        energy: joules that were measured, and the seconds in which they were, by kind of device.
+        machines: that trained, in words, each once.
+        processes: numbers of them that trained, each once; `None` as with `seen`.
+        threads: of each process on a CPU; 0 where that is not known.
+        is_irregular: saved because the run ended, not because it was due.
+        log_window: sums since the last line of the log, so that the next line is that of a training in one.
+    """
+
+    update: int = 0
+    epoch: int = 0
+    part: int = 0
+    batch: int = 0
+    seconds: float = 0.0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    best_score: float | None = None
+    validations_without_gain: int = 0
+    filters: dict[str, int] = field(default_factory=dict)
+    is_irregular: bool = False
+    log_window: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, int] | None = field(default_factory=dict)
+    energy: dict[str, list[float]] = field(default_factory=dict)
+    machines: list[str] = field(default_factory=list)
+    processes: list[int] | None = field(default_factory=list)
+    threads: int = 0
+
+
+@dataclass
+class TrainingState:
+    """All that a training is made of: names of weights → tensors, and the state dicts of optimiser and loss scaler."""
+
+    weights: Tensors
+    optimizer: dict[str, Any]
+    progress: Progress
+    ema: Tensors | None = None
+    scaler: dict[str, Any] | None = None
+
+
+def weights(model: nn.Module) -> Tensors:
+    """A model's parameters by name, tied ones once; each process' share where they are sharded."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def set_weights(model: nn.Module, values: Tensors) -> None:
+    """Copy values into the parameters of those names.
+
+    Raises:
+        ValueError: where the names are not the same.
+    """
+    parameters = weights(model)
+    if parameters.keys() != values.keys():
+        raise ValueError(f"Other parameters than the model's: {sorted(parameters.keys() ^ values.keys())}")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(part(values[name], parameter))
+
+
+def checkpoint_folders(folder: Path) -> list[Path]:
+    """The complete checkpoints in a folder, oldest first."""
+    return sorted(path for path in folder.glob("update-*") if is_checkpoint_name(path.name))
+
+
+def is_checkpoint_name(name: str) -> bool:
+    """Whether a folder of this name is a complete checkpoint, and neither a part of one nor somebody's copy."""
+    return re.fullmatch(r"update-\d{8,}", name) is not None
+
+
+def is_of_checkpoints(name: str) -> bool:
+    """Whether a folder of this name is a checkpoint, whole or not, or the remains of one."""
+    stem, _, ending = name.partition(".")
+    return is_checkpoint_name(stem) and ending in ("", *LEFT_BY_A_KILL, "old", "damaged")
+
+
+def update_of(path: Path) -> int:
+    """The update after which a checkpoint was written."""
+    return int(path.name.removeprefix("update-"))
+
+
+def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
+    """Write a checkpoint into `folder` and remove the oldest beyond `keep`.
+
+    One that was saved at the end of an earlier run goes, too, so that a training in parts ends with the checkpoints,
+    and thus their mean, of a training in one.
+
+    Raises:
+        TrainingError: where it cannot be written, a full disk say. The earlier checkpoints are as they were.
+    """
+
+    def write(unfinished: Path) -> None:
+        save_weights(state.weights, unfinished / WEIGHTS_FILE)
+        if state.ema is not None:
+            save_weights(state.ema, unfinished / EMA_FILE)
+        _save(state.optimizer, unfinished / OPTIMIZER_FILE)
+        if state.scaler is not None:
+            _save(state.scaler, unfinished / SCALER_FILE)
+        (unfinished / PROGRESS_FILE).write_text(json.dumps(asdict(state.progress)))
+
+    path = folder / f"update-{state.progress.update:08d}"
+    try:
+        write_whole(path, write)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        before = [old for old in checkpoint_folders(folder) if old != path]
+        last = f"The last good one is {before[-1]}." if before else "There is none before it."
+        raise TrainingError(
+            f"The checkpoint of update {state.progress.update} cannot be written to {folder}: {reason(error)}. "
+            f"{last} Make room, then the same command goes on from there."
+        ) from error
+    for old in checkpoint_folders(folder):
+        if old != path and _is_irregular(old):
+            remove(old)
+    for old in checkpoint_folders(folder)[:-keep]:
+        remove(old)
+    return path
+
+
+def remove(path: Path) -> None:
+    """Delete a folder under another name, so that none is ever seen half deleted."""
+    gone = path.with_name(f"{path.name}.removed")
+    shutil.rmtree(gone, ignore_errors=True)
+    with suppress(OSError):
+        os.replace(path, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def write_whole(path: Path, write) -> None:
+    """Make a folder that is there whole, with the digests of its files, or not at all.
+
+    Args:
+        write: fills the empty folder that it is given.
+    """
+    unfinished = path.with_name(f"{path.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        write(unfinished)
+        digests = {file.name: file_digest(file, to_disk=True) for file in sorted(unfinished.iterdir())}
+        (unfinished / DIGESTS_FILE).write_text(json.dumps(digests, indent=1))
+        file_digest(unfinished / DIGESTS_FILE, to_disk=True)
+        make_readable(unfinished)
+        _to_disk(unfinished)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    if path.exists():
+        # A kill between the two renames leaves the old one under a name that is not looked at; the new one is next.
+        old = path.with_name(f"{path.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        os.replace(path, old)
+        os.replace(unfinished, path)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        os.replace(unfinished, path)
+    _to_disk(path.parent)
+
+
+def make_readable(folder: Path) -> None:
+    """Give files the rights that new ones have here; safetensors makes its own for their owner alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(0o666 & ~mask)
+
+
+def file_digest(path: Path, to_disk: bool = False) -> str:
+    """BLAKE2b of a file's bytes; with `to_disk`, once they have reached it."""
+    with path.open("r+b" if to_disk else "rb") as file:  # Windows has only what could be written reach the disk
+        if to_disk:
+            os.fsync(file.fileno())
+        digest = hashlib.blake2b(digest_size=16)
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def damage_of(path: Path) -> str | None:
+    """What is wrong with the files of a checkpoint; `None` where nothing is."""
+    try:
+        digests = json.loads((path / DIGESTS_FILE).read_text())
+        wrong = [name for name, digest in digests.items() if file_digest(path / name) != digest]
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        return reason(error)
+    if wrong:
+        return f"{', '.join(wrong)} changed since it was written"
+    return _progress_error(path / PROGRESS_FILE) if (path / PROGRESS_FILE).exists() else None
+
+
+def _progress_error(path: Path) -> str | None:
+    """What is wrong with the progress in a checkpoint, whatever its digest says; `None` where nothing is."""
+    try:
+        errors = type_errors(read_object(path), typing.get_type_hints(Progress), optional=True)
+    except InputError as error:
+        return str(error).removesuffix(".")
+    return f"{path.name}: {'; '.join(errors)}" if errors else None
+
+
+def newest_intact(folder: Path, report) -> Path | None:
+    """The newest checkpoint whose files are whole. Damaged ones are set aside under the ending `.damaged`.
+
+    Args:
+        report: called with a line about each that is passed over.
+
+    Raises:
+        TrainingError: where there are checkpoints, and none is whole.
+    """
+    tidy(folder)
+    checkpoints, faults = checkpoint_folders(folder), []
+    for path in reversed(checkpoints):
+        damage = damage_of(path)
+        if damage is None:
+            for damaged, fault in faults:
+                _set_aside(damaged)
+                report(f"{fault}; passed over, and kept as {damaged.name}.damaged")
+            return path
+        faults.append((path, f"{path} is damaged ({damage})"))
+    if faults:
+        raise TrainingError(
+            "\n".join(fault for _, fault in faults) + "\nNo checkpoint is left to go on from. Bring one back, or give "
+            "--overwrite true to begin anew."
+        )
+    return None
+
+
+def load_checkpoint(path: Path) -> TrainingState:
+    """Read a checkpoint, tensors on the CPU.
+
+    Raises:
+        TrainingError: where it is damaged.
+    """
+    try:
+        return TrainingState(
+            weights=load_file(path / WEIGHTS_FILE),
+            optimizer=_load(path / OPTIMIZER_FILE),
+            progress=Progress(**{"seen": None, "processes": None, **json.loads((path / PROGRESS_FILE).read_text())}),
+            ema=load_file(path / EMA_FILE) if (path / EMA_FILE).exists() else None,
+            scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
+        )
+    except (OSError, ValueError, TypeError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
+        raise TrainingError(f"{path} is damaged ({reason(error)}). Delete it to go on from the one before.") from None
+
+
+def average_weights(models: Iterable[Tensors]) -> Tensors:
+    """The mean of weights with the same names and shapes (section 6.1), summed in float64."""
+    total: Tensors = {}
+    kinds, number = {}, 0
+    for values in models:
+        number += 1
+        for name, value in values.items():
+            total[name] = total[name] + value.double() if name in total else value.double()
+            kinds[name] = value.dtype
+    return {name: (value / number).to(kinds[name]) for name, value in total.items()}
+
+
+def weights_file(path: Path) -> Path:
+    """The file of a checkpoint with the weights to translate with: their moving average, where one is kept."""
+    return path / EMA_FILE if (path / EMA_FILE).exists() else path / WEIGHTS_FILE
+
+
+def save_weights(values: Tensors, path: Path) -> None:
+    """Write tensors as safetensors, which takes none that lie in pieces."""
+    save_file({name: value.contiguous() for name, value in values.items()}, path)
+
+
+def _save(state: dict[str, Any], path: Path) -> None:
+    # Given a path, torch writes itself, and says of a full disk that a position was unexpected.
+    with path.open("wb") as file:
+        torch.save(state, file)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    return torch.load(path, weights_only=True, map_location="cpu")
+
+
+def tidy(folder: Path) -> None:
+    """Undo what a kill in the middle of [`write_whole`] or [`remove`] left."""
+    left = [path for path in folder.glob("update-*") if is_of_checkpoints(path.name)]
+    for path in left:
+        if path.suffix[1:] in LEFT_BY_A_KILL:
+            shutil.rmtree(path, ignore_errors=True)
+    for old in (path for path in left if path.suffix == ".old"):
+        if old.with_suffix("").exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(old, old.with_suffix(""))
+
+
+def _is_irregular(path: Path) -> bool:
+    with suppress(OSError, ValueError, AttributeError):
+        return bool(json.loads((path / PROGRESS_FILE).read_text()).get("is_irregular"))
+    return False
+
+
+def _set_aside(path: Path) -> None:
+    aside = path.with_name(f"{path.name}.damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    os.replace(path, aside)
+
+
+def _to_disk(folder: Path) -> None:
+    """Have a folder's renames survive a power failure, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

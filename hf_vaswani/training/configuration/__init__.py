@@ -1,0 +1,1 @@
+"""Recipes: their keys, YAML and options, help, and what is wrong in them."""

@@ -1,0 +1,218 @@
+"""What is wrong between the keys of a recipe, or with a value that has the right type."""
+
+import re
+from typing import Any
+
+from ...core.configuration_vaswani import VaswaniConfig
+from ...data.tokenizers.arguments import TokenizerArguments, bound_errors, tokenizer_faults
+from ...errors import reason
+from .arguments import SPLITS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
+
+# They depend on the last update: going on to another one would make another training.
+SCHEDULES_TO_THE_END = ("linear", "cosine")
+# File names end at 255 bytes, and begin or end with more than the name.
+LONGEST_TEST_NAME = 100
+
+
+def contradictions(
+    data: DataArguments,
+    tokenizer: TokenizerArguments,
+    model: dict[str, Any],
+    training: TrainingArguments,
+    generation: GenerationArguments,
+    evaluation: EvaluationArguments,
+) -> list[str]:
+    """All faults of a recipe whose values have the right types, a line each. `model` is completed in place."""
+    sections = {"data": data, "training": training, "generation": generation, "evaluation": evaluation}
+    faults = [error for name, arguments in sections.items() for error in bound_errors(name, arguments)]
+    faults += _of_data(data, training) + tokenizer_faults(tokenizer) + _of_training(training)
+    return faults + _of_model(data, tokenizer, model, training)
+
+
+def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
+    faults = []
+    given = {split: _given(data, split) for split in SPLITS}
+    if data.dataset and any(given.values()):
+        names = ", ".join(f"data.{name}" for names in given.values() for name in names)
+        faults.append(f"data.dataset={data.dataset!r} and {names} are both given; choose one")
+    for split, names in given.items():
+        sides = [f"{split}_source", f"{split}_target"]
+        is_missing = not names and split != "test" and getattr(data, f"{split}_share", None) is None
+        if split in names and len(names) > 1:
+            faults.append(f"data.{split} and data.{names[1]} are both given; choose one")
+        elif len(names) == 1 and split not in names:
+            [missing] = set(sides) - set(names)
+            faults.append(f"data.{missing} is missing: the path of a text file")
+        elif is_missing and not data.dataset:
+            others = f"data.dataset: embedded, or data.{split}: a file with both sides"
+            if split == "validation":
+                others += ", or data.validation_share: 0.05, to hold out that share of the training pairs"
+            faults += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
+        elif is_missing and getattr(data, f"{split}_split") is None:
+            faults.append(
+                f"data.{split}_split is missing: the split of the data set to validate on (or data.validation_share: "
+                "0.05, to hold out that share of the training pairs)"
+            )
+    faults += _of_test_names(data)
+    if not data.dataset:
+        faults += [
+            f"data.{name} says which part of a data set to take, but there is no data.dataset"
+            for name in ("dataset_config", "dataset_revision")
+            if getattr(data, name)
+        ]
+    if data.streaming and (data.max_length or 0) > training.max_tokens:
+        faults.append(
+            f"data.max_length={data.max_length} lets in sentences that no batch of training.max_tokens="
+            f"{training.max_tokens} holds, and a stream cannot be looked through beforehand: lower the one or raise "
+            "the other"
+        )
+    if data.streaming and data.drop_duplicates:
+        faults.append("data.drop_duplicates needs to have seen all pairs, which data.streaming does not: choose one")
+    return faults + _of_shares(data) + _of_length(data)
+
+
+def _of_shares(data: DataArguments) -> list[str]:
+    """Of what is held out of the training text."""
+    faults, shares = [], {}
+    for split in SPLITS[1:]:
+        name = f"{split}_share"
+        share = getattr(data, name)
+        if share is None:
+            continue
+        shares[name] = share
+        others = _given(data, split) + [f"{split}_split"] * bool(data.dataset and getattr(data, f"{split}_split"))
+        if others:
+            names = " and ".join(f"data.{other}={getattr(data, other)!r}" for other in others)
+            faults.append(f"data.{name}={share} holds out pairs where {names} gives a {split} set: choose one")
+    if not faults and all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
+        total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
+        faults.append(f"{total} leave nothing to train on: together they must be below 1")
+    return faults
+
+
+def _of_length(data: DataArguments) -> list[str]:
+    """Of the limit for the length of training pairs."""
+    coverage, faults = data.max_length_coverage, []
+    if coverage is None:
+        is_missing = data.max_length is None
+        return ["data.max_length is missing: a number of tokens, or data.max_length_coverage"] * is_missing
+    if data.max_length is not None:
+        faults.append(
+            f"data.max_length={data.max_length} and data.max_length_coverage={coverage} are both given; choose one"
+        )
+    if data.streaming:
+        faults.append(
+            "data.max_length_coverage needs the lengths of all pairs, which data.streaming does not have: give "
+            "data.max_length"
+        )
+    return faults
+
+
+def _given(data: DataArguments, split: str) -> list[str]:
+    return [name for name in (split, f"{split}_source", f"{split}_target") if getattr(data, name)]
+
+
+def _of_test_names(data: DataArguments) -> list[str]:
+    """Names of test sets stand in file names and as keys of the results."""
+    faults = [
+        f"data.tests: {name!r} cannot be the name of a test set: use letters, digits, and . _ - within, "
+        f"{LONGEST_TEST_NAME} bytes at most"
+        for name in data.tests
+        if not re.fullmatch(r"\w([\w.-]*\w)?", str(name)) or len(str(name).encode()) > LONGEST_TEST_NAME
+    ]
+    return faults + [
+        f"data.tests: {name!r} is the text that data.{name} or its like name; choose another name"
+        for name in SPLITS
+        if name in data.tests
+    ]
+
+
+def _of_training(training: TrainingArguments) -> list[str]:
+    faults = []
+    if not training.output_dir:
+        faults.append("training.output_dir is missing: the folder of checkpoints and final model")
+    if len(training.adam_betas) != 2:
+        faults.append(f"training.adam_betas must be two numbers, got {training.adam_betas}")
+    if training.schedule in ("paper", "inverse_sqrt") and training.warmup_updates == 0:
+        faults.append(f"training.warmup_updates must be at least 1 for schedule {training.schedule!r}, got 0")
+    if training.learning_rate is None:
+        faults.append(
+            f"training.learning_rate is missing: the highest rate of schedule {training.schedule!r}, "
+            "such as 0.001 (to fine-tune, 0.0001)"
+        )
+    faults += _of_the_end(training) + _of_final_weights(training)
+    if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
+        faults.append(
+            f"training.license={training.license!r} is no identifier of the Hub (apache-2.0, cc-by-4.0, other). "
+            "They are listed at https://huggingface.co/docs/hub/repositories-licenses"
+        )
+    if training.best_metric != "loss" and not training.validate_sentences:
+        faults.append(
+            f"training.best_metric={training.best_metric!r} needs translations of the validation text, but "
+            "training.validate_sentences=0"
+        )
+    return faults
+
+
+def _of_final_weights(training: TrainingArguments) -> list[str]:
+    """Of what the final model is made from."""
+    faults, kind, best = [], training.average, training.average_best
+    if kind in ("auto", "last") and training.average_last > training.keep_last:
+        faults.append(
+            f"training.average_last={training.average_last} needs as many checkpoints, "
+            f"but training.keep_last={training.keep_last}"
+        )
+    if kind in ("last", "none") and best is not None:
+        faults.append(f"training.average_best={best} contradicts training.average={kind!r}: leave one of them out")
+    elif best is not None and best > training.keep_best:
+        faults.append(
+            f"training.average_best={best} needs as many kept weights, but training.keep_best={training.keep_best}"
+        )
+    elif kind == "best" and not training.keep_best:
+        faults.append("training.average='best' needs kept weights, but training.keep_best=0")
+    return faults
+
+
+def _of_the_end(training: TrainingArguments) -> list[str]:
+    """Of when a training ends, and of the schedules that fall until then."""
+    schedule, last = f"schedule {training.schedule!r}", training.max_updates
+    if training.schedule not in SCHEDULES_TO_THE_END:
+        if last is training.max_epochs is training.max_minutes is None:
+            return [
+                "nothing ends the training: give training.max_updates, training.max_epochs or training.max_minutes"
+            ]
+        return []
+    faults = []
+    if last is None:
+        faults.append(f"training.max_updates is missing: {schedule} falls to 0 there")
+    elif training.warmup_updates >= last:
+        faults.append(
+            f"training.warmup_updates={training.warmup_updates} leaves nothing of training.max_updates={last} for "
+            f"{schedule} to fall in: lower the one or raise the other"
+        )
+    if training.max_epochs is not None:
+        faults.append(
+            f"training.max_epochs={training.max_epochs} contradicts {schedule}, which falls to 0 at "
+            "training.max_updates: leave it out, or choose paper, inverse_sqrt or constant"
+        )
+    return faults
+
+
+def _of_model(
+    data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
+) -> list[str]:
+    if training.start_from:
+        return []  # seen once the model that training starts from is read
+    if not tokenizer.joint and model.setdefault("share_encoder_decoder_embeddings", False):
+        return ["tokenizer.joint=False contradicts model.share_encoder_decoder_embeddings=True: choose one"]
+    try:
+        config = VaswaniConfig(**model)
+    except Exception as error:  # whatever the strict dataclass raises is a fault of the recipe
+        return [f"model: {reason(error)}"]
+    limit = config.longest_sequence
+    if limit and (data.max_length or 0) > limit:
+        return [
+            f"data.max_length={data.max_length} is beyond model.max_position_embeddings={limit}, where learned "
+            "positions end; lower the one or raise the other"
+        ]
+    return []

@@ -1,0 +1,1 @@
+"""Optimizer steps: what a step computes, loss, schedule, optimizer, moving average, sharding."""

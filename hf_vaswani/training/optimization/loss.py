@@ -1,0 +1,103 @@
+"""The loss of a training step: smoothed cross-entropy, alone or with R-Drop."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ...core.modeling_loss import (
+    CACHED_LOGITS,
+    IGNORED_LABEL,
+    LossWithGradient,
+    sequence_loss,
+    smoothed_entropies,
+    softmax_into,
+)
+
+
+def training_loss(
+    model: nn.Module, batch: dict[str, torch.Tensor], target_tokens: float, r_drop: float = 0.0
+) -> torch.Tensor:
+    """A batch's part of the mean loss per target token of an update.
+
+    Args:
+        model: in training, as it is or wrapped for several processes.
+        batch: `input_ids`, `attention_mask` and `labels` of the model; labels of -100 do not count.
+        target_tokens: what the sum over all target tokens is divided by: their number in the whole update, all its
+            batches and processes; of processes that average their gradients, the share of one of them.
+        r_drop: weight alpha of R-Drop (Liang et al. 2021); 0 for none. Each pair is then computed twice in one
+            forward pass, under two dropout masks.
+    """
+    if not r_drop:
+        return model(**batch, num_items_in_batch=target_tokens).loss
+    own = getattr(model, "module", model)
+    inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+    inputs["decoder_input_ids"] = own.prepare_decoder_input_ids_from_labels(batch["labels"])
+    doubled = {name: torch.cat([tensor, tensor]) for name, tensor in inputs.items()}
+    logits = model(**doubled, use_cache=False).logits
+    return r_drop_loss(logits, batch["labels"], own.config.label_smoothing, target_tokens, r_drop)
+
+
+def r_drop_loss(
+    logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float, target_tokens: float, alpha: float
+) -> torch.Tensor:
+    """Half the sum of the cross-entropies of two passes, and alpha / 2 times the mean of the two Kullback–Leibler
+    divergences between their distributions: equation 4 of Liang et al. 2021, halved; alpha 0 is the plain loss.
+
+    Args:
+        logits: `(2 · batch, target_length, vocab_size)`, the second pass behind the first.
+        labels: `(batch, target_length)`; positions of -100 do not count.
+        label_smoothing: epsilon of the cross-entropies, as in [`sequence_loss`].
+        target_tokens: divisor of the sums over all positions.
+    """
+    if logits.requires_grad and logits.device.type == "cpu" and not torch.compiler.is_compiling():
+        rows = logits.float().flatten(0, -2)
+        return RDrop.apply(rows, labels.flatten(), label_smoothing, float(target_tokens), alpha)
+    cross_entropies = sequence_loss(logits, torch.cat([labels, labels]), label_smoothing, 2 * target_tokens)
+    first, second = (half[labels != IGNORED_LABEL].log_softmax(-1) for half in logits.float().chunk(2))
+    divergences = F.kl_div(first, second, reduction="sum", log_target=True)
+    divergences = divergences + F.kl_div(second, first, reduction="sum", log_target=True)
+    return cross_entropies + alpha / 4 / target_tokens * divergences
+
+
+class RDrop(LossWithGradient):
+    """The loss on a CPU, of logits `(2 n, vocab_size)` with labels `(n,)`; its gradient is made along with it, some
+    rows at a time as in `loss_vaswani.py`.
+
+    With log-probabilities l and m and probabilities p and q of the two passes, d = l - m and K = sum(p d), the
+    gradient of both divergences by the first pass' logits is p (d - K) + p - q; by the second's likewise, with -d
+    for d.
+    """
+
+    @staticmethod
+    def forward(
+        ctx, logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float, divisor: float, alpha: float
+    ) -> torch.Tensor:
+        gradient = torch.empty_like(logits)
+        total = logits.new_zeros(())
+        n, vocab_size = len(labels), logits.shape[1]
+        of_entropy, of_divergence = 1 / (2 * divisor), alpha / (4 * divisor)
+        smoothed = logits.new_tensor(-of_entropy * label_smoothing / vocab_size)
+        step = max(1, CACHED_LOGITS // 2 // vocab_size)
+        for start in range(0, n, step):
+            end = min(start + step, n)
+            counted = labels[start:end] != IGNORED_LABEL
+            right = labels[start:end].where(counted, 0).unsqueeze(1)
+            passes = [logits[start:end], logits[n + start : n + end]]
+            parts = [gradient[start:end], gradient[n + start : n + end]]
+            log_sums = [softmax_into(part, rows) for rows, part in zip(passes, parts)]
+            log_ratio = (passes[0] - passes[1]).sub_(log_sums[0] - log_sums[1])
+            difference = parts[0] - parts[1]
+            for rows, part, log_sum, sign in zip(passes, parts, log_sums, (1, -1)):
+                divergence = sign * torch.linalg.vecdot(part, log_ratio).unsqueeze(1)
+                entropy = smoothed_entropies(rows, log_sum, right, label_smoothing)
+                value = of_entropy * entropy + of_divergence * divergence
+                total += value.squeeze(1).where(counted, 0).sum()
+                factor = torch.add(of_entropy - of_divergence * divergence, log_ratio, alpha=sign * of_divergence)
+                rest = torch.add(smoothed, difference, alpha=sign * of_divergence)
+                torch.addcmul(rest, part, factor, out=part)
+                part.scatter_add_(1, right, part.new_full(right.shape, of_entropy * (label_smoothing - 1)))
+            if not counted.all():
+                for part in parts:
+                    part.masked_fill_(~counted.unsqueeze(1), 0)
+        ctx.save_for_backward(gradient)
+        return total

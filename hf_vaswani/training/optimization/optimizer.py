@@ -1,0 +1,64 @@
+"""Adam as in section 5.3 of the paper, AdamW, and which parameters they move."""
+
+import re
+
+import torch
+from torch import nn
+
+from ...errors import InputError
+from ..configuration.arguments import TrainingArguments
+
+
+def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch.device) -> torch.optim.Optimizer:
+    """Adam, or AdamW where there is weight decay, over the parameters that are not frozen.
+
+    Weight decay pulls on matrices alone: biases and the gains of LayerNorm have no scale to keep small.
+    """
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [{"params": trained, "weight_decay": 0.0}]
+    if arguments.weight_decay:
+        groups = [
+            {"params": [p for p in trained if p.dim() > 1], "weight_decay": arguments.weight_decay},
+            {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
+        ]
+    kind = torch.optim.AdamW if arguments.weight_decay else torch.optim.Adam
+    return kind(
+        [group for group in groups if group["params"]],
+        lr=arguments.learning_rate,
+        betas=tuple(arguments.adam_betas),
+        eps=arguments.adam_eps,
+        fused=device.type in ("cpu", "cuda"),
+    )
+
+
+def freeze(model: nn.Module, patterns: list[str]) -> None:
+    """Freeze the parameters whose names a pattern matches from their beginning.
+
+    Args:
+        patterns: regular expressions: `model.encoder`, `.*embed_tokens`, `model.decoder.layers.[0-2]`.
+
+    Raises:
+        InputError: a pattern that is none or matches nothing, all of them at once, or where nothing is left to train.
+    """
+    faults, frozen = [], set()
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    for pattern in patterns:
+        try:
+            matched = {name for name in names if re.match(rf"(?:{pattern})(?:$|\.|(?<=\.))", name)}
+        except re.error as error:
+            faults.append(f"training.freeze: {pattern!r} is no regular expression: {error}")
+            continue
+        if not matched:
+            examples = sorted({".".join(name.split(".")[:3]) for name in names})[:6]
+            faults.append(
+                f"training.freeze: {pattern!r} matches no parameter. Names begin with {', '.join(examples)}, …"
+            )
+        frozen |= matched
+    if faults:
+        raise InputError.of(faults)
+    # A tied matrix has several names and is frozen by any of them.
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if name in frozen:
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError(f"training.freeze={patterns} freezes all parameters: nothing is left to train.")

@@ -1,0 +1,154 @@
+"""What each process computes for each update: its share of the batches, from any point of the training on."""
+
+import math
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from ...core.modeling_loss import IGNORED_LABEL
+from ...data.encoding import Collator
+from ...data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ...errors import InputError, TrainingError
+from ...runtime.signals import SIGNALS
+
+Corpus = TokenisedCorpus | ResampledCorpus | StreamedCorpus
+
+
+@dataclass(frozen=True)
+class UpdateData:
+    """What one process computes for one update.
+
+    Attributes:
+        micro_batches: tensors of each forward pass.
+        target_tokens, source_tokens, pairs: in the whole update, over all processes, without padding.
+        following: epoch, part and batch at which the next update begins.
+        counts: what filters found in the part that begins with this update, of a stream in its first epoch.
+    """
+
+    micro_batches: list[dict[str, torch.Tensor]]
+    target_tokens: int
+    source_tokens: int
+    pairs: int
+    following: tuple[int, int, int]
+    counts: dict[str, int] | None = None
+
+
+class Updates(IterableDataset):
+    """One process' share of all updates from a point on, one epoch after another, without end.
+
+    Args:
+        corpus: whose epochs are cut into updates of `processes * accumulation` batches each; the last of a part may
+            have fewer.
+        start: epoch, part and batch.
+        rank, processes: of this process, and their number.
+        accumulation: forward passes of each process in an update.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        collate: Collator,
+        start: tuple[int, int, int],
+        rank: int = 0,
+        processes: int = 1,
+        accumulation: int = 1,
+    ):
+        self.corpus = corpus
+        self.collate = collate
+        self.start = start
+        self.rank, self.processes = rank, processes
+        self.accumulation = accumulation
+
+    def __iter__(self) -> Iterator[UpdateData | InputError | TrainingError]:
+        try:
+            yield from self._updates()
+        except (InputError, TrainingError) as error:
+            # Raised in a worker process, it would come out with a traceback for its message.
+            yield error
+
+    def _updates(self) -> Iterator[UpdateData]:
+        epoch, first, position = self.start
+        while True:
+            last = None
+            for update in self._updates_of_epoch(epoch, first, position):
+                if last:
+                    yield last
+                last = update
+            if last:
+                # It was held back, since only now it shows that the epoch is over.
+                yield replace(last, following=(epoch + 1, 0, 0))
+            elif first == position == 0:
+                raise TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
+            epoch, first, position = epoch + 1, 0, 0
+
+    def _updates_of_epoch(self, epoch: int, first: int, position: int) -> Iterator[UpdateData]:
+        counts = Counter()
+        for part in self.corpus.parts(epoch, first):
+            counts.update(part.counts or {})
+            if not part.batches:
+                continue
+            # A part begins at its first batch, save the one in whose middle the training is taken up again.
+            begin = position if part.number == first else 0
+            yield from self._updates_of(part, epoch, begin, dict(counts))
+            counts = Counter()
+
+    def _updates_of(self, part: Part, epoch: int, begin: int, counts: dict[str, int]) -> Iterator[UpdateData]:
+        size = self.processes * self.accumulation
+        for start in range(begin, len(part.batches), size):
+            group = part.batches[start : start + size]
+            share, is_filled_up = share_of(group, self.rank, self.processes)
+            micro_batches = [self.collate(part.pairs.rows(batch)) for batch in share]
+            if is_filled_up:
+                micro_batches[-1]["labels"].fill_(IGNORED_LABEL)
+            end = start + len(group)
+            yield UpdateData(
+                micro_batches,
+                target_tokens=int(sum(part.pairs.target_lengths[batch].sum() for batch in group)),
+                source_tokens=int(sum(part.pairs.source_lengths[batch].sum() for batch in group)),
+                pairs=sum(map(len, group)),
+                following=(epoch, part.number, end) if end < len(part.batches) else (epoch, part.number + 1, 0),
+                counts=counts if epoch == start == 0 else None,
+            )
+
+
+class UpdatesLoader(DataLoader):
+    """Raises the error that ends the updates, wherever they are made."""
+
+    def __iter__(self) -> Iterator[UpdateData]:
+        for data in super().__iter__():
+            if isinstance(data, Exception):
+                raise data
+            yield data
+
+
+def updates_loader(updates: Updates, workers: int) -> UpdatesLoader:
+    """Updates as they are made, here or, ahead of the training, by one worker process."""
+    return UpdatesLoader(
+        updates,
+        batch_size=None,
+        num_workers=workers,
+        prefetch_factor=4 if workers else None,
+        worker_init_fn=ignore_stop_signals,
+    )
+
+
+def ignore_stop_signals(worker: int) -> None:
+    """Leave stopping to the training: a worker that died of the same signal would take it down before it has saved."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
+    """The batches of an update that fall to one process.
+
+    All processes take as many forward passes, lest one wait for another. Where a process has a batch less, it repeats
+    one that another counts; the flag says so.
+    """
+    share = group[rank::processes]
+    is_filled_up = len(share) < math.ceil(len(group) / processes)
+    return (share + [group[-1]], True) if is_filled_up else (share, False)

@@ -1,0 +1,1 @@
+"""What a run says of itself: log, scores, figures, report, model card."""

@@ -1,0 +1,33 @@
+"""The cost of a training in floating-point operations, by the usual estimate (Table 2 of the paper has its own)."""
+
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+
+
+def training_flops(
+    model: VaswaniForConditionalGeneration, source_tokens: int, target_tokens: int, passes: float = 1
+) -> float | None:
+    """6·N·D: six operations for each weight of a matrix and each token that passes it, two of them forward.
+
+    Source tokens pass the encoder's layers and the keys and values of cross-attention; target tokens pass the rest of
+    the decoder's layers and the softmax's matrix. What attention itself, norms and embeddings cost is left out.
+
+    Args:
+        source_tokens, target_tokens: seen in training, without padding.
+        passes: of each token through the network, in the mean of all updates.
+
+    Returns:
+        `None` where layers are left out in training, for which the estimate would be too high.
+    """
+    config = model.config
+    if config.encoder_layerdrop or config.decoder_layerdrop:
+        return None
+    source = target = 0
+    for name, parameter in model.named_parameters():
+        if parameter.ndim != 2 or ".layers." not in name:
+            continue
+        if ".encoder.layers." in name or name.endswith(("encoder_attn.k_proj.weight", "encoder_attn.v_proj.weight")):
+            source += parameter.numel()
+        else:
+            target += parameter.numel()
+    target += model.get_output_embeddings().weight.numel()
+    return 6.0 * passes * (source * source_tokens + target * target_tokens)

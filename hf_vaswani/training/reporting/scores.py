@@ -1,0 +1,78 @@
+"""The scores of a training: those of its validations, and those of the test sets that its final model translates."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...data.sources.parallel_files import Pair
+from ...evaluation.score import Score, bleu, chrf
+from ..configuration.arguments import EvaluationArguments
+
+
+@dataclass(frozen=True)
+class Translations:
+    """Translations of a test set, with their BLEU and chrF2."""
+
+    texts: list[str]
+    scores: list[Score]
+
+
+@dataclass(frozen=True)
+class ScoredTest:
+    """A test set and what the final model makes of it.
+
+    Attributes:
+        pairs: source and reference.
+        found: with the recipe's search.
+        greedy: with greedy search, where that was asked for.
+    """
+
+    pairs: list[Pair]
+    found: Translations
+    greedy: Translations | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in `results.json`: `bleu`, `bleu_signature`, `chrf2`, …; `greedy_bleu`, …."""
+        values: dict[str, Any] = {"sentences": len(self.pairs)}
+        for prefix, translations in (("", self.found), ("greedy_", self.greedy)):
+            for score in translations.scores if translations else []:
+                name = f"{prefix}{score.name.lower()}"
+                values |= {name: score.value, f"{name}_signature": score.signature}
+        return values
+
+
+def score_test(
+    translate: Callable[..., list[str]], pairs: list[Pair], evaluation: EvaluationArguments, num_beams: int
+) -> ScoredTest:
+    """Translate a test set and score it.
+
+    Args:
+        translate: texts, with arguments of `generate()` to replace the recipe's.
+        num_beams: the recipe's; where it is 1, its search is greedy already.
+    """
+    sources, references = map(list, zip(*pairs))
+
+    def scored(**search: int) -> Translations:
+        texts = translate(sources, **search)
+        return Translations(texts, bleu_and_chrf(texts, references, evaluation.tokenize))
+
+    found = scored()
+    if not evaluation.greedy:
+        return ScoredTest(pairs, found)
+    return ScoredTest(pairs, found, found if num_beams == 1 else scored(num_beams=1))
+
+
+def perplexity(loss: float) -> float:
+    """Of a loss per token; bounded where it would be too large for a number."""
+    return math.exp(min(loss, 100))
+
+
+def bleu_and_chrf(hypotheses: list[str], references: list[str], tokenize: str) -> list[Score]:
+    """The two scores of translations, in this order.
+
+    Args:
+        tokenize: sacreBLEU's tokenizer for BLEU.
+    """
+    # Text that is scored as it is may well be tokenised already, of which sacreBLEU would warn.
+    return [bleu(hypotheses, references, tokenize=tokenize, force=tokenize == "none"), chrf(hypotheses, references)]

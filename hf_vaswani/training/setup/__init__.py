@@ -1,0 +1,1 @@
+"""All that comes before the first optimizer step: checks, splits, tokenizer and model, batches."""

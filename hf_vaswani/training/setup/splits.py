@@ -1,0 +1,227 @@
+"""The texts of a recipe: from its keys to sources, from sources to pairs."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ...data.cache import cache_folder
+from ...data.filters import FilterSettings
+from ...data.held_out import HeldOut
+from ...data.prepared import PreparedText, prepare_text
+from ...data.sources.columns import Languages
+from ...data.sources.hub_datasets import is_whole_split
+from ...data.sources.parallel_files import Pair
+from ...data.sources.sides import SAMPLE
+from ...data.sources.text_source import EMBEDDED, TextSource, check_source, iterate_pairs
+from ...errors import InputError
+from ..configuration.arguments import MAIN_TEST, SPLITS, DataArguments
+
+TESTS = "tests."  # before the names of further test sets
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a model learns from and is judged by.
+
+    Attributes:
+        sources: of the training text.
+        weights: of these, where they are mixed by weight.
+        train: the training pairs, filtered; `None` where they are streamed.
+        validation, test: pairs, held out of the training text or of their own; the test set is optional.
+        tests: pairs of the further test sets, by their names.
+        digests: of training and validation text, by which a training is recognised.
+    """
+
+    sources: list[TextSource]
+    weights: list[float] | None
+    train: PreparedText | None
+    validation: list[Pair]
+    test: list[Pair] | None
+    tests: dict[str, list[Pair]]
+    digests: dict[str, str]
+
+    @property
+    def test_sets(self) -> dict[str, list[Pair]]:
+        """All test sets by their names, the one that is called `test` first, where there is one."""
+        return {**({MAIN_TEST: self.test} if self.test else {}), **self.tests}
+
+
+def sources_of(data: DataArguments) -> dict[str, list[TextSource]]:
+    """The sources of `"train"`, `"validation"`, `"test"` where there is one, and `"tests.NAME"` of further ones.
+
+    Raises:
+        InputError: all faults in their description at once.
+    """
+    sources: dict[str, list[TextSource]] = {}
+    faults = []
+    further = {f"{TESTS}{name}": _listed(value, "test", data) for name, value in data.tests.items()}
+    for split, entries in {**{split: _entries(data, split) for split in SPLITS}, **further}.items():
+        parsed = []
+        for number, entry in enumerate(entries, start=1):
+            name = f"data.{split}" + (f", source {number}" if len(entries) > 1 else "")
+            try:
+                parsed.append(TextSource.parse(entry, name))
+            except InputError as error:
+                faults.append(str(error))
+        if entries:
+            sources[split] = parsed
+        weighted = [source for source in parsed if source.weight is not None]
+        if weighted and split != "train":
+            faults.append(f"data.{split}: weights are for training sources; every {split} pair counts once")
+        elif weighted and len(weighted) < len(entries):
+            faults.append(
+                f"data.{split}: give all sources a weight, or none; without any, each pair comes once an epoch"
+            )
+    if faults:
+        raise InputError.of(faults)
+    return sources
+
+
+def check_sources(data: DataArguments) -> list[str]:
+    """All faults of a recipe's sources that show without reading them whole."""
+    try:
+        sources = sources_of(data)
+    except InputError as error:
+        return str(error).split("\n")
+    faults, unusable = [], set()
+    for split, entries in sources.items():
+        for source in entries:
+            # A data set that cannot be reached is said so once, and not waited for once more.
+            data_set = (source.dataset, source.config, source.revision)
+            if data_set in unusable:
+                continue
+            is_streamed = data.streaming and split == "train"
+            found = check_source(source, languages_of(data), is_streamed)
+            faults += [f"data.{split}: {fault}{_split_hint(data, split, fault)}" for fault in found]
+            if source.dataset and found and not any("split" in fault for fault in found):
+                unusable.add(data_set)
+    return faults
+
+
+def load_texts(data: DataArguments) -> Texts:
+    """Read a recipe's texts; the training text is filtered, and found prepared where it was read before.
+
+    Raises:
+        InputError: the faults of all texts at once.
+    """
+    sources, faults = sources_of(data), []
+    pairs: dict[str, Any] = {}
+    for split in dict.fromkeys([*SPLITS, *sources]):
+        try:
+            pairs[split] = _read(data, sources, split)
+        except InputError as error:
+            faults.append(f"data.{split}: {error}")
+    if faults:
+        raise InputError.of(faults)
+    weights = [source.weight for source in sources["train"] if source.weight is not None] or None
+    tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
+    train, held_out = pairs["train"], held_out_of(data)
+    # A stream is known by its description alone.
+    description = [*map(repr, sources["train"]), *([repr(held_out)] if held_out else [])]
+    digests = {
+        "train": _digest([train.digest, str(weights)] if train else description),
+        "validation": _digest(f"{source}\t{target}" for source, target in pairs["validation"]),
+    }
+    return Texts(sources["train"], weights, train, pairs["validation"], pairs["test"], tests, digests)
+
+
+def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
+    """The pairs of a split; `None` where there is none, or where it is streamed."""
+    languages, held_out = languages_of(data), held_out_of(data)
+    is_held_out = getattr(held_out, split, 0) > 0
+    if split == "train" and data.streaming:
+        return None
+    if split == "train" or is_held_out:
+        settings, cache = filter_settings(data), cache_folder(data.cache_dir)
+        text = prepare_text(sources["train"], languages, settings, cache, held_out, split, data.streaming)
+        return list(text) if is_held_out else text
+    if split not in sources:
+        return None
+    return [
+        pair
+        for source in sources[split]
+        # Otherwise all splits of a data set would be downloaded for this one.
+        for pair in iterate_pairs(source, languages, data.streaming and is_whole_split(source.split))
+    ]
+
+
+def held_out_of(data: DataArguments) -> HeldOut:
+    """Which pairs of the training text are for validation or test."""
+    return HeldOut(data.validation_share or 0.0, data.test_share or 0.0, data.split_seed)
+
+
+def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
+    """The pairs of a source that are trained on, read as they are asked for."""
+    return held_out_of(data).select(iterate_pairs(source, languages_of(data), streaming=True), "train")
+
+
+def sample_of(texts: Texts, data: DataArguments) -> list[Pair]:
+    """The first training pair and some from all parts of the text; of a stream, the first ones of its first source."""
+    if texts.train is None:
+        return list(islice(stream_of(data, texts.sources[0]), SAMPLE))
+    rows = texts.train.dataset[range(0, len(texts.train), max(1, len(texts.train) // SAMPLE))]
+    return list(zip(rows["source"], rows["target"]))
+
+
+def languages_of(data: DataArguments) -> Languages:
+    """Source and target language, which may name columns."""
+    return data.source_language, data.target_language
+
+
+def filter_settings(data: DataArguments) -> FilterSettings:
+    """Which pairs of the training text are left out."""
+    return FilterSettings(
+        drop_control_characters=data.drop_control_characters,
+        drop_copies=data.drop_copies,
+        drop_duplicates=data.drop_duplicates,
+        count_duplicates=not data.streaming,
+        max_length=data.max_length,
+        max_length_ratio=data.max_length_ratio,
+    )
+
+
+def _entries(data: DataArguments, split: str) -> list[Any]:
+    """A split's sources as a recipe may write them: a path, keys and values, or a list of these."""
+    if data.dataset:
+        part = getattr(data, f"{split}_split")
+        of_hub = {"config": data.dataset_config, "revision": data.dataset_revision, **_columns(data)}
+        return [{"dataset": data.dataset, "split": part, **of_hub}] if part else []
+    if source := getattr(data, f"{split}_source"):
+        return [{"source": source, "target": getattr(data, f"{split}_target")}]
+    value = getattr(data, split)
+    return _listed(value, split, data) if value else []
+
+
+def _listed(value: Any, split: str, data: DataArguments) -> list[Any]:
+    """One source or a list of them as a list. What is none at all stays in it, to be refused."""
+    entries = value if isinstance(value, list) and value else [value]
+    return [_with_columns(entry, split, data) for entry in entries]
+
+
+def _columns(data: DataArguments) -> dict[str, str | None]:
+    return {"source_column": data.source_column, "target_column": data.target_column}
+
+
+def _with_columns(entry: Any, split: str, data: DataArguments) -> Any:
+    """An entry with what the recipe says of columns, unless it is embedded, parallel files, or has its own."""
+    if isinstance(entry, str):
+        entry = {"dataset": EMBEDDED, "split": split} if entry == EMBEDDED else {"file": entry}
+    if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == EMBEDDED:
+        return entry
+    return {**_columns(data), **({"header": data.header} if "file" in entry else {}), **entry}
+
+
+def _split_hint(data: DataArguments, split: str, fault: str) -> str:
+    if not data.dataset or split not in SPLITS or "split" not in fault or "stream" in fault:
+        return ""
+    ways = {"validation": "for example train[:1%]", "test": "or null for none", "train": "for example train[1%:]"}
+    return f" Choose it with data.{split}_split, {ways[split]}."
+
+
+def _digest(lines) -> str:
+    content = hashlib.sha256()
+    for line in lines:
+        content.update(f"{line}\n".encode())
+    return content.hexdigest()

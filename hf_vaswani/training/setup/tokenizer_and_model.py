@@ -1,0 +1,234 @@
+"""Tokenizer and model before the first update: new ones, or those of a checkpoint that training starts from."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
+
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...core.pipeline_inputs import language_code, target_vocab_size, vocabulary_error
+from ...data.sources.parallel_files import Pair
+from ...data.tokenizers.tokenizer import (
+    check_target_encoding,
+    has_tokenizer,
+    load_tokenizer,
+    train_tokenizer,
+    vocabularies,
+)
+from ...errors import InputError, reason
+from ...interop import import_model, import_tokenizer
+from ...interop.model_files import CONFIG_FILE, check_settings, model_kind
+from ...interop.model_size import WEIGHTS, memory_errors
+from ...interop.pretrained import load_model
+from ..checkpoints.output_folder import TOKENIZER
+from ..configuration.arguments import GenerationArguments
+from ..configuration.recipe import Recipe
+
+T = TypeVar("T")
+
+SMALLER = "lower the vocabulary's size, layers or widths"
+
+# What a recipe may set in a model that it starts from: these change no weight's shape or meaning.
+FREE_FIELDS = {
+    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
+    "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing",
+}  # fmt: skip
+
+
+def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> PreTrainedTokenizerBase:
+    """The tokenizer of the training that is gone on with, the one that the recipe names, or a new one.
+
+    Args:
+        pairs: that a new one learns from; read more than once.
+    """
+    if is_resumed:
+        return load_tokenizer(str(Path(recipe.training.output_dir) / TOKENIZER))
+    if source := recipe.tokenizer.path:
+        return named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
+    if source := recipe.training.start_from:
+        return named("training.start_from", lambda: checked(tokenizer_of(source), source))
+    return train_tokenizer(pairs, recipe.tokenizer)
+
+
+def named(key: str, work: Callable[[], T]) -> T:
+    """Do some work, whose errors shall name the recipe's key that they are about."""
+    try:
+        return work()
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from None
+
+
+def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model to start from: a folder, a Hub id, or another system's checkpoint.
+
+    Raises:
+        InputError: where there is none.
+    """
+    path = Path(source)
+    if (path / CONFIG_FILE).exists():
+        check_settings(path)  # tokenizers look into the config too, and fail without its name
+    if not path.is_file() and (not path.is_dir() or has_tokenizer(path)):
+        return load_tokenizer(source)
+    is_own = (path / CONFIG_FILE).exists() and model_kind(path) == VaswaniConfig.model_type
+    tokenizer = None if is_own else import_tokenizer(source)
+    if tokenizer is None:
+        raise InputError(f"{source} has no tokenizer. Name one with tokenizer.path.")
+    return tokenizer
+
+
+def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokenizerBase:
+    """A tokenizer that training can use.
+
+    Raises:
+        InputError: where it has no token for padding or for the end, or no way to encode targets to their end.
+    """
+    try:
+        check_target_encoding(tokenizer)
+    except InputError as error:
+        raise InputError(f"{source}: {error} Name another tokenizer with tokenizer.path.") from None
+    missing = [kind for kind in ("pad_token", "eos_token") if getattr(tokenizer, kind) is None]
+    if missing:
+        raise InputError(f"{source}: the tokenizer has no {' and no '.join(missing)}.")
+    if tokenizer.eos_token_id not in tokenizer(text_target="a")["input_ids"]:
+        raise InputError(
+            f"{source}: the tokenizer does not end a text with {tokenizer.eos_token!r}, by which a model learns to "
+            "stop. Give it a post-processor that does (TemplateProcessing), or name another tokenizer."
+        )
+    return tokenizer
+
+
+def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The model that training begins with: of the recipe's architecture, from its seed, or the one it starts from.
+
+    Raises:
+        InputError: where a model to start from cannot be read, or fits neither recipe nor tokenizer.
+    """
+    set_seed(recipe.training.seed)
+    if recipe.training.start_from:
+        model = load_start(recipe, tokenizer)
+    else:
+        config = new_config(recipe, tokenizer)
+        if errors := memory_errors(config, WEIGHTS):
+            raise InputError.of([f"model: {error}: {SMALLER}" for error in errors])
+        model = VaswaniForConditionalGeneration(config)
+        model.generation_config = GenerationConfig.from_model_config(model.config)
+    for name in ("source_language", "target_language"):
+        if code := language_code(getattr(recipe.data, name)):  # it may be the name of a column
+            setattr(model.config, name, code)
+    for name, value in search_settings(recipe.generation).items():
+        setattr(model.generation_config, name, value)
+    # With this mark transformers would drop settings on loading that it does not know.
+    model.generation_config._from_model_config = False
+    try:
+        model.generation_config.validate(strict=True)
+    except ValueError as error:  # as saving it would, after hours
+        raise InputError(
+            f"training.start_from={recipe.training.start_from}, generation_config: {reason(error)}"
+        ) from None
+    return model
+
+
+def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniConfig:
+    """The recipe's architecture, for a tokenizer.
+
+    Raises:
+        InputError: where the tokenizer has a vocabulary for each side, and the recipe one matrix for both.
+    """
+    source, target = vocabularies(tokenizer)
+    are_shared = recipe.model.get("share_encoder_decoder_embeddings", source == target)
+    if are_shared and source != target:
+        raise InputError(
+            f"tokenizer.path={recipe.tokenizer.path} has a vocabulary for each side, which contradicts "
+            "model.share_encoder_decoder_embeddings=True: leave that out"
+        )
+    return VaswaniConfig(
+        **{**recipe.model, "share_encoder_decoder_embeddings": are_shared},
+        vocab_size=len(tokenizer),
+        decoder_vocab_size=target_vocab_size(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        # Without a token for it the decoder begins with padding, as T5's and Marian's do.
+        decoder_start_token_id=tokenizer.pad_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id,
+    )
+
+
+def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The model that a recipe starts from, with what the recipe may change in it."""
+    source = recipe.training.start_from
+    model = named("training.start_from", lambda: read_model(source))
+    config, faults = model.config, []
+    for name, value in recipe.model.items():
+        if name in FREE_FIELDS:
+            setattr(config, name, value)
+        elif getattr(config, name) != value:
+            faults.append(f"model.{name}={value!r} contradicts training.start_from={source}, which has "
+                          f"{getattr(config, name)!r}; leave it out")  # fmt: skip
+    if error := vocabulary_error(model, tokenizer):
+        faults.append(f"training.start_from={source}: {error}. Start from a model and the tokenizer of its training")
+    for kind in ("pad_token_id", "eos_token_id"):
+        if getattr(tokenizer, kind) != getattr(config, kind):
+            faults.append(
+                f"the tokenizer's {kind} is {getattr(tokenizer, kind)}, but that of the model of training.start_from="
+                f"{source} is {getattr(config, kind)}"
+            )
+    limit = config.longest_sequence
+    if limit and (recipe.data.max_length or 0) > limit:
+        faults.append(
+            f"data.max_length={recipe.data.max_length} is beyond the {limit} learned positions of "
+            f"training.start_from={source}; lower it"
+        )
+    try:
+        config.validate_architecture()
+    except ValueError as error:
+        faults.append(f"model: {error}")
+    if faults:
+        raise InputError.of(faults)
+    # Layers took their dropout from the config when they were made.
+    if FREE_FIELDS & recipe.model.keys():
+        before = model
+        model = VaswaniForConditionalGeneration(config)
+        model.load_state_dict(before.state_dict())
+        model.tie_weights()
+        model.generation_config = before.generation_config
+    return model.float()
+
+
+def read_model(source: str) -> VaswaniForConditionalGeneration:
+    """A model of this package, or another system's as one of this package.
+
+    Raises:
+        InputError: where it cannot be read.
+    """
+    path = Path(source)
+    is_own = False
+    if (path / CONFIG_FILE).exists():
+        is_own = model_kind(path) == VaswaniConfig.model_type
+    elif not path.exists():
+        try:
+            is_own = VaswaniConfig.get_config_dict(source)[0].get("model_type") == VaswaniConfig.model_type
+        except Exception:  # import_model says what is wrong
+            is_own = False
+    if not is_own:
+        return import_model(source)
+    return load_model(VaswaniForConditionalGeneration, source)
+
+
+def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
+    """How the model translates unless told otherwise, as fields of its `generation_config`."""
+    settings = {"num_beams": arguments.num_beams, "max_length_offset": arguments.max_length_offset}
+    settings |= {"max_length": None, "max_new_tokens": None}  # a model that training starts from may have them
+    if arguments.num_beams == 1:
+        # The model that training starts from may have been saved with beam search, whose settings are refused here.
+        defaults = GenerationConfig()
+        beam_search = ("length_penalty", "early_stopping", "num_return_sequences")
+        return {**settings, **{name: getattr(defaults, name) for name in beam_search}}
+    penalty = {"length_penalty": arguments.length_penalty, "length_penalty_type": arguments.length_penalty_type}
+    return {**settings, **penalty, "early_stopping": arguments.early_stopping}
+
+
+def drops_layers(config: VaswaniConfig) -> bool:
+    """Whether layers are left out in training, so that some parameters get no gradient."""
+    return bool(config.encoder_layerdrop or config.decoder_layerdrop)

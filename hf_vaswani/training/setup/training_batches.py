@@ -1,0 +1,74 @@
+"""The training pairs of a recipe: from its texts to batches, and to what a new tokenizer learns from."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from transformers import PreTrainedTokenizerBase
+
+from ...data.cache import cache_folder
+from ...data.encoding import dropout_encoder, plain_encoder
+from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ...data.filters import FilterSettings, PairFilter, covering_length
+from ...data.prepared import tokenise, usable
+from ...data.sources.parallel_files import Pair
+from ..configuration.recipe import Recipe
+from ..optimization.steps import Corpus
+from .splits import Texts, filter_settings, stream_of
+
+# Pairs from the beginning of a stream that a new tokenizer learns from.
+STREAM_SAMPLE = 1_000_000
+
+
+def tokenizer_text(recipe: Recipe, texts: Texts) -> Iterable[Pair]:
+    """The pairs that a new tokenizer learns from; of a stream, its first million."""
+    return texts.train if texts.train is not None else StreamSample(recipe, texts)
+
+
+class StreamSample:
+    """The first pairs of all streamed sources, read anew whenever they are iterated over."""
+
+    def __init__(self, recipe: Recipe, texts: Texts):
+        self.recipe, self.texts = recipe, texts
+
+    def __iter__(self) -> Iterator[Pair]:
+        data = self.recipe.data
+        pair_filter = PairFilter(filter_settings(data))
+        share = STREAM_SAMPLE // len(self.texts.sources)
+        for source in self.texts.sources:
+            for number, pair in enumerate(pair_filter(stream_of(data, source))):
+                if number == share:
+                    break
+                yield pair
+
+
+def make_corpus(
+    recipe: Recipe, texts: Texts, tokenizer: PreTrainedTokenizerBase
+) -> tuple[Corpus, FilterSettings, dict[str, int]]:
+    """The training pairs, batch by batch, what filters they went through, and what these found in them.
+
+    Raises:
+        InputError: where no pair is left, or one is longer than a batch holds.
+    """
+    data, training = recipe.data, recipe.training
+    settings = filter_settings(data)
+    plain = plain_encoder(tokenizer)
+    probability = recipe.tokenizer.bpe_dropout
+    encode = dropout_encoder(tokenizer, probability) if probability else plain
+
+    def budget() -> Budget:
+        return Budget(training.max_tokens, training.max_sentences, settings.max_length, training.seed)
+
+    if texts.train is None:
+        streams = [partial(stream_of, data, source) for source in texts.sources]
+        stream = StreamedCorpus(streams, texts.weights, settings, encode, plain, budget(), data.stream_part)
+        return stream, settings, {}
+    tokenised = tokenise(texts.train, tokenizer, cache_folder(data.cache_dir), data.processes)
+    if data.max_length_coverage:
+        length = covering_length(tokenised.source_lengths, tokenised.target_lengths, data.max_length_coverage)
+        settings = replace(settings, max_length=length)
+    pairs, text, counts = usable(texts.train, tokenised, settings)
+    corpus = TokenisedCorpus(pairs, budget(), texts.weights)
+    if probability:
+        corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, texts.weights)
+    return corpus, settings, counts
