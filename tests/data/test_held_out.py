@@ -1,11 +1,11 @@
 """Pairs held out of the training text: which they are, and that they stay apart."""
 
 import pytest
-from hf_vaswani.data.sources.text_source.text_source import TextSource
 
 from hf_vaswani.data.filters import FilterSettings
 from hf_vaswani.data.held_out import HeldOut
 from hf_vaswani.data.prepared import prepare_text
+from hf_vaswani.data.sources.text_source import TextSource
 from hf_vaswani.errors import InputError
 
 PARTS = ("train", "validation", "test")

@@ -1,6 +1,6 @@
 import pytest
-from hf_vaswani.data.sources.text_source.parallel_files import read_lines, read_parallel
 
+from hf_vaswani.data.sources.parallel_files import read_lines, read_parallel
 from hf_vaswani.errors import InputError
 
 

@@ -2,11 +2,11 @@ import random
 
 import numpy as np
 import pytest
-from hf_vaswani.data.sources.text_source.text_source import TextSource
 
 from hf_vaswani.data import prepared
 from hf_vaswani.data.filters import FilterSettings
 from hf_vaswani.data.prepared import prepare_text, tokenise, usable
+from hf_vaswani.data.sources.text_source import TextSource
 from hf_vaswani.errors import InputError
 
 LANGUAGES = ("de", "en")

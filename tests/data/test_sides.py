@@ -4,7 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
-from hf_vaswani.data.sources.text_source.sides import signs_of, swapped_sides
+
+from hf_vaswani.data.sources.sides import signs_of, swapped_sides
 
 TEXTS = Path(__file__).parents[3] / "shared" / "data"
 NOT_KNOWN = (None, None)

@@ -8,9 +8,9 @@ import shutil
 import pyarrow
 import pytest
 import zstandard
-from hf_vaswani.data.sources.text_source.text_source import TextSource, check_source, digest, iterate_pairs
 from pyarrow import parquet
 
+from hf_vaswani.data.sources.text_source import TextSource, check_source, digest, iterate_pairs
 from hf_vaswani.errors import InputError
 from scripts.corpus import generate_corpus
 

@@ -3,8 +3,8 @@ import tracemalloc
 
 import pytest
 import zstandard
-from hf_vaswani.data.sources.text_source.text_files import iterate_lines
 
+from hf_vaswani.data.sources.text_files import iterate_lines
 from hf_vaswani.data.sources.text_source import text_files
 from hf_vaswani.errors import InputError
 

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from hf_vaswani.data.sources.text_source.text_source import TextSource, iterate_pairs
 from huggingface_hub import ModelCard
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 from hf_vaswani.data.tokenizers.tokenizer import side_backends
 from hf_vaswani.errors import InputError
 from hf_vaswani.presets import TABLE_3
