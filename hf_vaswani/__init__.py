@@ -4,6 +4,13 @@ Importing the package registers config, models, tokenizer and translation pipeli
 `AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` know them.
 """
 
+from .cores import short_waits
+from .interrupts import end_at_ctrl_c
+
+with short_waits():
+    end_at_ctrl_c()
+    import torch  # noqa: F401
+
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin
 from .modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel

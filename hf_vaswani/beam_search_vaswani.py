@@ -11,6 +11,7 @@ siblings.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from numbers import Real
 
 import torch
 
@@ -45,9 +46,10 @@ class Scoring:
 
     def __post_init__(self):
         # Beyond, the power of a length is infinite or 0 in fp32, and NaN compares with nothing.
-        if not abs(self.length_penalty) <= LARGEST_PENALTY:
+        is_number = isinstance(self.length_penalty, Real) and not isinstance(self.length_penalty, bool)
+        if not (is_number and abs(self.length_penalty) <= LARGEST_PENALTY):
             raise ValueError(
-                f"length_penalty is {self.length_penalty}, but must be from -{LARGEST_PENALTY} to {LARGEST_PENALTY}."
+                f"length_penalty is {self.length_penalty!r}, but must be from -{LARGEST_PENALTY} to {LARGEST_PENALTY}."
             )
 
     def penalty(self, length: int | torch.Tensor) -> float | torch.Tensor:
@@ -154,7 +156,11 @@ class BeamSearch:
         self.candidates = max(2, 1 + ends) * beams
 
     def run(self) -> Found:
-        """Search to the end; the best hypotheses of each sentence."""
+        """Search to the end; the best hypotheses of each sentence.
+
+        Raises:
+            ValueError: where the model's scores are not numbers.
+        """
         sentences = self._start()
         done = []
         states = self.decoder.first()
@@ -291,6 +297,12 @@ class BeamSearch:
         scores = torch.cat([part.finished_scores[:, : self.n_best] for part in done])
         order = torch.cat([part.numbers for part in done]).argsort()
         paths, scores = paths[order].flatten(0, 1), scores[order].flatten()
+        # A sentence with such scores is done at once, without a hypothesis.
+        if any(part.scores.isnan().any() for part in done):
+            raise ValueError(
+                "The model's scores are NaN, not numbers: its weights are damaged, or its dtype is too narrow for "
+                "them. Load them again from where they came from, or in float32."
+            )
         start = self.prompt.shape[1]
         length = start + (paths[:, start:, 1] >= 0).sum(-1).max()
         return Found(paths[:, :length, 0], scores, paths[:, start:length, 1])
@@ -312,8 +324,8 @@ class GreedySearch(BeamSearch):
 
     def _step(self, sentences: Sentences, states: torch.Tensor) -> torch.Tensor:
         parents = super()._step(sentences, states)
-        # In the sum of a long output rounding would hide which token is the best.
-        sentences.scores = torch.zeros_like(sentences.scores)
+        # In the sum of a long output rounding would hide which token is the best. What is not a number stays that.
+        sentences.scores = torch.zeros_like(sentences.scores).masked_fill(sentences.scores.isnan(), torch.nan)
         return parents
 
 

@@ -1,12 +1,10 @@
 """The command `hf-vaswani`: finds the sub-command and turns what went wrong into lines and an exit status."""
 
-import argparse
 import errno
 import logging
 import os
 import sys
-
-from transformers.utils.logging import disable_progress_bar
+import time
 
 from . import __version__
 from .commands import (
@@ -18,31 +16,43 @@ from .commands import (
     evaluate,
     export,
     importing,
+    recipes,
     score,
     tokenizer,
     train,
     translate,
 )
+from .commands.options import CommandParser, make_parser
 from .errors import InputError, TrainingError, TrainingInterrupted
+from .interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
+from .paths import option_errors, os_error
+from .training.other_names import hint
 
-COMMANDS = (train, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, average, corpus)
+COMMANDS = (
+    train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, average, corpus,
+)  # fmt: skip
 
-USER_ERROR, TRAINING_ERROR, CTRL_C = 2, 1, 130
+USER_ERROR, TRAINING_ERROR = 2, 1
+# Seconds until a launcher may see that a process has ended, and end the one that has something to say.
+SAY_FIRST = 1.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit status: 2, after a clear line a fault, where the input cannot be used."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    if not sys.stderr.isatty():
-        disable_progress_bar()
+    interrupt_at_ctrl_c()
     options = _parser().parse_args(arguments)
+    _set_up_logging()
     try:
+        if errors := option_errors(vars(options)):
+            raise InputError.of(errors)
         options.run(options)
         if sys.stdout is not None:  # closed
             sys.stdout.flush()
     except (InputError, TrainingError) as error:
-        if not error.is_repeated:
+        if error.is_repeated:
+            time.sleep(SAY_FIRST)
+        else:
             print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return USER_ERROR if isinstance(error, InputError) else TRAINING_ERROR
     except TrainingInterrupted as stop:
@@ -50,16 +60,17 @@ def main(arguments: list[str] | None = None) -> int:
             print(stop, file=sys.stderr)
         return 128 + stop.signal
     except KeyboardInterrupt as stop:
-        print(str(stop) or "Interrupted.", file=sys.stderr)
+        if is_first_process():
+            print(str(stop) or "Interrupted.", file=sys.stderr)
         return CTRL_C
     except BrokenPipeError:
         _drop_output()  # who reads it has read enough
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            print(f"error: {error.filename}: {error.strerror}. Choose a shorter one.", file=sys.stderr)
-            return USER_ERROR
         if error.errno not in NO_ROOM:
-            raise
+            if (message := os_error(error)) is None:
+                raise
+            print(f"error: {message}", file=sys.stderr)
+            return USER_ERROR
         _drop_output()
         where = error.filename or "standard output"
         print(f"error: {where} cannot be written: {error.strerror}. Make room, or write elsewhere.", file=sys.stderr)
@@ -73,13 +84,49 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="hf-vaswani", description="Train and use translation models.")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def _set_up_logging() -> None:
+    # Not before the command line is read: help needs no transformers.
+    from transformers.utils.logging import disable_progress_bar
 
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    if not sys.stderr.isatty():
+        disable_progress_bar()
+
+
+class MainParser(CommandParser):
+    """A parser of the options before a sub-command, and of its name."""
+
+    commands: dict[str, CommandParser]
+
+    def parse_known_args(self, args=None, namespace=None):
+        arguments = sys.argv[1:] if args is None else list(args)
+        if not arguments:
+            self.print_help(sys.stderr)
+            self.exit(2)
+        if arguments[0] == "help":
+            arguments = [*arguments[1:2], "--help"]
+        command = next((text for text in arguments if not text.startswith("-")), None)
+        if command is not None and command not in self.commands:
+            meant = hint(command, {name: name for name in self.commands}, {}) or f"see {self.prog} --help"
+            self.error(f"{command!r} is not a command; {meant}")
+        return super().parse_known_args(arguments, namespace)
+
+
+def _parser() -> MainParser:
+    parser = MainParser(
+        prog="hf-vaswani",
+        rest_is_free=True,
+        usage="hf-vaswani COMMAND [options]",
+        description="Train translation models, translate with them, measure them, and share them.",
+        epilog="hf-vaswani COMMAND --help explains a command and its options.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="show the version")
+    commands = parser.add_subparsers(
+        dest="command", required=True, title="commands", metavar="COMMAND", prog=parser.prog, parser_class=make_parser
+    )
     for command in COMMANDS:
         command.add_parser(commands)
+    parser.commands = commands.choices
     return parser
 
 

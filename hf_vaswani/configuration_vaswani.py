@@ -102,6 +102,9 @@ class VaswaniConfig(PreTrainedConfig):
         qkv_init_gain (`float`): new query, key and value projections have weights so many times as large as
             Xavier-uniform ones (Glorot and Bengio 2010). 1 / sqrt(2) in fairseq and in PyTorch, which initialise the
             three as one matrix.
+        source_language, target_language (`str`, *optional*): codes of the languages that the model translates from
+            and into. Training and import write them where they are known; the translation pipeline then refuses
+            others.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
             `decoder_start_token_id` defaults to `bos_token_id`.
@@ -192,6 +195,8 @@ class VaswaniConfig(PreTrainedConfig):
     ffn_bias: bool = True
     output_bias: bool = False
     qkv_init_gain: float | int = 1.0
+    source_language: str | None = None
+    target_language: str | None = None
     use_cache: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = 0
@@ -255,11 +260,11 @@ class VaswaniConfig(PreTrainedConfig):
 # What other toolkits call a field of this config.
 FOREIGN_NAMES = {
     "encoder_layers and decoder_layers": "layers num_layers n_layers num_encoder_layers num_decoder_layers"
-    " enc_layers dec_layers enc_depth dec_depth",
-    "encoder_attention_heads and decoder_attention_heads": "heads nhead n_heads n_head num_heads",
+    " enc_layers dec_layers enc_depth dec_depth num_hidden_layers",
+    "encoder_attention_heads and decoder_attention_heads": "heads nhead n_heads n_head num_heads num_attention_heads",
     "encoder_ffn_dim and decoder_ffn_dim": "encoder_ffn_embed_dim decoder_ffn_embed_dim dim_feedforward transformer_ff"
     " d_ff ffn_dim intermediate_size",
-    "d_model": "encoder_embed_dim decoder_embed_dim embed_dim rnn_size word_vec_size dim_emb n_embd",
+    "d_model": "encoder_embed_dim decoder_embed_dim embed_dim rnn_size word_vec_size dim_emb n_embd hidden_size",
     "norm_position": "encoder_normalize_before decoder_normalize_before normalize_before norm_first pre_norm prenorm",
     "position_type": "encoder_learned_pos decoder_learned_pos learned_positions position_embedding_type",
     "share_encoder_decoder_embeddings": "share_all_embeddings share_embeddings",
@@ -300,20 +305,23 @@ CHOICES = {
     "sinusoid_exponent": ("paper", "tensor2tensor"),
     "decoder_start_embedding": ("token", "zero"),
 }
-AT_LEAST_ONE = (
-    "vocab_size",
-    "decoder_vocab_size",
-    "d_model",
-    "encoder_layers",
-    "decoder_layers",
-    "encoder_attention_heads",
-    "decoder_attention_heads",
-    "encoder_ffn_dim",
-    "decoder_ffn_dim",
-    "d_k",
-    "d_v",
-    "max_position_embeddings",
-)
+# Whole numbers with their least and largest values; beyond the largest no model can be built, or only in days.
+RANGES = {
+    "vocab_size": (1, 10_000_000),
+    "decoder_vocab_size": (1, 10_000_000),
+    "d_model": (1, 1_000_000),
+    "encoder_layers": (1, 1000),
+    "decoder_layers": (1, 1000),
+    "encoder_attention_heads": (1, 10_000),
+    "decoder_attention_heads": (1, 10_000),
+    "encoder_ffn_dim": (1, 10_000_000),
+    "decoder_ffn_dim": (1, 10_000_000),
+    "d_k": (1, 1_000_000),
+    "d_v": (1, 1_000_000),
+    "sinusoid_offset": (0, 10_000_000),
+    "max_position_embeddings": (1, 10_000_000),
+}
+LARGEST_GAIN = 1000
 RATES = (
     "dropout",
     "embedding_dropout",
@@ -332,18 +340,19 @@ def _architecture_faults(config: VaswaniConfig) -> list[str]:
     for name, choices in CHOICES.items():
         if getattr(config, name) not in choices:
             faults.append(f"{name} must be one of {', '.join(choices)}, got {getattr(config, name)!r}")
-    for name in AT_LEAST_ONE:
+    for name, (least, most) in RANGES.items():
         value = getattr(config, name)
-        if value is not None and value < 1:
-            faults.append(f"{name} must be at least 1, got {value}")
+        if value is not None and not least <= value <= most:
+            bound = f"at least {least}" if value < least else f"at most {most:,}"
+            faults.append(f"{name} must be {bound}, got {value}")
     for name in RATES:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:
             faults.append(f"{name} must be in [0, 1), got {value}")
-    if not config.layer_norm_eps > 0:
-        faults.append(f"layer_norm_eps must be above 0, got {config.layer_norm_eps}")
-    if not 0 < config.qkv_init_gain < float("inf"):
-        faults.append(f"qkv_init_gain must be above 0 and finite, got {config.qkv_init_gain}")
+    if not 0 < config.layer_norm_eps <= 1:
+        faults.append(f"layer_norm_eps must be above 0 and at most 1, got {config.layer_norm_eps}")
+    if not 0 < config.qkv_init_gain <= LARGEST_GAIN:
+        faults.append(f"qkv_init_gain must be above 0 and at most {LARGEST_GAIN}, got {config.qkv_init_gain}")
     for name in ("encoder_attention_heads", "decoder_attention_heads"):
         heads = getattr(config, name)
         if None in (config.d_k, config.d_v) and heads >= 1 and config.d_model % heads:
@@ -363,8 +372,6 @@ def _position_faults(config: VaswaniConfig) -> list[str]:
     faults = []
     if config.position_type == "sinusoidal" and config.d_model % 2:
         faults.append(f"sinusoidal positions need an even d_model, got {config.d_model}")
-    if config.sinusoid_offset < 0:
-        faults.append(f"sinusoid_offset must be at least 0, got {config.sinusoid_offset}")
     if config.positions_skip_padding and config.pad_token_id is None:
         faults.append("positions_skip_padding needs a pad_token_id")
     if config.positions_skip_padding and config.pad_token_id == config.decoder_start_token_id:

@@ -10,9 +10,11 @@ siblings.
 """
 
 import copy
+import inspect
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import (
     DynamicCache,
     EncoderDecoderCache,
@@ -26,16 +28,20 @@ from transformers import (
 )
 from transformers import generation as processors
 from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
-from transformers.utils import ModelOutput
+from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 
 from .beam_search_vaswani import BeamSearch, Found, GreedySearch, Scoring
 from .beam_steps_vaswani import MASKED_ATTENTION, Rows, SharedSource
+from .layers_vaswani import check_ids
 from .packed_vaswani import with_packed_weights
+from .search_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
+from .translation_inputs import check_search
 
 MAX_TOKENS_OVER_SOURCE = 50
-LENGTH_PENALTY_TYPES = ("length", "gnmt")
 OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
 STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
+RECORDING_MODULE = "transformers.utils.output_capturing"
+CASTING_CLASS = "ConvertOutputsToFp32"
 # Labels come from the Trainer, and go no further.
 SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", "past_key_values", "use_cache")
 
@@ -99,9 +105,31 @@ class VaswaniGenerationMixin(GenerationMixin):
     length_follows_source = True
     returns_sequence_scores = True
 
+    def adjust_generation_fn(self, *args, **kwargs):
+        """Called by `from_pretrained`: as in transformers, but a `generation_config.json` that is there counts.
+
+        Raises:
+            ValueError: where it is damaged. transformers would search greedily instead, or fail without its name.
+        """
+        given = inspect.signature(GenerationMixin.adjust_generation_fn).bind(self, *args, **kwargs).arguments
+        if given.get("generation_config") is None and given.get("pretrained_model_name_or_path") is not None:
+            where = ("cache_dir", "proxies", "local_files_only", "token", "revision", "subfolder")
+            path = cached_file(
+                given["pretrained_model_name_or_path"],
+                GENERATION_CONFIG_NAME,
+                **{name: given[name] for name in where if given.get(name) is not None},
+                _raise_exceptions_for_gated_repo=False,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
+            if path is not None:
+                check_generation_file(path, self.config.decoder_vocab_size)
+        super().adjust_generation_fn(*args, **kwargs)
+
     def _prepare_generation_config(self, generation_config: GenerationConfig | None, *args, **kwargs):
         own = {name: kwargs.pop(name) for name in OWN_SETTINGS if name in kwargs}
         of_call = {**vars(generation_config or GenerationConfig()), **kwargs, **own}
+        check_search(of_call.get)
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
         prepared.length_penalty_type = own.get(
             "length_penalty_type", getattr(prepared, "length_penalty_type", None) or LENGTH_PENALTY_TYPES[0]
@@ -121,6 +149,20 @@ class VaswaniGenerationMixin(GenerationMixin):
             if settings.get("max_length") is not None or settings.get("max_new_tokens") is not None:
                 return None
         return MAX_TOKENS_OVER_SOURCE
+
+    def _prepare_model_inputs(self, *args, **kwargs):
+        inputs, name, model_kwargs = super()._prepare_model_inputs(*args, **kwargs)
+        if name == "input_ids":
+            check_ids(name, inputs)
+        mask = model_kwargs.get("attention_mask")
+        if mask is not None and model_kwargs.get("encoder_outputs") is None and mask.shape[:2] != inputs.shape[:2]:
+            raise ValueError(
+                f"attention_mask must be of the shape of {name}, (batch, length): "
+                f"got {tuple(mask.shape)} and {tuple(inputs.shape)}."
+            )
+        if model_kwargs.get("decoder_input_ids") is not None:
+            check_ids("decoder_input_ids", model_kwargs["decoder_input_ids"])
+        return inputs, name, model_kwargs
 
     def _prepare_generated_length(
         self,
@@ -261,6 +303,7 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
         """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unforeseen."""
         cache = model_kwargs.get("past_key_values")
+        encoder = set(self.get_encoder().modules())
         return (
             self.config._attn_implementation in MASKED_ATTENTION
             and generation_config.use_cache is not False
@@ -268,6 +311,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             and (cache is None or cache.get_seq_length() == 0)
             and len(set(getattr(self, "hf_device_map", {}).values())) < 2
             and all(value is None or name in SHARED_INPUTS for name, value in model_kwargs.items())
+            and not any(is_watched(module) for module in self.modules() if module not in encoder)
         )
 
     def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSource:
@@ -348,13 +392,28 @@ class Recorder:
         )
 
 
+def is_watched(module: nn.Module) -> bool:
+    """Whether somebody hooks into a module's forward pass or has replaced it.
+
+    The search calls neither the model itself nor one row for each hypothesis, which is what such code expects. Two
+    watchers do not mind: transformers' own recording, whose hooks stay for good once attentions were asked for, and
+    Accelerate's mixed precision, which only casts.
+    """
+    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    if any(getattr(hook, "__module__", None) != RECORDING_MODULE for hook in hooks):
+        return True
+    replacement = vars(module).get("forward")
+    return replacement is not None and type(getattr(replacement, "__wrapped__", None)).__name__ != CASTING_CLASS
+
+
 def check_own_settings(generation_config: GenerationConfig) -> None:
-    """Refuse values of this package's own settings that mean nothing."""
-    kind, offset = generation_config.length_penalty_type, generation_config.max_length_offset
-    if kind not in LENGTH_PENALTY_TYPES:
-        raise ValueError(f"length_penalty_type is {kind!r}, but must be one of {', '.join(LENGTH_PENALTY_TYPES)}.")
-    if offset is not None and (not isinstance(offset, int) or offset < 0):
-        raise ValueError(f"max_length_offset is {offset!r}, but must be a number of tokens, 0 or more.")
+    """Refuse values of this package's own settings that mean nothing, and a beam beyond all use."""
+    errors = setting_errors({name: getattr(generation_config, name) for name in OWN_SETTINGS})
+    beams = generation_config.num_beams or 1
+    if beams > LARGEST_BEAM:
+        errors.append(f"num_beams must be at most {LARGEST_BEAM:,}, got {beams}")
+    if errors:
+        raise ValueError("; ".join(errors))
 
 
 def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:

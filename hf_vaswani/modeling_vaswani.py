@@ -6,6 +6,7 @@ To be read from top to bottom: the two stacks, the model and its softmax head. T
 transformers and its siblings.
 """
 
+import copy
 import math
 from collections.abc import Iterator
 
@@ -31,12 +32,13 @@ from .layers_vaswani import (
     VaswaniAttention,
     VaswaniDecoderLayer,
     VaswaniEncoderLayer,
+    check_ids,
     check_length,
     dropout,
     layer_norm,
 )
 from .loss_vaswani import IGNORED_LABEL, sequence_loss
-from .pretrained_vaswani import VaswaniPreTrainedModel
+from .pretrained_vaswani import VaswaniPreTrainedModel, warn_of_trainer
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
@@ -88,7 +90,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
                 "Trainer's label_smoothing_factor took them: use label_smoothing of the config instead.)"
             )
         if inputs_embeds is None:
-            check_token_ids(input_ids, self.embed_tokens.num_embeddings)
+            check_token_ids(self.ids_name, input_ids, self.embed_tokens.weight.shape[0])
             inputs_embeds = self.token_embeddings(input_ids)
         if self.training and self.word_dropout > 0:
             kept = F.dropout(inputs_embeds.new_ones(inputs_embeds.shape[:2]), p=self.word_dropout)
@@ -140,21 +142,26 @@ def count_tokens(
     return (is_token.cumsum(dim=1) - 1 + past_length).clamp(min=0)
 
 
-def check_token_ids(token_ids: torch.Tensor, vocab_size: int) -> None:
-    """Refuse token ids outside the vocabulary, on the CPU: elsewhere the look would stall the device."""
-    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if is_traced or token_ids.device.type != "cpu" or token_ids.numel() == 0:
+def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None:
+    """Refuse ids of another shape than `(batch, length)` and, on the CPU, those outside the vocabulary: elsewhere the
+    look would stall the device.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return
+    check_ids(name, token_ids)
+    if token_ids.device.type != "cpu":
         return
     if token_ids.min() < 0 or token_ids.max() >= vocab_size:
         raise ValueError(
-            f"Token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes from 0 to "
-            f"{vocab_size - 1}. Load tokenizer and model from the same place."
+            f"{name}: token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes "
+            f"from 0 to {vocab_size - 1}. Load tokenizer and model from the same place."
         )
 
 
 class VaswaniEncoder(VaswaniStack):
     """N layers of self-attention and feed-forward network over the source (section 3.1)."""
 
+    ids_name = "input_ids"
     _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniAttention}
 
     def __init__(self, config: VaswaniConfig):
@@ -188,6 +195,7 @@ if hasattr(DECODER_STATES, "num_hidden_layers_key"):  # absent from older transf
 class VaswaniDecoder(VaswaniStack):
     """N layers of causal self-attention, attention to the source and feed-forward network (section 3.1)."""
 
+    ids_name = "decoder_input_ids"
     _can_record_outputs = {
         "hidden_states": DECODER_STATES,
         "attentions": OutputRecorder(VaswaniAttention, index=1, layer_name="self_attn"),
@@ -285,13 +293,14 @@ class VaswaniModel(VaswaniPreTrainedModel):
             del self._tp_plan["shared"]
 
     def get_input_embeddings(self) -> nn.Embedding:
-        return self.shared if self.config.share_encoder_decoder_embeddings else self.encoder.embed_tokens
+        """The source's, which are called; `shared` only names the matrix that they may have in common."""
+        return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Embedding):
         self.encoder.embed_tokens = value
         if self.config.share_encoder_decoder_embeddings:
-            self.shared = value
-            self.decoder.embed_tokens = value
+            self.shared = with_same_parameters(value)
+            self.decoder.embed_tokens = with_same_parameters(value)
 
     @can_return_tuple
     def forward(
@@ -353,6 +362,12 @@ class VaswaniModel(VaswaniPreTrainedModel):
             encoder_hidden_states=encoder_outputs.hidden_states,
             encoder_attentions=encoder_outputs.attentions,
         )
+
+
+def with_same_parameters(module: nn.Module) -> nn.Module:
+    """Another module with the very parameters of this one. Adapters and hooks know modules by their names, of which
+    one that stands in several places would have only the first."""
+    return copy.deepcopy(module, {id(parameter): parameter for parameter in module.parameters()})
 
 
 class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationMixin):
@@ -423,7 +438,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             use_cache = False
         if labels is not None:
             labels = ignore_padding(labels, self.config)
-            check_token_ids(labels.masked_fill(labels == IGNORED_LABEL, 0), self.config.decoder_vocab_size)
+            known = labels.masked_fill(labels == IGNORED_LABEL, 0)
+            check_token_ids("labels", known, self.config.decoder_vocab_size)
             use_cache = False
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
@@ -441,6 +457,8 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         )
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(outputs.last_hidden_state[:, kept])
+        if self.training:
+            warn_of_trainer(labels, num_items_in_batch, logits.device)
         loss = None
         if labels is not None:
             loss = sequence_loss(

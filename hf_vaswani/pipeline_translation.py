@@ -4,20 +4,31 @@ It serves every sequence-to-sequence model of transformers: Marian, T5, M2M100, 
 travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
 """
 
-import re
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers import Pipeline, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 from .hypotheses import align, log_probabilities, output_lengths, prompt_length
 from .search_options import SearchOptions
-from .translation_inputs import as_texts, check_languages, not_texts, not_texts_error
+from .translation_inputs import (
+    TRANSLATION_TASK,
+    as_texts,
+    check_languages,
+    check_pair,
+    check_text,
+    damaged_weights,
+    fits_pair,
+    language_pairs,
+    not_texts,
+    not_texts_error,
+    translation_tasks,
+    vocabulary_error,
+)
 from .translation_run import TranslationRun
-
-TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 
 
 def translation_task(
@@ -26,21 +37,25 @@ def translation_task(
     """The task that a model is used for, and what its config holds for it.
 
     T5 keeps the prefix of its sources, and search parameters, under the name of a task such as
-    `"translation_en_to_fr"`. Where the task is only called `"translation"`, the languages choose it, or else it is the
-    first one, with a warning.
+    `"translation_en_to_fr"`. The languages choose it, be they named by the task or beside it; where they leave a
+    choice, it is the first one, with a warning.
 
     Returns:
         The task, and its parameters: `prefix`, "" without one, and those of the search.
+
+    Raises:
+        ValueError: where the model has prefixes, but none for these languages.
     """
-    of_tasks = getattr(model.config, "task_specific_params", None) or {}
-    own_tasks = [name for name in of_tasks if TRANSLATION_TASK.fullmatch(name)]
-    if task == "translation" and own_tasks:
-        task = f"translation_{src_lang}_to_{tgt_lang}"
-        if task not in own_tasks:
-            task = own_tasks[0]
+    of_tasks, own_tasks = getattr(model.config, "task_specific_params", None) or {}, translation_tasks(model.config)
+    named = TRANSLATION_TASK.fullmatch(task)
+    if own_tasks:
+        asked = (src_lang, tgt_lang) if named is None else (src_lang or named["source"], tgt_lang or named["target"])
+        check_pair(asked, list(own_tasks.values()), "Choose one of these pairs.")
+        task, *others = [name for name, pair in own_tasks.items() if fits_pair(asked, pair)]
+        if others:
             warnings.warn(
-                f'"translation" says no languages, and this model has prefixes for {", ".join(own_tasks)}: it is used '
-                f'as "{task}".',
+                f"No languages, or one alone, are given, and this model has prefixes for {', '.join(own_tasks)}: it "
+                f'is used as "{task}".',
                 UserWarning,
                 stacklevel=3,
             )
@@ -82,11 +97,26 @@ class TranslationPipeline(Pipeline):
         self._batch_tokens = kwargs.pop("batch_tokens", None)
         self._split_sentences = kwargs.pop("split_sentences", False)
         self._progress = kwargs.pop("progress", None)
+        self._assistants: dict[str, PreTrainedModel] = {}
         super().__init__(model, *args, task=task, **kwargs)
         if not self.model.can_generate():
             raise ValueError(
                 f"{type(self.model).__name__} cannot generate text. Load the model with AutoModelForSeq2SeqLM."
             )
+        if damaged := damaged_weights(self.model.named_parameters()):
+            raise ValueError(
+                f"{len(damaged)} weights of the model are damaged: {damaged[0]}, for one, holds values that are NaN "
+                "or infinite. Load the model again from where it came from."
+            )
+        if error := vocabulary_error(self.model, self.tokenizer):
+            raise ValueError(f"The {error.removeprefix('the ')}. Load both from the folder of one model.")
+        # T5's prefix is chosen once, and with it the languages of all calls.
+        self._pairs = [languages.groups()] if self.prefix and languages else language_pairs(self.model, self.tokenizer)
+        self._check_pair(self._preprocess_params)
+
+    def _check_pair(self, preprocess: dict[str, Any]) -> None:
+        remedy = "Give others when the pipeline is made, for another prefix." if self.prefix else ""
+        check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
 
     def __call__(
         self,
@@ -116,7 +146,8 @@ class TranslationPipeline(Pipeline):
                 included, to the power of `length_penalty`. That of an empty text is 0.
             return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
                 `source_tokens` and `target_tokens`, which are given too.
-            src_lang, tgt_lang (`str`): languages, for multilingual models.
+            src_lang, tgt_lang (`str`): languages, for multilingual models. A model of one pair, where it says which,
+                refuses others.
             split_sentences (`bool`): translate texts beyond the limit in pieces, divided at sentence ends where
                 possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
                 the limit allows; where neither model nor tokenizer has one, a single sentence.
@@ -134,6 +165,8 @@ class TranslationPipeline(Pipeline):
             return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, as `return_tensors`; as in
                 transformers 4.
             stop_sequence (`str`): its first token ends a translation, as in transformers 4.
+            assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
+                translations for `generate()`; one text is translated at a time then.
             clean_up_tokenization_spaces (`bool`): as in `tokenizer.decode`.
             generate_kwargs: anything that `generate()` takes.
 
@@ -163,6 +196,7 @@ class TranslationPipeline(Pipeline):
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             progress=self._progress if progress is None else progress,
         )
+        self._check_pair(preprocess)
         languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
         check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)
         if isinstance(inputs, str):
@@ -203,7 +237,9 @@ class TranslationPipeline(Pipeline):
             as_tensors = getattr(return_type, "name", return_type) in ("TENSORS", 0)
         forward = {**(generate_kwargs or {}), **other_generate_kwargs}
         if stop_sequence is not None:
-            forward["eos_token_id"] = self.tokenizer.encode(stop_sequence, add_special_tokens=False)[0]
+            forward["eos_token_id"] = self._first_token(stop_sequence)
+        if forward.get("assistant_model") is not None:
+            forward["assistant_model"] = self._assistant(forward["assistant_model"])
         postprocess = {
             "as_tensors": as_tensors,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
@@ -214,6 +250,38 @@ class TranslationPipeline(Pipeline):
             forward,
             {key: value for key, value in postprocess.items() if value is not None},
         )
+
+    def _first_token(self, stop_sequence: str) -> int:
+        check_text("stop_sequence", stop_sequence)
+        token_ids = self.tokenizer.encode(stop_sequence, add_special_tokens=False)
+        if not token_ids:
+            raise ValueError(f"stop_sequence must be a text of at least one token, got {stop_sequence!r}.")
+        return token_ids[0]
+
+    def _assistant(self, given: PreTrainedModel | str | os.PathLike) -> PreTrainedModel:
+        """The model that drafts translations: itself, or read once from its folder or the Hub.
+
+        Raises:
+            ValueError: where it cannot be read, or is of other tokens than this pipeline's.
+        """
+        if isinstance(given, PreTrainedModel):
+            return given
+        if not isinstance(given, (str, os.PathLike)):
+            raise ValueError(f"assistant_model must be a model, a folder or a Hub id, got {type(given).__name__}.")
+        name = str(given)
+        if name not in self._assistants:
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(name)
+                model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=self.model.dtype)
+            except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+                raise ValueError(f"assistant_model={name!r} cannot be loaded: {error}") from error
+            if _vocabularies(tokenizer) != _vocabularies(self.tokenizer):
+                raise ValueError(
+                    f"assistant_model={name!r} has another tokenizer than this pipeline. Its drafts are tokens: name "
+                    "a model that was trained with the same tokenizer."
+                )
+            self._assistants[name] = model.to(self.model.device).eval()
+        return self._assistants[name]
 
     # Text → token ids
 
@@ -362,6 +430,12 @@ class TranslationPipeline(Pipeline):
             for result, alignment in zip(results, model_outputs["alignments"][0]):
                 result.update(alignment)
         return results
+
+
+def _vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], ...]:
+    """The tokens of source and target, or of both where they are one."""
+    target = getattr(tokenizer, "get_target_vocab", None)  # a VaswaniTokenizer
+    return (tokenizer.get_vocab(), target()) if target else (tokenizer.get_vocab(),)
 
 
 def _flat(hypotheses: list[dict]) -> dict | list[dict]:

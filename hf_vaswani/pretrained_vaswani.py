@@ -5,14 +5,46 @@ siblings.
 """
 
 import shutil
+import sys
 from pathlib import Path
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
+from transformers.utils import logging
 
 from .configuration_vaswani import VaswaniConfig
+
+logger = logging.get_logger(__name__)
+
+
+def warn_of_trainer(labels: torch.Tensor | None, divisor: torch.Tensor | float | None, device: torch.device) -> None:
+    """Warn once of settings of transformers' Trainer that do something else than they say, which it does not tell.
+
+    Args:
+        labels, divisor: `labels` and `num_items_in_batch` of a forward pass in training; of all callers, the Trainer
+            alone gives the second without the first.
+        device: of the model.
+    """
+    if torch.compiler.is_compiling():
+        return
+    if labels is None and divisor is not None:
+        logger.warning_once(
+            "The Trainer's label_smoothing_factor (or compute_loss_func) takes the labels, so that label_smoothing of "
+            "the model's config has no effect, and it smooths the evaluation loss too. Leave it at 0 and set "
+            "label_smoothing of the config: the model smooths in training alone."
+        )
+    if device.type == "cpu" and not torch.is_autocast_enabled("cpu") and _accelerate_precision() == "fp16":
+        logger.warning_once(
+            "fp16=True has no effect on a CPU, where Accelerate computes in fp32 instead. bf16=True has one."
+        )
+
+
+def _accelerate_precision() -> str:
+    """The mixed precision that Accelerate was told to use, where it has been loaded."""
+    state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
+    return state().mixed_precision if state is not None and state._shared_state else "no"
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
@@ -139,6 +171,7 @@ def remote_code_files() -> list[Path]:
     from .packed_vaswani import PackedLinear
     from .pipeline_translation import TranslationPipeline
     from .search_options import SearchOptions
+    from .search_settings import setting_errors
     from .text_splitting import split_text
     from .tokenization_vaswani import VaswaniTokenizer
     from .translation_inputs import clean
@@ -159,6 +192,7 @@ def remote_code_files() -> list[Path]:
         TranslationRun,
         log_probabilities,
         sequence_loss,
+        setting_errors,
         split_text,
         clean,
     )

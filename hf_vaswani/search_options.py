@@ -10,11 +10,13 @@ from transformers import PreTrainedModel
 
 from .beam_search_vaswani import Scoring
 from .generation_vaswani import own_max_length
-from .translation_inputs import check_number, position_limit
+from .translation_inputs import check_number, check_search, position_limit
 
 DEFAULT_MAX_NEW_TOKENS = 256
 # With these `generate()` takes one text at a time.
 ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
+
+LENGTHS = ("max_new_tokens", "max_length")
 
 
 class SearchOptions:
@@ -26,6 +28,9 @@ class SearchOptions:
 
     Attributes:
         arguments: those to be given to `generate()`.
+
+    Raises:
+        ValueError: where a number among them is none.
     """
 
     def __init__(self, model: PreTrainedModel, arguments: dict[str, Any], task: dict[str, Any]):
@@ -33,6 +38,8 @@ class SearchOptions:
         self.model = model
         self.arguments = dict(arguments) if config is not None else {**task, **arguments}
         self.configs = (config, model.generation_config)
+        self._of_call = arguments
+        check_search(self.get)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an argument; what is `None` counts as not given."""
@@ -61,6 +68,12 @@ class SearchOptions:
             own_max_length(own) if self._length_follows_source() else own.max_length,
         )
         return next((length for length in lengths if length is not None), None)
+
+    def length_is_of_call(self) -> bool:
+        """Whether the call itself says where outputs end, and not the model or its task."""
+        lengths = [self._of_call.get(name) for name in LENGTHS]
+        lengths += [getattr(self.configs[0], name, None) for name in LENGTHS]
+        return any(length is not None for length in lengths)
 
     def default_length(self) -> int | None:
         """The same where nobody has; `None` where the model has a rule of its own."""

@@ -11,13 +11,16 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 TARGET_TOKENIZER_FILE = "target_tokenizer.json"
+# Folders of two plain tokenizers beside a model that another class must not take for one with a joint vocabulary.
+SIDE_FOLDERS = {"source": "source_tokenizer", "target": "target_tokenizer"}
 
 
 class VaswaniTokenizer(PreTrainedTokenizerFast):
     """A source and a target tokenizer in one. Special tokens have the same ids in both.
 
     Build it with [`from_backends`]; `save_pretrained`, `from_pretrained` and `AutoTokenizer` do the rest. Loaded from
-    a folder without a target tokenizer, it uses the source's for both sides.
+    a folder without a target tokenizer, it uses the source's for both sides. An exported model has the two as plain
+    tokenizers in folders of their own, where it finds them too.
 
     Example:
 
@@ -28,7 +31,11 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     """
 
     # No `__init__`: transformers rebuilds a subclass that has one from its vocabulary, and loses the rest.
-    vocab_files_names = {"tokenizer_file": "tokenizer.json", "target_tokenizer_file": TARGET_TOKENIZER_FILE}
+    vocab_files_names = {
+        "tokenizer_file": "tokenizer.json",
+        "target_tokenizer_file": TARGET_TOKENIZER_FILE,
+        **{f"plain_{side}_file": f"{folder}/tokenizer.json" for side, folder in SIDE_FOLDERS.items()},
+    }
     model_input_names = ["input_ids", "attention_mask"]
     padding_side = "right"
 
@@ -58,6 +65,13 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         tokenizer = super().from_pretrained(*args, **kwargs)
         tokenizer._switch_to_input_mode()
         return tokenizer
+
+    @classmethod
+    def _from_pretrained(cls, resolved_vocab_files, *args, **kwargs):
+        source, target = (resolved_vocab_files.pop(f"plain_{side}_file", None) for side in SIDE_FOLDERS)
+        if source and target and not resolved_vocab_files.get("tokenizer_file"):
+            resolved_vocab_files.update(tokenizer_file=source, target_tokenizer_file=target)
+        return super()._from_pretrained(resolved_vocab_files, *args, **kwargs)
 
     @property
     def backends(self) -> dict[str, Tokenizer]:
@@ -117,6 +131,21 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         of_target = object.__new__(type(self))
         of_target.__dict__ = {**self.__dict__, "_tokenizer": self.backends["target"]}
         return super(VaswaniTokenizer, of_target)._decode(*args, **kwargs)
+
+    def save_sides(self, save_directory: str | Path) -> None:
+        """Write a folder beside a model of another kind, from which this class reads both tokenizers.
+
+        Whoever has not this class finds no tokenizer there, rather than the source's for both sides, and may take the
+        plain ones of the sub-folders.
+        """
+        save_directory = Path(save_directory)
+        self.save_pretrained(save_directory)
+        for name in ("tokenizer.json", TARGET_TOKENIZER_FILE):
+            (save_directory / name).unlink()
+        settings = {**self.special_tokens_map, "split_special_tokens": self.split_special_tokens}
+        for side, folder in SIDE_FOLDERS.items():
+            plain = PreTrainedTokenizerFast(tokenizer_object=self.backends[side], **settings)
+            plain.save_pretrained(save_directory / folder)
 
     def _save_pretrained(self, save_directory, file_names, *args, **kwargs):
         saved = super()._save_pretrained(save_directory, file_names, *args, **kwargs)

@@ -1,16 +1,25 @@
-"""What the translation pipeline takes: which inputs are texts, which languages there are, how long a source may be.
+"""What the translation pipeline takes: which models and tokenizers, which inputs are texts, which languages there are,
+how long a source may be.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
+# A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
+LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
+# Names of columns that look like such codes.
+NO_LANGUAGES = ("src", "tgt", "trg")
+LanguagePair = tuple[str | None, str | None]
 # White space and control characters: a text of nothing else has nothing to translate.
 BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]*")
 NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
@@ -24,6 +33,58 @@ DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
 # Of one step, each as large as 1 GiB in fp32, and there are several copies of them.
 DEVICE_LOGITS = 2**28
 FEW_ROWS = 4
+# To these embeddings are padded for the sake of speed; the rows beyond the tokenizer's tokens are never used.
+MULTIPLES = (8, 16, 32, 64, 128, 256, 512)
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
+    """Names of weights with a value that is not a number, or of matrices with an infinite one: what is computed with
+    them means nothing. Quantized and sharded weights are not looked at.
+    """
+    return [
+        name
+        for name, tensor in weights
+        if type(tensor) in (torch.Tensor, nn.Parameter)
+        and tensor.dtype in FLOATS
+        and tensor.numel()
+        and not tensor.is_meta
+        and _is_damaged(tensor.detach())
+    ]
+
+
+def _is_damaged(tensor: torch.Tensor) -> bool:
+    ends = torch.stack(torch.aminmax(tensor))  # one pass, in which NaN prevails
+    return bool(ends.isnan().any() or (tensor.dim() > 1 and ends.isinf().any()))
+
+
+def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """That a tokenizer cannot be that of a Vaswani model, by the number of its tokens; `None` where it can be.
+
+    Other models often have fewer tokens than embeddings, and tokenizers that do not count all tokens: not looked at.
+    """
+    target_rows = getattr(model.config, "decoder_vocab_size", None)
+    if target_rows is None:
+        return None
+    tokens, rows = (len(tokenizer), target_vocab_size(tokenizer)), (model.config.vocab_size, target_rows)
+    if all(map(fills, tokens, rows)):
+        return None
+    counts = [f"{side[0]:,}" if len(set(side)) == 1 else f"{side[0]:,} source and {side[1]:,} target"
+              for side in (tokens, rows)]  # fmt: skip
+    return f"the tokenizer has {counts[0]} tokens, but the model has embeddings for {counts[1]}"
+
+
+def fills(tokens: int, rows: int) -> bool:
+    """Whether so many embeddings are of so many tokens, padding to a multiple of 8, 16, … 512 aside."""
+    return rows in (tokens, *(-(-tokens // multiple) * multiple for multiple in MULTIPLES))
+
+
+def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The number of the target's tokens."""
+    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
+        return len(tokenizer.target_encoder)
+    sizes = (getattr(tokenizer, name, None) for name in ("target_vocab_size", "tgt_vocab_size"))  # ours, FSMT's
+    return next((size for size in sizes if size is not None), len(tokenizer))
 
 
 def clean(text: str) -> str:
@@ -151,10 +212,101 @@ def default_batch_size(model: PreTrainedModel, rows: int) -> int:
     return max(1, DEVICE_LOGITS // (vocab_size * rows))
 
 
-def check_number(name: str, value: Any) -> None:
-    """Refuse what is no whole number from 1 on; `None` is none given."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"{name} must be a whole number from 1 on, got {value!r}.")
+def check_number(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is no whole number from `least` on; `None` is none given."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+        raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}.")
+
+
+def check_search(get: Callable[[str], Any]) -> None:
+    """Refuse numbers of a search that are none, and end tokens that are no ids.
+
+    Args:
+        get: the value of an argument of `generate()` by its name; `None` where there is none.
+    """
+    for name in ("num_beams", "num_return_sequences", "max_new_tokens", "max_length"):
+        check_number(name, get(name))
+    given = get("eos_token_id")
+    ids = given.tolist() if hasattr(given, "tolist") else given
+    ids = ids if isinstance(ids, Sequence) and not isinstance(ids, str) else [ids]
+    if given is not None and (not ids or any(isinstance(i, bool) or not isinstance(i, Integral) for i in ids)):
+        raise ValueError(f"eos_token_id must be a token id or a list of at least one, got {given!r}.")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Refuse what is no text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a str, got {type(value).__name__}: {_shown(value)}")
+
+
+def check_many(name: str, value: Any, of: str = "str") -> None:
+    """Refuse one text, or what cannot be iterated, where several things are wanted: a text is iterable too."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {_shown(value)}")
+
+
+def language_code(name: Any) -> str | None:
+    """A name if it is the code of a language, else `None`."""
+    return name if isinstance(name, str) and LANGUAGE.fullmatch(name) and name.lower() not in NO_LANGUAGES else None
+
+
+def is_same_language(code: str, other: str) -> bool:
+    """Whether two codes agree as far as both go: `pt` and `pt-BR` do, `pt-PT` and `pt-BR` do not."""
+    parts = (re.split("[-_]", name.lower()) for name in (code, other))
+    return all(part == other_part for part, other_part in zip(*parts))
+
+
+def translation_tasks(config: PreTrainedConfig) -> dict[str, LanguagePair]:
+    """The tasks `translation_XX_to_YY` for which T5's config has prefixes, with their languages."""
+    names = getattr(config, "task_specific_params", None) or {}
+    return {name: match.group("source", "target") for name in names if (match := TRANSLATION_TASK.fullmatch(name))}
+
+
+def own_languages(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None = None) -> LanguagePair:
+    """Source and target language of a model for one pair of languages, each `None` where nothing says it.
+
+    A Vaswani model says them in its config, and so does FSMT; Marian's tokenizer does.
+    """
+    pair = getattr(config, "source_language", None), getattr(config, "target_language", None)
+    if pair == (None, None) and config.model_type == "fsmt" and len(config.langs) == 2:
+        pair = tuple(map(language_code, config.langs))
+    if pair == (None, None) and hasattr(tokenizer, "supported_language_codes"):
+        # Marian names groups of languages, too: gem, ROMANCE. A text then names its language itself: >>fr<<.
+        source, target = tokenizer.source_lang, None if tokenizer.supported_language_codes else tokenizer.target_lang
+        pair = tuple(name if name and re.fullmatch("[a-z]{2}", name) else None for name in (source, target))
+    return pair
+
+
+def language_pairs(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[LanguagePair]:
+    """The pairs of languages that a model translates; empty where nothing says them, or where the tokenizer does."""
+    if tasks := translation_tasks(model.config):
+        return list(tasks.values())
+    pair = own_languages(model.config, tokenizer)
+    return [] if pair == (None, None) else [pair]
+
+
+def fits_pair(asked: LanguagePair, pair: LanguagePair) -> bool:
+    """Whether a pair of languages is what is asked for, as far as both are known."""
+    return all(code is None or own is None or is_same_language(code, own) for code, own in zip(asked, pair))
+
+
+def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "") -> None:
+    """Refuse languages that a model does not translate.
+
+    Args:
+        asked: source and target language, `None` where none is given.
+        pairs: that the model translates; empty where it takes any.
+        remedy: what to do, at the end of the message.
+
+    Raises:
+        ValueError: naming the languages asked for, and those there are.
+    """
+    if not pairs or any(fits_pair(asked, pair) for pair in pairs):
+        return
+    given = [f"{name}={code!r}" for name, code in zip(("src_lang", "tgt_lang"), asked) if code is not None]
+    known = " or ".join(f"{source or 'any language'} to {target or 'any language'}" for source, target in pairs)
+    remedy = remedy or "Give its own languages or none."
+    raise ValueError(f"{' and '.join(given)}: this model translates {known}. {remedy}")
 
 
 def check_languages(

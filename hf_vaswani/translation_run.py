@@ -185,7 +185,7 @@ class TranslationRun:
 
     def _warn_of_short_output(self, source_length: int) -> None:
         limit = self.search.chosen_length() or self.search.default_length()
-        if limit is None or source_length <= 0.9 * limit:
+        if limit is None or source_length <= 0.9 * limit or self.search.length_is_of_call():
             return
         positions = position_limit(self.pipeline.model.get_decoder())
         if positions is None or limit < positions - 1:

@@ -1,6 +1,7 @@
 """Fixtures that many tests share: tiny models, a tiny tokenizer, parallel files. Nothing here touches the network."""
 
 import os
+from contextlib import contextmanager
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -82,3 +83,15 @@ def write_lines(tmp_path):
         return str(path)
 
     return write
+
+
+@contextmanager
+def largest_file(size: int):
+    """Within the block no file may grow beyond some bytes, as on a disk that is nearly full."""
+    resource = pytest.importorskip("resource", reason="the system has no such limit")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -2,6 +2,7 @@ import itertools
 
 import pytest
 import torch
+from torch.nn.modules.module import register_module_forward_hook
 from transformers import MarianConfig, MarianMTModel
 from transformers.generation import GenerationMixin
 
@@ -183,22 +184,38 @@ def test_paper_scores_divide_by_its_length_penalty(vaswani, sources):
     assert output.sequences_scores.item() == pytest.approx(expected, rel=1e-5)
 
 
-def rows_of_calls(module):
-    """Shapes of the input of each call of a module."""
-    shapes = []
-    module.register_forward_hook(lambda _, inputs, output: shapes.append(tuple(inputs[0].shape)))
-    return shapes
+@pytest.fixture
+def shapes_of_calls():
+    """Starts to record the shape of the input of each call of a module.
+
+    By a hook on all modules, since one on a module of the decoder makes the search go another way.
+    """
+    handles = []
+
+    def start(module):
+        shapes = []
+
+        def record(called, inputs, output):
+            if called is module:
+                shapes.append(tuple(inputs[0].shape))
+
+        handles.append(register_module_forward_hook(record))
+        return shapes
+
+    yield start
+    for handle in handles:
+        handle.remove()
 
 
-def test_source_is_projected_once_for_each_sentence_not_for_each_beam():
+def test_source_is_projected_once_for_each_sentence_not_for_each_beam(shapes_of_calls):
     model = tiny_model()
-    shapes = rows_of_calls(model.model.decoder.layers[0].encoder_attn.k_proj)
+    shapes = shapes_of_calls(model.model.decoder.layers[0].encoder_attn.k_proj)
     model.generate(torch.tensor([[5, 9, 12, 2], [6, 8, 7, 2]]), num_beams=4, max_new_tokens=6)
     assert shapes == [(2, 4, model.config.d_model)]
 
 
-def test_finished_sentences_leave_the_batch(vaswani, sources):
-    shapes = rows_of_calls(vaswani.model.decoder.layers[0].fc1)
+def test_finished_sentences_leave_the_batch(vaswani, sources, shapes_of_calls):
+    shapes = shapes_of_calls(vaswani.model.decoder.layers[0].fc1)
     vaswani.generate(**sources, num_beams=2, max_length_offset=3, max_length=40, eos_token_id=None)
     sentences = [shape[0] for shape in shapes]
     # Of sentences of 2, 5, 8 and 20 tokens 50 each leave at 5, 8, 11 and 23.

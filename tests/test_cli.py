@@ -12,6 +12,8 @@ from transformers import AutoTokenizer
 import hf_vaswani
 from hf_vaswani.cli import main
 
+from .conftest import largest_file
+
 PROJECT = Path(__file__).parents[1]
 
 
@@ -94,7 +96,7 @@ def test_numbers_that_make_no_sense_leave_with_status_2(saved_model, option):
 
 def test_sides_of_different_length_leave_with_status_2(refused, saved_model, write_lines):
     source, reference = write_lines("s", ["w1", "w2"]), write_lines("r", ["w1"])
-    assert "lines 2 to 2" in refused("evaluate", saved_model, "--source", source, "--reference", reference)
+    assert ": line 2 of" in refused("evaluate", saved_model, "--source", source, "--reference", reference)
 
 
 def test_folder_without_weights_leaves_with_status_2(refused, saved_model, write_lines):
@@ -122,6 +124,13 @@ def test_corpus_leaves_a_folder_in_use_alone(refused, tmp_path):
     (tmp_path / "mine").write_text("precious")
     assert "is no empty folder" in refused("corpus", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_corpus_that_finds_no_room_leaves_no_folder(refused, tmp_path):
+    folder = tmp_path / "corpus"
+    with largest_file(100_000):
+        assert f"{folder} cannot be written: File too large" in refused("corpus", folder)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_script_prints_one_line_and_leaves_with_status_2(tmp_path):
@@ -171,6 +180,23 @@ def test_curves_replace_no_file_unasked(tmp_path, refused):
     assert photo.read_bytes().startswith(b"\x89PNG")
 
 
+def test_curves_never_replace_a_log_under_another_name(tmp_path, refused):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"update": 50, "loss": 3.5}\n')
+    (tmp_path / "curves.png").hardlink_to(log)
+    assert "curves.png is a log to draw" in refused("curves", tmp_path)
+    assert "curves.png is a log to draw" in refused("curves", log, "--output", tmp_path / "curves.png", "--overwrite")
+    assert log.read_text() == '{"update": 50, "loss": 3.5}\n'
+
+
+def test_curves_of_a_log_outside_a_training_replace_no_file_unasked(tmp_path, monkeypatch, refused):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "first.jsonl").write_text('{"update": 50, "loss": 3.5}\n')
+    (tmp_path / "curves.png").write_text("of another")
+    assert "curves.png exists already" in refused("curves", "first.jsonl")
+    assert (tmp_path / "curves.png").read_text() == "of another"
+
+
 def test_curves_of_a_folder_without_a_log_leave_with_status_2(refused, tmp_path):
     assert "log.jsonl does not exist" in refused("curves", tmp_path)
 
@@ -180,7 +206,7 @@ def test_full_standard_output_is_one_error(write_lines):
     text = write_lines("text", ["a b c d", "e"])
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
-            [sys.executable, "-m", "hf_vaswani.cli", "evaluate", "--hypotheses", text, "--reference", text],
+            [sys.executable, "-m", "hf_vaswani", "evaluate", "--hypotheses", text, "--reference", text],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,11 +1,14 @@
 from concurrent.futures import ThreadPoolExecutor
+from types import MethodType
 
 import pytest
 import torch
+from accelerate.utils.operations import convert_outputs_to_fp32
 from transformers.generation import EosTokenCriteria, GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput
 
-from hf_vaswani import generation_vaswani
+from hf_vaswani import VaswaniForConditionalGeneration, generation_vaswani
+from hf_vaswani.translation.ensemble import Ensemble
 
 from .conftest import tiny_model
 
@@ -211,3 +214,79 @@ def test_streamer_gets_each_token_of_greedy_search():
     model, streamer = tiny_model(), Streamer()
     output = model.generate(SOURCE[:1], streamer=streamer, max_new_tokens=6)
     assert streamer.tokens == [*output[0].tolist(), "end"]
+
+
+# Whoever watches forward passes.
+
+
+def forbid_slower_ways(monkeypatch):
+    monkeypatch.setattr(generation_vaswani, "Rows", None)
+    monkeypatch.setattr(GenerationMixin, "_sample", None)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+@pytest.mark.parametrize("part", ["", "model", "model.decoder", "model.decoder.layers.0.fc1", "lm_head"])
+@pytest.mark.parametrize("kind", ["register_forward_hook", "register_forward_pre_hook"])
+def test_hooks_see_one_row_for_each_hypothesis_at_each_step(num_beams, part, kind):
+    model = tiny_model()
+    search = {"num_beams": num_beams, "max_new_tokens": 6, "eos_token_id": None}
+    expected = generate(model, **search)
+    rows = []
+
+    def hook(module, args, kwargs, output=None):
+        inputs = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        rows.append(len(inputs[0]))
+
+    getattr(model.get_submodule(part), kind)(hook, with_kwargs=True)
+    assert torch.equal(generate(model, **search), expected)
+    assert rows == 6 * [2 * num_beams]
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+@pytest.mark.parametrize("part", ["", "model.decoder.embed_tokens"])
+def test_forward_that_was_replaced_is_called_at_each_step(num_beams, part):
+    model = tiny_model()
+    search = {"num_beams": num_beams, "max_new_tokens": 6, "eos_token_id": None}
+    expected = generate(model, **search)
+    calls, module = [], model.get_submodule(part)
+    forward = module.forward
+    module.forward = lambda *args, **kwargs: calls.append(1) or forward(*args, **kwargs)
+    assert torch.equal(generate(model, **search), expected)
+    assert len(calls) == 6
+
+
+@pytest.mark.parametrize("watched", ["", "members.1"])
+def test_hook_on_an_ensemble_or_its_member_is_called_at_each_step(watched):
+    ensemble, calls = Ensemble([tiny_model(), tiny_model()]), []
+    ensemble.get_submodule(watched).register_forward_hook(lambda *_: calls.append(1))
+    generate(ensemble, num_beams=2, max_new_tokens=5, eos_token_id=None)
+    assert len(calls) == 5
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_hooks_on_the_encoder_and_those_of_transformers_slow_nothing_down(monkeypatch, num_beams):
+    model, search = tiny_model("eager"), {"num_beams": num_beams, "max_new_tokens": 6}
+    expected = generate(model, **search)
+    generate(model, **search, return_dict_in_generate=True, output_attentions=True, output_hidden_states=True)
+    calls = []
+    model.get_encoder().register_forward_hook(lambda *_: calls.append(1))
+    forbid_slower_ways(monkeypatch)
+    assert torch.equal(generate(model, **search), expected)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_model_on_one_device_of_a_map_is_as_fast_as_without_a_map(monkeypatch, tmp_path, num_beams):
+    model, search = tiny_model(), {"num_beams": num_beams, "max_new_tokens": 6}
+    model.save_pretrained(tmp_path)
+    mapped = VaswaniForConditionalGeneration.from_pretrained(tmp_path, device_map="cpu")
+    forbid_slower_ways(monkeypatch)
+    assert torch.equal(generate(mapped, **search), generate(model, **search))
+
+
+def test_model_that_was_prepared_for_mixed_precision_is_as_fast_as_without_it(monkeypatch):
+    model = tiny_model()
+    expected = generate(model, max_new_tokens=6)
+    model.forward = MethodType(convert_outputs_to_fp32(model.forward.__func__), model)  # what Accelerate does
+    forbid_slower_ways(monkeypatch)
+    assert torch.equal(generate(model, max_new_tokens=6), expected)

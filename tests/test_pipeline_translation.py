@@ -1,6 +1,7 @@
 """The contract of the translation pipeline of transformers 4, on models of several classes built here."""
 
 import enum
+import json
 
 import pytest
 import torch
@@ -377,10 +378,24 @@ def test_something_other_than_text_is_a_clear_error(translator):
         translator(5)
 
 
-def test_short_limit_for_a_long_input_is_a_warning(translator, caplog):
+def test_short_limit_of_the_model_for_a_long_input_is_a_warning(translator, caplog):
+    translator.model.generation_config.max_length = 4
     with caplog.at_level("WARNING", logger="hf_vaswani"):
-        translator("w1 w2 w3 w4", max_new_tokens=4)
+        translator("w1 w2 w3 w4")
     assert "translation ends at 4" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_new_tokens": 3}, {"max_length": 3}, {"generation_config": GenerationConfig(max_new_tokens=3)}],
+    ids=["tokens", "length", "config"],
+)
+def test_short_limit_that_the_caller_asked_for_is_no_warning(tokenizer, options, caplog):
+    with caplog.at_level("WARNING", logger="hf_vaswani"):
+        of_call = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)("w1 w2 w3 w4", **options)
+        of_pipeline = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, **options)("w1 w2 w3 w4")
+    assert of_call == of_pipeline
+    assert "translation ends at" not in caplog.text
 
 
 def test_saved_marian_folder_loads_by_its_path(tmp_path):
@@ -478,9 +493,74 @@ def test_draws_of_a_model_saved_with_a_beam_are_refused_with_what_to_do(tokenize
 
 def test_short_limit_names_a_larger_one_unless_positions_end_there(tokenizer, caplog):
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
-    translator("w1 " * 30, max_new_tokens=20)
+    translator.model.generation_config.max_length = 20
+    translator("w1 " * 30)
     assert "max_new_tokens=62" in caplog.text
     caplog.clear()
     model = tiny_model(position_type="learned", max_position_embeddings=9)
-    pipeline("translation", model=model, tokenizer=tokenizer)("w1 " * 8, max_new_tokens=8)
+    model.generation_config.max_length = 8
+    pipeline("translation", model=model, tokenizer=tokenizer)("w1 " * 8)
     assert "To make room" not in caplog.text
+
+
+@pytest.fixture
+def german_english(tokenizer):
+    return {"model": tiny_model(source_language="de", target_language="en"), "tokenizer": tokenizer}
+
+
+def test_model_that_knows_its_languages_refuses_others(german_english):
+    with pytest.raises(ValueError, match="^src_lang='en' and tgt_lang='de': this model translates de to en"):
+        pipeline("translation_en_to_de", **german_english)
+    translator = pipeline("translation", **german_english)
+    with pytest.raises(ValueError, match="^src_lang='fr': this model translates de to en"):
+        translator("w1", src_lang="fr")
+    expected = translator("w1", max_new_tokens=3)
+    assert pipeline("translation_de_to_en", **german_english)("w1", max_new_tokens=3) == expected
+    assert translator("w1", src_lang="de-AT", tgt_lang="en_US", max_new_tokens=3) == expected
+
+
+def test_languages_of_an_older_folder_are_not_known_and_any_are_accepted(saved_model):
+    config = json.loads((saved_model / "config.json").read_text())
+    assert (config.pop("source_language"), config.pop("target_language")) == (None, None)
+    (saved_model / "config.json").write_text(json.dumps(config))
+    translator = pipeline("translation_fr_to_pt", model=str(saved_model))
+    assert translator.model.config.source_language is None
+    assert translator("w1", max_new_tokens=2, src_lang="ar")
+
+
+def test_languages_stay_with_a_saved_model(german_english, tmp_path):
+    for part in german_english.values():
+        part.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="this model translates de to en"):
+        pipeline("translation_en_to_fr", model=str(tmp_path))
+
+
+def test_t5_refuses_a_pair_that_it_has_no_prefix_for(tmp_path):
+    model, tokenizer = family("T5", tmp_path)
+    made = {"model": model, "tokenizer": tokenizer}
+    model.config.task_specific_params = {
+        "translation_en_to_de": {"prefix": "no "},
+        "translation_en_to_fr": {"prefix": "die "},
+    }
+    message = "^src_lang='de' and tgt_lang='en': this model translates en to de or en to fr. Choose one"
+    with pytest.raises(ValueError, match=message):
+        pipeline("translation_de_to_en", **made)
+    with pytest.raises(ValueError, match="tgt_lang='ro': this model translates en to de or en to fr"):
+        list(score_pairs(model, tokenizer, [("katze", "haus")], src_lang="en", tgt_lang="ro"))
+    translator = pipeline("translation", **made, tgt_lang="fr")
+    assert translator.prefix == "die "
+    with pytest.raises(ValueError, match="tgt_lang='de': this model translates en to fr. Give others when the pipel"):
+        translator("katze", tgt_lang="de")
+    model.config.task_specific_params = None
+    assert pipeline("translation_de_to_en", **made).prefix == ""
+
+
+def test_marians_tokenizer_says_the_languages_unless_a_text_does(tmp_path):
+    model, tokenizer = family("Marian", tmp_path)
+    tokenizer.source_lang, tokenizer.target_lang = "de", "en"
+    with pytest.raises(ValueError, match="tgt_lang='fr': this model translates de to en"):
+        pipeline("translation_de_to_fr", model=model, tokenizer=tokenizer)
+    tokenizer.supported_language_codes = [">>fr<<"]
+    assert pipeline("translation_de_to_fr", model=model, tokenizer=tokenizer)
+    tokenizer.source_lang = "gem"  # the Germanic languages
+    assert pipeline("translation_nl_to_fr", model=model, tokenizer=tokenizer)

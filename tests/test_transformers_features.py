@@ -9,7 +9,15 @@ import pytest
 import torch
 from accelerate import dispatch_model, infer_auto_device_map
 from torch.nn.parallel import scatter_gather
-from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache, QuantizedCache, WatermarkingConfig
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    DynamicCache,
+    EncoderDecoderCache,
+    GenerationConfig,
+    QuantizedCache,
+    WatermarkingConfig,
+)
+from transformers.integrations.neftune import activate_neftune, deactivate_neftune
 from transformers.utils.output_capturing import OutputRecorder
 
 from hf_vaswani import VaswaniForConditionalGeneration
@@ -118,7 +126,79 @@ def test_exported_program_takes_other_sizes(name):
         torch.testing.assert_close(program.module()(**other).logits, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_forward_passes_of_generate_can_be_captured(num_beams):
+    utils = pytest.importorskip("transformers.exporters.utils")
+    model = tiny_model()
+    settings = GenerationConfig(num_beams=num_beams)
+    parts = utils.decompose_for_generation(model, source(), generation_config=settings)
+    for name in ("prefill", "decode"):
+        module, inputs = parts[name]
+        assert inputs["decoder_input_ids"].shape == (2 * num_beams, 1)
+        assert module(**inputs).logits.shape == (2 * num_beams, 1, 40)
+
+
+def test_programs_exported_for_generation_give_the_tokens_of_generate():
+    exporters = pytest.importorskip("transformers.exporters")
+    model = tiny_model(share_encoder_decoder_embeddings=False, tie_word_embeddings=False)
+    # With more than one token, of which torch.export would make a fixed size.
+    inputs = {**source(), "decoder_input_ids": torch.tensor([[1, 5], [1, 5]])}
+    exporter = exporters.DynamoExporter()
+    components = exporter.export_for_generation(model, inputs, exporters.DynamoConfig(dynamic=True)).components
+    prefill, decode = (components[name].program.module() for name in ("prefill", "decode"))
+
+    expected = model.generate(**inputs, max_new_tokens=8, eos_token_id=None)
+    tokens, given = inputs["decoder_input_ids"], {"attention_mask": inputs["attention_mask"]}
+    with torch.no_grad():
+        given["encoder_outputs"] = model.get_encoder()(inputs["input_ids"], **given)
+        empty_cache = EncoderDecoderCache(*(DynamicCache(config=model.config) for _ in range(2)))
+        output = prefill(**given, decoder_input_ids=tokens, past_key_values=empty_cache)
+        while tokens.shape[1] < expected.shape[1]:
+            new = output.logits[:, -1].argmax(-1, keepdim=True)
+            tokens = torch.cat([tokens, new], dim=1)
+            output = decode(**given, decoder_input_ids=new, past_key_values=output.past_key_values)
+    assert torch.equal(tokens, expected)
+    assert len(tokens[0].unique()) > 3
+
+
+# Hooks on embeddings, by which transformers adds noise and adapters get their gradients.
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_embeddings_that_the_model_names_are_those_that_are_called(share):
+    model = tiny_model(share_encoder_decoder_embeddings=share)
+    called = []
+    for part in (model, model.model, model.get_encoder(), model.get_decoder()):
+        part.get_input_embeddings().register_forward_hook(lambda *_, part=part: called.append(type(part).__name__))
+    model(**batch())
+    whole = ["VaswaniForConditionalGeneration", "VaswaniModel"]
+    assert sorted(called) == sorted([*whole, "VaswaniEncoder", "VaswaniDecoder"])
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_neftune_adds_noise_to_the_sources_embeddings_in_training(share):
+    model = tiny_model(share_encoder_decoder_embeddings=share, dropout=0.0).train()
+    plain = model(**batch()).logits
+    handle = activate_neftune(model, neftune_noise_alpha=5.0)
+    noisy = model(**batch()).logits
+    assert (noisy - plain).abs().max() > 1e-3
+    assert torch.equal(model.eval()(**batch()).logits, plain)
+    deactivate_neftune(model.train(), handle)
+    assert torch.equal(model(**batch()).logits, plain)
+
+
 # Vocabularies that grow or shrink.
+
+
+def test_resized_embeddings_are_tied_and_stay_modules_of_their_own():
+    model = tiny_model()
+    names = {name for name, _ in model.named_modules()}
+    model.resize_token_embeddings(50)
+    assert {name for name, _ in model.named_modules()} == names
+    weights = [model.get_submodule(name).weight for name in names if name.endswith(("shared", "embed_tokens"))]
+    assert len(weights) == 3
+    assert all(weight is model.lm_head.weight for weight in weights)
+    assert weights[0].shape == (50, 16)
 
 
 @pytest.mark.parametrize("tie", [True, False])

@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
-from .options import add_language_options, at_least_one, check_language_options, languages, search
+from ..paths import InputPath, OutputPath
+from .options import MODEL, add_beam_option, add_language_options, check_language_options, languages, search
 
 ALL, MEAN = "all", "mean"
 
@@ -13,30 +14,37 @@ ALL, MEAN = "all", "mean"
 def add_parser(commands: argparse._SubParsersAction) -> None:
     attention = commands.add_parser(
         "attention",
-        help="draw the attention of a sentence and its translation",
+        help="draw the attention between a sentence and its translation",
+        usage="hf-vaswani attention MODEL --text TEXT --output FILE [options]",
         description="Draw attention weights as heat maps, rows attending to columns, and print translation and "
         "alignment. Layers and heads are counted from 0; negative numbers count from the last.",
     )
-    attention.add_argument("model", help="folder or Hub id")
+    attention.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
     attention.add_argument("--text", required=True, help="sentence to translate")
-    attention.add_argument("--target", help="its translation; default: the model's own")
+    attention.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own)")
     attention.add_argument(
         "--kind",
         choices=["encoder", "decoder", "cross", ALL],
         default="cross",
-        help="self-attention of encoder or decoder, attention to the source (the default), or a picture of each",
+        help="self-attention of the encoder or decoder, cross-attention, or a picture of each (default: cross)",
     )
+    for name in ("layer", "head"):
+        attention.add_argument(
+            f"--{name}",
+            type=_which,
+            default=MEAN,
+            metavar="N",
+            help=f"a {name}'s number; mean: of all {name}s; all: a panel for each (default: mean)",
+        )
     attention.add_argument(
-        "--layer", type=_which, default=MEAN, metavar="N", help="a number, mean (the default), or all: a panel each"
+        "--output",
+        type=OutputPath,
+        required=True,
+        metavar="FILE",
+        help="PNG, SVG or PDF file to write, or a folder, which gets KIND.png",
     )
-    attention.add_argument(
-        "--head", type=_which, default=MEAN, metavar="N", help="a number, mean (the default), or all: a panel each"
-    )
-    attention.add_argument(
-        "--output", required=True, help="PNG, SVG or PDF file, or a folder, where KIND.png is written"
-    )
-    attention.add_argument("--overwrite", action="store_true", help="replace pictures that are there")
-    attention.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")
+    attention.add_argument("--overwrite", action="store_true", help="replace pictures that exist")
+    add_beam_option(attention)
     add_language_options(attention)
     attention.set_defaults(run=run)
 

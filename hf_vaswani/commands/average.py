@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ..paths import InputPath, OutputPath
 from .options import at_least_one
 
 
@@ -10,18 +11,24 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     average = commands.add_parser(
         "average",
         help="make one model of several: the mean of their weights",
-        description="Average checkpoints of a training, or finished models of one architecture.",
+        usage="hf-vaswani average SOURCE [SOURCE ...] --output FOLDER [--last N | --best N]",
+        description="Average the checkpoints of a run, or finished models of one architecture.",
     )
     average.add_argument(
         "sources",
+        type=InputPath,
         nargs="+",
         metavar="SOURCE",
-        help="folder of a training, for its checkpoints, of a checkpoint or of a model",
+        help="output folder of a run, for its checkpoints; or the folder of one checkpoint or of one model",
     )
-    average.add_argument("--output", required=True, help="folder to make")
+    average.add_argument("--output", type=OutputPath, required=True, metavar="FOLDER", help="folder to make")
     chosen = average.add_mutually_exclusive_group()
-    chosen.add_argument("--last", type=at_least_one, help="so many last checkpoints of each training; default: all")
-    chosen.add_argument("--best", type=at_least_one, help="so many best weights of each training instead")
+    chosen.add_argument(
+        "--last", type=at_least_one, metavar="N", help="only the last N checkpoints of each run (default: all)"
+    )
+    chosen.add_argument(
+        "--best", type=at_least_one, metavar="N", help="instead the N weights of each run that were best in validation"
+    )
     average.set_defaults(run=run)
 
 

@@ -3,21 +3,28 @@
 import argparse
 from pathlib import Path
 
+from ..paths import InputPath, OutputPath
+
+NAME = "of the model, in title and code: you/de-en; later cards keep it. Default: that of its folder, or of --output"
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     card = commands.add_parser(
         "card",
-        help="write the model card of a training anew",
-        description="Write the model card of a finished training anew, from its results and its recipe.",
+        help="write the model card of a finished run again",
+        usage="hf-vaswani card RUN [--output FILE] [--name NAME] [--overwrite]",
+        description="Write the model card of a finished run again, from its results and its recipe.",
     )
-    card.add_argument("training", help="output folder of the training")
+    card.add_argument("training", type=InputPath, metavar="RUN", help="output folder of the run")
     card.add_argument(
         "--output",
-        help="file to write, say model_cards/NAME.md; its pictures are copied to model_cards/NAME. Default: README.md "
-        "in the training's folder; one that was edited is kept as README.md.old",
+        type=OutputPath,
+        metavar="FILE",
+        help="file to write, say model_cards/NAME.md; its figures are copied to model_cards/NAME (default: README.md "
+        "in the run's folder; one that was edited is kept as README.md.old)",
     )
-    card.add_argument("--overwrite", action="store_true", help="let --output replace a card that is there")
-    card.add_argument("--name", help="of the model, in title and code: you/de-en. Default: its folder's, or NAME")
+    card.add_argument("--overwrite", action="store_true", help="let --output replace a card and figures that exist")
+    card.add_argument("--name", help=NAME)
     card.set_defaults(run=run)
 
 

@@ -4,30 +4,47 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
+from ..same_file import is_same_file
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     curves = commands.add_parser(
         "curves",
-        help="draw the learning curves of trainings",
-        description="Draw loss, scores and learning rate against updates; of several trainings over each other.",
+        help="draw the learning curves of runs",
+        usage="hf-vaswani curves RUN [RUN ...] [--output FILE] [--overwrite]",
+        description="Draw loss, scores and learning rate against updates; several runs share one figure.",
     )
-    curves.add_argument("trainings", nargs="+", metavar="training", help="output folder, or its log.jsonl")
     curves.add_argument(
-        "--output", help="PNG, SVG or PDF file to write; default: curves.png, of one training in its folder"
+        "trainings", type=InputPath, nargs="+", metavar="RUN", help="output folder of a run, or its log.jsonl"
     )
-    curves.add_argument("--overwrite", action="store_true", help="let --output replace a file that is there")
+    curves.add_argument(
+        "--output",
+        type=OutputPath,
+        metavar="FILE",
+        help="PNG, SVG or PDF file to write (default: curves.png, in the run's folder if there is one run)",
+    )
+    curves.add_argument("--overwrite", action="store_true", help="let --output replace a file that exists")
     curves.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..evaluation.curves import draw_comparison
-    from ..training.log import LOG_FILE
+    from ..training.output import LOG_FILE, RECIPE_FILE
 
     paths = [Path(path) for path in options.trainings]
     logs = [path / LOG_FILE if path.is_dir() else path for path in paths]
-    own = logs[0].with_name("curves.png") if len(logs) == 1 else None
+    own = logs[0].with_name("curves.png") if [log.name for log in logs] == [LOG_FILE] else None
     output = Path(options.output or own or "curves.png")
+    errors = [
+        f"{path} holds no {LOG_FILE}: nothing was logged yet. The first line comes after training.log_every updates."
+        for path in paths
+        if (path / RECIPE_FILE).is_file() and not (path / LOG_FILE).exists()
+    ]
+    if errors:
+        raise InputError.of(errors)
+    if any(is_same_file(output, log) for log in logs):
+        raise InputError(f"{output} is a log to draw. Name another file with --output.")
     # A training's own picture is drawn anew by each validation.
     if output.is_file() and output != own and not options.overwrite:
         raise InputError(f"{output} exists already. Name another with --output, or replace it with --overwrite.")

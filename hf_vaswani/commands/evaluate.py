@@ -6,8 +6,12 @@ import os
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
+from ..same_file import is_same_file
 from ..whole_file import whole_file
+from ..wording import counted
 from .options import (
+    MODEL,
     add_language_options,
     add_search_options,
     at_least_one,
@@ -20,7 +24,7 @@ USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses BASELINE FILE ... --reference FILE [options]"""
 DESCRIPTION = (
-    "Score translations with sacreBLEU, with its signatures. Of several systems, models before files, the first is "
+    "Score translations with sacreBLEU and show its signatures. Of several systems, models before files, the first is "
     "the baseline: the others are compared with it by paired bootstrap resampling."
 )
 # Kept here, not asked of sacreBLEU, whose import would slow down every command.
@@ -34,14 +38,21 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage=USAGE,
         description=DESCRIPTION,
     )
-    models = evaluate.add_argument("models", nargs="+", default=[], metavar="MODEL", help="folder or Hub id")
+    models = evaluate.add_argument("models", type=InputPath, nargs="+", default=[], metavar="MODEL", help=MODEL)
     models.required = False  # nargs="*" would find nothing where a model follows an option
-    evaluate.add_argument("--source", metavar="FILE", help="source sentences, for models to translate")
+    evaluate.add_argument("--source", type=InputPath, metavar="FILE", help="source sentences for models to translate")
     evaluate.add_argument(
-        "--hypotheses", nargs="+", action="extend", default=[], metavar="FILE", help="translations, a system a file"
+        "--hypotheses",
+        type=InputPath,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="translations, one file for each system",
     )
     evaluate.add_argument(
         "--reference",
+        type=InputPath,
         nargs="+",
         action="extend",
         required=True,
@@ -49,11 +60,19 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="reference translations; several files are several references of the same text",
     )
     evaluate.add_argument(
-        "--output", nargs="+", action="extend", default=[], metavar="FILE", help="files for the models' translations"
+        "--output",
+        type=OutputPath,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="write the models' translations to these files, one for each model",
     )
     evaluate.add_argument("--overwrite", action="store_true", help="replace output files that exist")
-    evaluate.add_argument("--format", choices=("text", "json"), default="text")
-    _add_metric_options(evaluate.add_argument_group("metrics, as of the command sacrebleu"))
+    evaluate.add_argument(
+        "--format", choices=("text", "json"), default="text", help="json: all that was computed (default: text)"
+    )
+    _add_metric_options(evaluate.add_argument_group("metrics, as in the command sacrebleu"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
     add_search_options(evaluate)
     add_language_options(evaluate)
@@ -62,19 +81,35 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def _add_metric_options(group) -> None:
     group.add_argument(
-        "--metrics", nargs="+", choices=METRIC_NAMES, default=list(METRIC_NAMES), help="default: all three"
+        "--metrics", nargs="+", choices=METRIC_NAMES, default=list(METRIC_NAMES), help="what to compute (default: all)"
     )
-    group.add_argument("--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a (default), none, intl, zh, char, …")
-    group.add_argument("--lowercase", action="store_true", help="BLEU of lower-cased text")
-    group.add_argument("--force", action="store_true", help="do not warn of text that looks tokenised")
-    group.add_argument("--chrf_word_order", type=int, choices=range(3), default=0, help="2 is chrF++ (default: 0)")
-    group.add_argument("--sentences", action="store_true", help="score each sentence as well; for --format json")
+    group.add_argument(
+        "--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: 13a)"
+    )
+    group.add_argument("--lowercase", action="store_true", help="BLEU of lowercased text")
+    group.add_argument("--force", action="store_true", help="do not warn of text that looks tokenized")
+    group.add_argument(
+        "--chrf_word_order",
+        type=int,
+        choices=range(3),
+        default=0,
+        help="order of chrF's word n-grams; 2 is chrF++ (default: %(default)s)",
+    )
+    group.add_argument("--sentences", action="store_true", help="score each sentence as well; with --format json")
 
 
 def _add_bootstrap_options(group) -> None:
-    group.add_argument("--confidence", action="store_true", help="95%% confidence intervals, also of one system")
-    group.add_argument("--resamples", type=at_least_one, default=1000, help="resamples (default: %(default)s)")
-    group.add_argument("--seed", type=at_least_one, default=12345, help="of the resamples (default: %(default)s)")
+    group.add_argument("--confidence", action="store_true", help="95%% confidence intervals, even for one system")
+    group.add_argument(
+        "--resamples", type=at_least_one, default=1000, metavar="N", help="how many resamples (default: %(default)s)"
+    )
+    group.add_argument(
+        "--seed",
+        type=at_least_one,
+        default=12345,
+        metavar="N",
+        help="random seed of the resamples (default: %(default)s)",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -143,11 +178,12 @@ def _output_faults(options: argparse.Namespace) -> list[str]:
 
     paths, faults = options.output, []
     if options.models and paths and len(paths) != len(options.models):
-        faults.append(f"--output names {len(paths)} files for {len(options.models)} models. Name one for each.")
-    read = {Path(path).resolve() for path in [options.source, *options.reference, *options.hypotheses] if path}
+        names = f"{counted(len(paths), 'file')} for {counted(len(options.models), 'model')}"
+        faults.append(f"--output names {names}. Name one for each.")
+    read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
         file = Path(path).resolve()
-        if file in read or file in [Path(other).resolve() for other in paths[:number]]:
+        if any(is_same_file(path, other) for other in (*read, *paths[:number])):
             faults.append(f"{path} is named twice, as an output and otherwise. Name another output.")
         elif file.exists() and not file.is_file():
             faults.append(f"{path} is {'a folder' if file.is_dir() else 'no ordinary file'}. Name another file.")

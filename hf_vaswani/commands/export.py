@@ -4,12 +4,19 @@ import argparse
 from pathlib import Path
 
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
+from .options import MODEL
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    export = commands.add_parser("export", help="turn a model into a folder of transformers' MarianMT")
-    export.add_argument("model", help="folder or Hub id")
-    export.add_argument("output", help="folder to make")
+    export = commands.add_parser(
+        "export",
+        help="turn a model into a folder of transformers' MarianMT",
+        usage="hf-vaswani export MODEL OUTPUT",
+        description="Turn a model of this package into a folder that transformers loads as a MarianMT.",
+    )
+    export.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
+    export.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to make")
     export.set_defaults(run=run)
 
 

@@ -3,18 +3,23 @@
 import argparse
 import sys
 
+from ..paths import InputPath, OutputPath
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     importing = commands.add_parser(
         "import",
         help="turn another system's model into a folder of this one",
+        usage="hf-vaswani import SOURCE OUTPUT [--vocabularies FOLDER]",
         description="Import a MarianMT or FSMT model (folder or Hub id), or a checkpoint of fairseq or OpenNMT-py.",
     )
-    importing.add_argument("source", help="folder, .pt file or Hub id")
-    importing.add_argument("output", help="folder to make")
+    importing.add_argument("source", type=InputPath, metavar="SOURCE", help="folder, .pt file or id on the Hub")
+    importing.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to make")
     importing.add_argument(
         "--vocabularies",
-        help="folder with fairseq's dict.LANGUAGE.txt and sub-word model; default: the folder of SOURCE",
+        type=InputPath,
+        metavar="FOLDER",
+        help="folder with fairseq's dict.LANGUAGE.txt and subword model (default: the folder of SOURCE)",
     )
     importing.set_defaults(run=run)
 

@@ -1,20 +1,118 @@
-"""Options and their types that several commands share."""
+"""How all commands read their options, and the options that several of them share."""
 
 import argparse
 import math
-from typing import TYPE_CHECKING
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import InputError
+from ..training.other_names import hint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-ENSEMBLE = "further models of the same vocabulary: the mean of all distributions counts"
+MODEL = "folder of a model, or its id on the Hub"
+ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
+BATCH_SIZE = "most sentences translated together (default: chosen by the model's size)"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that takes `--n-best` for `--n_best`, and says of an unknown option which one may be meant.
+
+    Options cannot be abbreviated: what is unique today may not be so tomorrow.
+
+    Args:
+        rest_is_free: what follows the first argument is for another to check: a sub-command, or the keys of a recipe.
+    """
+
+    def __init__(self, *args, rest_is_free: bool = False, **settings):
+        settings = {"allow_abbrev": False, "formatter_class": _HelpFormatter} | settings
+        super().__init__(*args, **settings)
+        self.rest_is_free = rest_is_free
+
+    def parse_known_args(self, args=None, namespace=None):
+        """As in argparse, but nothing is left over: what is unknown is an error, all of it at once."""
+        arguments = sys.argv[1:] if args is None else list(args)
+        end = next((n for n, text in enumerate(arguments) if self._ends_options(text)), len(arguments))
+        own = [self._as_written_here(text) for text in arguments[:end]]
+        self.check(own)
+        namespace, left = super().parse_known_args(own + arguments[end:], namespace)
+        if left:
+            self.error("\n".join(f"{text!r} is one argument too many; see {self.prog} --help" for text in left))
+        return namespace, left
+
+    def check(self, arguments: list[str]) -> None:
+        """Leave with an error for each option that is unknown."""
+        known = {name.lstrip("-"): name for name in self._option_string_actions if name.startswith("--")}
+        unknown = [name for name, _, _ in map(_split, filter(_is_option, arguments)) if not self._knows(name)]
+        if unknown:
+            self.error(
+                "\n".join(f"{name} is not an option of {self.prog}; {self._hint(name, known)}" for name in unknown)
+            )
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with exit status 2, after the usage and a line for each error."""
+        self.print_usage(sys.stderr)
+        self.exit(2, "".join(f"error: {line}\n" for line in message.splitlines()))
+
+    def _ends_options(self, text: str) -> bool:
+        return text == "--" or (self.rest_is_free and not text.startswith("-"))
+
+    def _as_written_here(self, text: str) -> str:
+        name, equals, value = _split(text)
+        written = "--" + name[2:].replace("-", "_")
+        return written + equals + value if text.startswith("--") and self._knows(written) else text
+
+    def _knows(self, name: str) -> bool:
+        return name in self._option_string_actions
+
+    def _hint(self, name: str, known: dict[str, str]) -> str:
+        return hint(name.lstrip("-").replace("-", "_"), known) or f"see {self.prog} --help"
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """`--name=value` → name, sign and value."""
+    return text.partition("=")
+
+
+def _is_option(text: str) -> bool:
+    """Whether argparse takes an argument for an option, known or not; negative numbers and sentences are none."""
+    return bool(re.match("--?[A-Za-z]", text)) and " " not in _split(text)[0]
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Room for the names, and lines no longer than can be read."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=30, width=help_width())
+        self._action_max_length = 13  # argparse does not count how far it indents the names of the sub-commands
+
+
+def help_width() -> int:
+    """Columns of help: those of the terminal, 100 at most."""
+    return min(shutil.get_terminal_size().columns - 2, 100)
+
+
+def make_parser(parser: type[CommandParser] = CommandParser, **settings) -> CommandParser:
+    """For `add_subparsers(parser_class=…)`: a command may bring a parser of its own to `add_parser(parser=…)`."""
+    return parser(**settings)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--num_beams", type=at_least_one, help="default: the model's own generation_config")
-    parser.add_argument("--batch_size", type=at_least_one, help="most sentences translated together")
+    add_beam_option(parser)
+    parser.add_argument("--batch_size", type=at_least_one, metavar="N", help=BATCH_SIZE)
+
+
+def add_beam_option(parser) -> None:
+    """To a parser or a group of its options."""
+    parser.add_argument(
+        "--num_beams",
+        type=at_least_one,
+        metavar="N",
+        help="hypotheses that the search follows at once; 1 is greedy search (default: the model's generation_config)",
+    )
 
 
 def search(options: argparse.Namespace) -> dict[str, int]:
@@ -23,8 +121,9 @@ def search(options: argparse.Namespace) -> dict[str, int]:
 
 def add_language_options(parser) -> None:
     """To a parser or a group of its options."""
-    parser.add_argument("--source_language", help="code of the language, for multilingual models")
-    parser.add_argument("--target_language", help="code of the language, for multilingual models")
+    help = "code of the {} language, for multilingual models; a model of one pair refuses others"
+    for side in ("source", "target"):
+        parser.add_argument(f"--{side}_language", metavar="CODE", help=help.format(side))
 
 
 def languages(options: argparse.Namespace) -> dict[str, str]:
@@ -43,13 +142,15 @@ def check_language_options(
         takes_own_target: the target language may be left out where the model has one of its own.
 
     Raises:
-        InputError: a multilingual tokenizer does not know a language, or needs one that is not given.
+        InputError: the model does not translate these languages, or needs one that is not given.
     """
-    from ..translation_inputs import check_languages
+    from ..translation_inputs import check_languages, check_pair, language_pairs
 
     has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
+    asked = options.source_language, options.target_language
     try:
-        check_languages(tokenizer, options.source_language, options.target_language, has_own_target)
+        check_pair(asked, language_pairs(model, tokenizer))
+        check_languages(tokenizer, *asked, has_own_target)
     except ValueError as error:
         raise InputError(with_option_names(str(error))) from None
 

@@ -7,29 +7,63 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .options import ENSEMBLE, add_language_options, at_least_one, check_language_options, languages
+from ..paths import InputPath
+from ..same_file import descriptor_of, is_same_file
+from ..wording import counted
+from .options import ENSEMBLE, MODEL, add_language_options, at_least_one, check_language_options, languages
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
     from ..translation.pair_scores import PairScore
 
 DESCRIPTION = """\
-Write, for each pair of lines, what a model makes of the target as a translation of the source. Text has three columns
-separated by tabs: natural log-probability, number of target tokens with the end token, and the score that beam search
-would give, which is the log-probability divided by the model's length penalty. A pair that cannot be scored has "nan"
-there, or null in JSON, and a warning says why."""
+Write, for each pair of lines, how probable a model finds the target as a translation of the source. Text has three
+columns separated by tabs: natural log-probability, number of target tokens with the end token, and the score that beam
+search would give, which is the log-probability divided by the model's length penalty. A pair that cannot be scored has
+"nan" there, or null in JSON, and a warning says why."""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    score = commands.add_parser("score", help="score given translations, line by line", description=DESCRIPTION)
-    score.add_argument("model", help="folder or Hub id")
-    score.add_argument("--source", required=True, help="file of source sentences; also .gz .zst")
-    score.add_argument("--target", required=True, help="file of their translations, line by line; also .gz .zst")
-    score.add_argument("--format", choices=["text", "json"], default="text", help="json: a record a line")
-    score.add_argument("--tokens", action="store_true", help="with --format json: the log-probability of each token")
-    score.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
-    score.add_argument("--batch_tokens", type=at_least_one, help="longest side times pairs computed together")
-    score.add_argument("--max_length", type=at_least_one, default=1024, help="tokens on a side; default: 1024")
+    score = commands.add_parser(
+        "score",
+        help="give the model's probabilities of given translations",
+        usage="hf-vaswani score MODEL --source FILE --target FILE [options]",
+        description=DESCRIPTION,
+    )
+    score.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
+    score.add_argument(
+        "--source", type=InputPath, required=True, metavar="FILE", help="source sentences, one a line; also .gz .zst"
+    )
+    score.add_argument(
+        "--target",
+        type=InputPath,
+        required=True,
+        metavar="FILE",
+        help="their translations, line by line; also .gz .zst",
+    )
+    score.add_argument(
+        "--format",
+        choices=["text", "json"],
+        default="text",
+        help="three columns, or a JSON object a line (default: text)",
+    )
+    score.add_argument(
+        "--tokens", action="store_true", help="also the log-probability of each token; with --format json"
+    )
+    score.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
+    score.add_argument(
+        "--batch_tokens",
+        type=at_least_one,
+        metavar="N",
+        help="tokens computed together, padding included (default: 4096, fewer with a large vocabulary)",
+    )
+    score.add_argument(
+        "--max_length",
+        type=at_least_one,
+        default=1024,
+        metavar="N",
+        help="a pair with more tokens on a side is not scored (default: %(default)s)",
+    )
     add_language_options(score)
     score.set_defaults(run=run)
 
@@ -62,7 +96,10 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.flush()
     reports.summarise()
     if tokens:
-        print(f"{pairs:,} pairs scored; perplexity {math.exp(-total / tokens):.4g} a target token", file=sys.stderr)
+        print(
+            f"{counted(pairs, 'pair')} scored; perplexity {math.exp(-total / tokens):.4g} a target token",
+            file=sys.stderr,
+        )
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -74,6 +111,9 @@ def _check(options: argparse.Namespace) -> None:
             check_file(path, any_kind=True)
         except InputError as error:
             faults.append(str(error))
+        output = descriptor_of(sys.stdout)
+        if output is not None and is_same_file(path, output):
+            faults.append(f"Standard output is {path}. Send it to another file.")
     if options.tokens and options.format == "text":
         faults.append("--tokens: text has no room for them. Add --format json.")
     if faults:

@@ -4,7 +4,9 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
+from ..data.arguments import OF_ANY_TOKENIZER, TokenizerArguments, as_option
 from ..errors import InputError
+from ..paths import InputPath, OutputPath
 
 if TYPE_CHECKING:
     from ..data.sources import SourcePairs
@@ -14,34 +16,49 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     tokenizer = commands.add_parser(
         "tokenizer",
         help="learn a tokenizer from parallel text",
-        description="Learn a tokenizer, as a training does before its first update, and save it in a folder.",
+        usage="hf-vaswani tokenizer OUTPUT (--source FILE --target FILE | --file FILE | --dataset ID) [options]",
+        description="Learn a tokenizer as a run does before its first update, and save it in a folder. A recipe uses "
+        "it with --tokenizer.path OUTPUT.",
     )
-    tokenizer.add_argument("output", help="folder to make")
-    text = tokenizer.add_argument_group("text", "one of --source and --target, --file, or --dataset")
-    text.add_argument("--source", nargs="+", help="files of source sentences; also .gz .zst")
-    text.add_argument("--target", nargs="+", help="files of their translations, line by line")
-    text.add_argument("--file", help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst")
-    text.add_argument("--dataset", help="Hub id or folder of a data set, or 'embedded'")
-    text.add_argument("--config", help="configuration of the data set")
-    text.add_argument("--split", help="split of the data set")
-    text.add_argument("--source_column", help="column of source text")
-    text.add_argument("--target_column", help="column of target text")
-    text.add_argument("--source_language", help="code of the source language, which may name its column")
-    text.add_argument("--target_language", help="code of the target language")
+    tokenizer.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to make")
+    text = tokenizer.add_argument_group("text", "Give --source and --target, or --file, or --dataset.")
+    text.add_argument(
+        "--source", type=InputPath, nargs="+", metavar="FILE", help="source sentences, one a line; also .gz .zst"
+    )
+    text.add_argument(
+        "--target", type=InputPath, nargs="+", metavar="FILE", help="their translations, line by line; also .gz .zst"
+    )
+    text.add_argument(
+        "--file", type=InputPath, metavar="FILE", help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst"
+    )
+    text.add_argument(
+        "--dataset",
+        type=InputPath,
+        metavar="ID",
+        help="Hub id or folder of a dataset; embedded: this package's own corpus",
+    )
+    text.add_argument("--config", metavar="NAME", help="configuration of the dataset: de-en")
+    text.add_argument("--split", metavar="NAME", help="split of the dataset: train (default: its only one)")
+    text.add_argument("--source_column", metavar="NAME", help="column of source text (default: the language's code)")
+    text.add_argument("--target_column", metavar="NAME", help="column of target text (default: the language's code)")
+    text.add_argument(
+        "--header",
+        choices=["true", "false"],
+        help="whether --file begins with a row of column names (default: by its first row)",
+    )
+    text.add_argument("--source_language", metavar="CODE", help="code of the source language: de")
+    text.add_argument("--target_language", metavar="CODE", help="code of the target language: en")
+    kind = tokenizer.add_argument_group("tokenizer", "As in section tokenizer of a recipe.")
     for item in _tokenizer_keys():
-        default = "" if item.default in (None, dataclasses.MISSING) else f"; default: {item.default}"
+        default = "" if item.default in (None, dataclasses.MISSING) else f" (default: {as_option(item.default)})"
         help = f"{item.metadata['help']}{default}".replace("%", "%%")
-        tokenizer.add_argument(f"--{item.name}", metavar="VALUE", help=help)
+        kind.add_argument(f"--{item.name}", metavar="VALUE", help=help)
     tokenizer.set_defaults(run=run)
 
 
 def _tokenizer_keys() -> list[dataclasses.Field]:
-    """The recipe's keys of section `tokenizer` that say what is learnt."""
-    # Light to import: the parser of every command needs it.
-    from ..data.arguments import TokenizerArguments
-
-    elsewhere = ("bpe_dropout", "path")  # of training with a tokenizer, not of learning one
-    return [item for item in dataclasses.fields(TokenizerArguments) if item.name not in elsewhere]
+    """The recipe's keys of section `tokenizer` that say what is learned."""
+    return [item for item in dataclasses.fields(TokenizerArguments) if item.name not in OF_ANY_TOKENIZER]
 
 
 def run(options: argparse.Namespace) -> None:

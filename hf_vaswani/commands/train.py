@@ -3,34 +3,75 @@
 import argparse
 import sys
 
+from ..paths import InputPath
+from .options import CommandParser, help_width
+
+EXAMPLE = "multi30k_de_en"
+
+
+class RecipeParser(CommandParser):
+    """A parser of a recipe and what follows it: options for the keys of the recipe, which the recipe checks."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        arguments = sys.argv[1:] if args is None else list(args)
+        if {"-h", "--help"} & set(arguments):
+            self.print_help()
+            self.exit()
+        trainer = ["--trainer"] if "--trainer" in arguments else []
+        arguments = [text for text in arguments if text != "--trainer"]
+        if not arguments or arguments[0].startswith("-"):
+            self.error(_missing_recipe(arguments))
+        return super().parse_known_args(trainer + arguments, namespace)
+
+    def format_help(self) -> str:
+        # Made when it is asked for: the recipe's imports take seconds.
+        from ..training.key_help import describe_keys
+
+        return f"{super().format_help()}\n{describe_keys(help_width())}\n"
+
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     train = commands.add_parser(
         "train",
+        parser=RecipeParser,
+        rest_is_free=True,
         help="train a model from a recipe",
-        description="Train a model, or go on with the same training.",
+        usage="hf-vaswani train RECIPE [--trainer] [--key value ...]",
+        description="Train a model, or resume a run that was stopped: the same command does both.",
+    )
+    train.add_argument(
+        "recipe",
+        type=InputPath,
+        metavar="RECIPE",
+        help="a YAML file, or the name of a recipe that hf-vaswani recipes lists",
+    )
+    train.add_argument(
+        "options",
+        nargs=argparse.REMAINDER,
+        metavar="--key value",
+        help="any key of the recipe, in place of what the file says: --max_updates 1000",
     )
     train.add_argument("--trainer", action="store_true", help="make the updates with transformers' Trainer")
-    train.add_argument("recipe", help="YAML file")
-    train.add_argument("options", nargs=argparse.REMAINDER, metavar="--key value", help="override keys of the recipe")
     train.set_defaults(run=run)
-    usage = train.format_help
-    # Made when it is asked for: the recipe's imports take seconds.
-    train.format_help = lambda: f"{usage()}\n{_recipe_keys()}\n"
 
 
-def _recipe_keys() -> str:
-    from ..training.recipe import describe_keys
+def _missing_recipe(options: list[str]) -> str:
+    from ..training.bundled_recipes import bundled_recipes
 
-    return describe_keys()
+    recipes = bundled_recipes()
+    named = next((text for text in options if text in recipes or text.endswith((".yaml", ".yml"))), None)
+    rest = [text for text in options if text != named]
+    example = ["hf-vaswani train", named or EXAMPLE, *rest[:4], *(["..."] if rest[4:] else [])]
+    return (
+        f"the recipe is missing: it comes first, as in: {' '.join(example)}\n"
+        f"give a YAML file, or one of these names: {', '.join(recipes)}"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
-    if {"-h", "--help"} & set(options.options):
-        print(_recipe_keys())
-        return
     from datasets.utils import disable_progress_bars
 
+    from ..training.processes import said_once
     from ..training.recipe import load_recipe
 
     if options.trainer:
@@ -40,6 +81,8 @@ def run(options: argparse.Namespace) -> None:
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    results = train(load_recipe(options.recipe, options.options))
+    with said_once():
+        recipe = load_recipe(options.recipe, options.options)
+    results = train(recipe)
     if results:
         print(results.report())

@@ -10,7 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from .options import ENSEMBLE, add_language_options, at_least_one, finite, languages, positive, seed, with_option_names
+from ..paths import InputPath, OutputPath
+from ..same_file import descriptor_of, is_same_file
+from ..wording import counted
+from .options import (
+    BATCH_SIZE,
+    ENSEMBLE,
+    MODEL,
+    add_beam_option,
+    add_language_options,
+    at_least_one,
+    finite,
+    languages,
+    positive,
+    seed,
+    with_option_names,
+)
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -26,51 +41,77 @@ BATCHES = {"batch_tokens", "batch_size"}
 DESCRIPTION = """\
 Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
 A line that cannot be translated gets an empty translation and a warning; one that is not UTF-8 gets a warning and is
-read with U+FFFD. The exit status is 0 all the same. Lines are translated in windows, of 128 at first and 4096 in the
-end, and written as each window is done; those that are typed, or come from another program bit by bit, as they
-come."""
+read with U+FFFD. The exit status is 0 all the same. Lines are translated in windows, of 128 at first and 4096 later,
+and written as each window is done; lines that are typed, or come from another program bit by bit, are translated as
+they come."""
 
 JSONL = """\
-jsonl: one record a line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with what --scores
-and --alignments ask for; "error" where there is no translation. Default: text"""
-LONG = "longer lines are not translated, or in pieces; default: what the model can take"
-BATCH = "source tokens translated together; default: by the model's size"
-SAMPLE = "draw translations in place of a search, at 1 as the model has them, such as for back-translation"
-SPLIT = "translate long lines in pieces, divided at the ends of sentences"
+jsonl: one object a line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with what --scores
+and --alignments ask for; "error" where there is no translation (default: text)"""
+LONG = "longer lines are not translated, or in pieces with --split_sentences (default: what the model can take)"
+SAMPLE = "draw translations instead of searching; 1 is the model's own distribution, as for back-translation"
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("translate", help="translate text, line by line", description=DESCRIPTION)
-    parser.add_argument("model", help="folder or Hub id")
+    parser = commands.add_parser(
+        "translate",
+        help="translate text, line by line",
+        usage="hf-vaswani translate MODEL [--input FILE] [--output FILE] [options]",
+        description=DESCRIPTION,
+    )
+    parser.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
     files = parser.add_argument_group("files")
-    files.add_argument("--input", help="file to translate; also .gz .zst; default: standard input")
-    files.add_argument("--output", help="file to write; default: standard output")
+    files.add_argument(
+        "--input", type=InputPath, metavar="FILE", help="file to translate; also .gz .zst (default: standard input)"
+    )
+    files.add_argument("--output", type=OutputPath, metavar="FILE", help="file to write (default: standard output)")
     files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
     begun = files.add_mutually_exclusive_group()
     begun.add_argument("--overwrite", action="store_true", help="replace an output that exists")
-    begun.add_argument("--resume", action="store_true", help="go on with an output that is unfinished")
-    what = parser.add_argument_group("what is given for each line")
-    what.add_argument("--n_best", type=at_least_one, help="so many translations; with --format jsonl")
-    what.add_argument("--scores", action="store_true", help="score of each translation; with --format jsonl")
-    what.add_argument("--alignments", action="store_true", help="aligned tokens; with --format jsonl")
-    search = parser.add_argument_group("search", "Defaults are the model's own generation_config.")
-    search.add_argument("--ensemble", nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
-    search.add_argument("--num_beams", type=at_least_one)
-    search.add_argument("--length_penalty", type=finite, help="larger prefers longer translations")
-    search.add_argument("--max_new_tokens", type=at_least_one, help="longest translation")
-    search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding by this utility")
-    search.add_argument("--samples", type=at_least_one, help="candidates of --mbr; default: 32")
+    begun.add_argument("--resume", action="store_true", help="continue an output that is unfinished")
+    what = parser.add_argument_group("what is written for each line; with --format jsonl")
+    what.add_argument("--n_best", type=at_least_one, metavar="N", help="the N best translations (default: 1)")
+    what.add_argument("--scores", action="store_true", help="the score of each translation")
+    what.add_argument("--alignments", action="store_true", help="which tokens of source and translation are aligned")
+    search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
+    search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
+    add_beam_option(search)
+    search.add_argument(
+        "--length_penalty",
+        type=finite,
+        metavar="X",
+        help="exponent of the length penalty; more favors longer output",
+    )
+    search.add_argument("--max_new_tokens", type=at_least_one, metavar="N", help="most tokens of a translation")
+    search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
+    search.add_argument("--samples", type=at_least_one, metavar="N", help="candidates for --mbr (default: 32)")
     search.add_argument("--sample", type=positive, metavar="TEMPERATURE", help=SAMPLE)
-    search.add_argument("--seed", type=seed, default=0, help="of --mbr and --sample; default: 0")
+    search.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="random seed of --mbr and --sample (default: 0)"
+    )
     lines = parser.add_argument_group("lines")
-    lines.add_argument("--prefix", metavar="FILE", help="what each translation begins with, line by line: whole words")
+    lines.add_argument(
+        "--prefix",
+        type=InputPath,
+        metavar="FILE",
+        help="what each translation must begin with, line by line, in whole words",
+    )
     add_language_options(lines)
-    lines.add_argument("--max_source_length", type=at_least_one, metavar="TOKENS", help=LONG)
-    lines.add_argument("--split_sentences", action="store_true", help=SPLIT)
+    lines.add_argument("--max_source_length", type=at_least_one, metavar="N", help=LONG)
+    lines.add_argument(
+        "--split_sentences", action="store_true", help="translate long lines in pieces, split between sentences"
+    )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--batch_tokens", type=at_least_one, help=BATCH)
-    speed.add_argument("--batch_size", type=at_least_one, help="most sentences translated together")
-    speed.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="default: that of the weights")
+    speed.add_argument(
+        "--batch_tokens",
+        type=at_least_one,
+        metavar="N",
+        help="source tokens translated together, padding included (default: chosen by the model's size)",
+    )
+    speed.add_argument("--batch_size", type=at_least_one, metavar="N", help=BATCH_SIZE)
+    speed.add_argument(
+        "--dtype", choices=["float32", "bfloat16", "float16"], help="type to compute in (default: that of the weights)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -80,6 +121,12 @@ def run(options: argparse.Namespace) -> None:
     from ..translation.resumable_output import ResumableOutput
 
     output = _check(options)
+    if output is None:
+        print(
+            f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing is left to do.",
+            file=sys.stderr,
+        )
+        return
     model, tokenizer = load_ensemble([options.model, *options.ensemble], options.dtype)
     translate = _line_translator(options, model, tokenizer)
     reports = LineReports()
@@ -108,10 +155,9 @@ def run(options: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             if not is_resumable:
                 raise
-            lines_done = f"{output.progress.lines:,} lines"
-            raise KeyboardInterrupt(
-                f"Interrupted after {lines_done}. The same command with --resume goes on."
-            ) from None
+            lines_done = counted(output.progress.lines, "line")
+            how = "--resume in place of --overwrite" if options.overwrite else "--resume"
+            raise KeyboardInterrupt(f"Interrupted after {lines_done}. The same command with {how} goes on.") from None
     reports.summarise()
 
 
@@ -127,10 +173,10 @@ def quiet(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
-    """The output, when all has been checked that can be without the model."""
+def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput | None":
+    """The output, when all has been checked that can be without the model; `None` where it is finished already."""
     from ..data.text_files import check_file
-    from ..translation.resumable_output import ResumableOutput, StreamOutput
+    from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
     faults = _contradictions(options)
     for path in filter(None, (options.input, options.prefix)):
@@ -139,9 +185,7 @@ def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
         except InputError as error:
             faults.append(str(error))
     path = Path(options.output) if options.output else None
-    for name, read in (("input", options.input), ("file of prefixes", options.prefix)):
-        if path and read and path.resolve() == Path(read).resolve():
-            faults.append(f"{path} is the {name}. Name another file for the output.")
+    faults += _same_file_errors(options)
     if options.input is None and sys.stdin is None:
         faults.append("Standard input is closed. Name a file with --input.")
     if path is None and sys.stdout is None:
@@ -154,11 +198,42 @@ def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput":
     else:
         try:
             output = ResumableOutput(path, options.overwrite, options.resume)
+        except NothingToResume as error:
+            if not faults and _has_a_line_for_each(path, options):
+                return None
+            faults.append(str(error))
         except InputError as error:
             faults.append(str(error))
     if faults:
         raise InputError.of(faults)
     return output
+
+
+def _same_file_errors(options: argparse.Namespace) -> list[str]:
+    """Inputs over which the output would be written."""
+    output = options.output or descriptor_of(sys.stdout)
+    inputs = {
+        "input": options.input or descriptor_of(sys.stdin),
+        "file of prefixes": options.prefix,
+    }
+    return [
+        f"{options.output or 'Standard output'} is the {name}. Name another file for the output."
+        for name, path in inputs.items()
+        if output is not None and path is not None and is_same_file(output, path)
+    ]
+
+
+def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
+    """Whether an output has as many lines as the input."""
+    from ..data.text_files import iterate_lines
+    from ..translation.windows import IncomingLines
+
+    def ignore(number: int, what: str) -> None:
+        """What is wrong with a line was said when it was translated."""
+
+    stream = None if options.input else sys.stdin.buffer
+    lines = IncomingLines(stream, "standard input", ignore) if stream else iterate_lines(options.input, ignore)
+    return _newlines(output) == sum(1 for _ in lines)
 
 
 def _contradictions(options: argparse.Namespace) -> list[str]:
@@ -257,7 +332,9 @@ def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argpa
     for number, (text, prefix) in enumerate(zip_longest(texts, prefixes)):
         if text is None or prefix is None:
             shorter = _name(options) if text is None else options.prefix
-            raise InputError(f"{shorter} ends after {number:,} lines: input and --prefix need a line for each other.")
+            raise InputError(
+                f"{shorter} ends after {counted(number, 'line')}: input and --prefix need a line for each other."
+            )
         yield Line(text, prefix)
 
 
@@ -267,5 +344,9 @@ def _count_lines(path: str | None) -> int | None:
         return None
     if not sys.stderr.isatty():
         return None
+    return _newlines(path)
+
+
+def _newlines(path: str | Path) -> int:
     with open(path, "rb") as file:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))

@@ -4,8 +4,9 @@ Every key is a field with its meaning in its metadata; help is made from these.
 """
 
 import difflib
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 # In the order of their ids, which are the defaults of VaswaniConfig.
@@ -17,13 +18,63 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(BYTE_COUNT)]
 BRACKETED = re.compile(r"<[^\s:]+>|\[[^\s:]+\]|\{[^\s:]+\}|\([^\s:]+\)")
 # A vocabulary needs the space and one letter besides special tokens and bytes.
 FEWEST_PIECES = 2
+LARGEST_VOCABULARY = 10_000_000
+# Of what is counted: more than any training does, so that it stands for "never" or "all" as well.
+COUNTLESS = 10**12
 
 
-def key(default: Any, help: str) -> Any:
-    """A recipe key with its default and its meaning."""
+@dataclass(frozen=True)
+class Bounds:
+    """The numbers that a key can have. Generous: what lies outside is a slip, and ends in a crash or without an end.
+
+    Attributes:
+        least, most: both allowed.
+        above, below: not allowed themselves, in place of `least` and `most`.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+
+    def error(self, name: str, value: float) -> str | None:
+        """What is wrong with a value; `None` where it is within."""
+        if value >= self.least and value > self.above and value <= self.most and value < self.below:
+            return None
+        return f"{name} must be {self._words(value)}, got {value}"
+
+    def _words(self, value: float) -> str:
+        if self.least > -math.inf and self.below < math.inf:
+            return f"in [{self.least}, {self.below})"
+        if self.least > -math.inf:
+            return f"at most {self.most:,}" if value > self.most else f"at least {self.least:,}"
+        return f"above {self.above} and " + (
+            f"at most {self.most:,}" if self.most < math.inf else f"below {self.below}"
+        )
+
+
+def key(default: Any, help: str, **bounds: float) -> Any:
+    """A recipe key with its default and its meaning; `bounds` are those of [`Bounds`], for numbers."""
+    metadata = {"help": help, "bounds": Bounds(**bounds)} if bounds else {"help": help}
     if isinstance(default, (dict, list)):
-        return field(default_factory=default.copy, metadata={"help": help})
-    return field(default=default, metadata={"help": help})
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def bound_errors(section: str, arguments: Any) -> list[str]:
+    """The numbers of a section that lie outside of their bounds; of lists, each number."""
+    errors = []
+    for item in fields(arguments):
+        value, bounds = getattr(arguments, item.name), item.metadata.get("bounds")
+        for number in value if isinstance(value, list) else [value]:
+            if bounds and number is not None and (error := bounds.error(f"{section}.{item.name}", number)):
+                errors.append(error)
+    return errors
+
+
+def as_option(value: Any) -> Any:
+    """A value as it is typed on the command line."""
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 @dataclass
@@ -35,32 +86,53 @@ class TokenizerArguments:
     )
     words: Literal["punctuation", "spaces", "rules"] = key(
         "punctuation",
-        "where words end: at white space, punctuation and digits; at white space, for text that is split into words "
-        "already (spaces; bpe, unigram, wordpiece); by rules, don't is do n't, l'homme is l' homme (rules; word)",
+        "where words end. punctuation: at white space, punctuation and digits; spaces: at white space, for text that "
+        "is split into words (bpe, unigram, wordpiece); rules: don't is do n't, l'homme is l' homme (word)",
     )
     space_mark: Literal["before", "after"] = key(
         "before",
-        "where a sub-word has the mark of a space: before the words, as SentencePiece sets it, or after them, as "
-        "subword-nmt marks their ends (after; with words=spaces)",
+        "where subwords mark a space: before words, as in SentencePiece, or after them, as in subword-nmt, "
+        "which marks their ends (with words=spaces)",
     )
-    vocab_size: int = key(8000, "most tokens of a vocabulary, special tokens included")
-    target_vocab_size: int | None = key(None, "the same for the target, with joint=false; default: vocab_size")
+    vocab_size: int = key(
+        8000, "most tokens of a vocabulary, special tokens included", least=1, most=LARGEST_VOCABULARY
+    )
+    target_vocab_size: int | None = key(
+        None, "the same for the target, with joint=false; default: vocab_size", least=1, most=LARGEST_VOCABULARY
+    )
     joint: bool = key(True, "one vocabulary for both languages, or one for each")
-    lowercase: bool = key(False, "lower-case all text")
+    lowercase: bool = key(False, "lowercase all text")
     normalization: Literal["nfc", "nfkc", "none"] = key(
         "nfc", "Unicode form of all text: composed letters (nfc), wide and other variants unified, too (nfkc)"
     )
     min_frequency: int | None = key(
-        None, "pairs of pieces (bpe, wordpiece) or words (word) seen less often are not learnt; default: 2"
+        None,
+        "pairs of pieces (bpe, wordpiece) or words (word) seen less often are not learned; default: 2",
+        least=1,
+        most=COUNTLESS,
     )
     byte_fallback: bool = key(False, "characters outside the vocabulary become bytes, not <unk> (bpe, unigram)")
-    bpe_dropout: float = key(0.0, "share of merges left out at random, in training only (bpe)")
+    bpe_dropout: float = key(0.0, "share of merges left out at random, in training only (bpe)", least=0, below=1)
     special_tokens: dict = key(
         {}, "other names of special tokens: {pad: '[PAD]', bos: '[SOS]', eos: '[EOS]', unk: '[UNK]'}, or some of them"
     )
     path: str | None = key(
-        None, "folder or Hub id of a tokenizer made before; it is used as it is, so the keys that shape a new one go"
+        None, "folder or Hub id of a tokenizer made before; it is used as it is, whatever the keys for a new one say"
     )
+
+
+# What has an effect on a tokenizer that was made before.
+OF_ANY_TOKENIZER = {"bpe_dropout", "path"}
+
+
+def keys_of_a_new_tokenizer(arguments: TokenizerArguments) -> list[str]:
+    """The keys, other than at their defaults, that say how a new tokenizer is made."""
+    defaults = TokenizerArguments()
+    return [
+        item.name
+        for item in fields(TokenizerArguments)
+        if item.name not in OF_ANY_TOKENIZER and getattr(arguments, item.name) != getattr(defaults, item.name)
+    ]
 
 
 def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
@@ -70,13 +142,7 @@ def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
 
 def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
     """What is wrong between the keys of section `tokenizer`, or with a value; empty where all is well."""
-    faults = []
-    for name in ("vocab_size", "target_vocab_size", "min_frequency"):
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            faults.append(f"tokenizer.{name} must be at least 1, got {value}")
-    if not 0 <= arguments.bpe_dropout < 1:
-        faults.append(f"tokenizer.bpe_dropout must be in [0, 1), got {arguments.bpe_dropout}")
+    faults = bound_errors("tokenizer", arguments)
     if arguments.path is not None:
         return faults
     kind = f"tokenizer.type={arguments.type}"

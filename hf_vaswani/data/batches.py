@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import InputError
+from ..wording import counted
 from .mixture import mixed_rows
 
 
@@ -39,10 +40,10 @@ class TokenBudgetBatches:
         self.target_lengths = target_lengths
         self.longest_side = np.maximum(source_lengths, target_lengths)
         if self.longest_side.max() > max_tokens:
+            too_long = counted((self.longest_side > max_tokens).sum(), "pair")
             raise InputError(
-                f"{(self.longest_side > max_tokens).sum():,} pair(s) of up to {self.longest_side.max():,} tokens on a "
-                f"side are longer than a batch of training.max_tokens={max_tokens} holds. Raise max_tokens or lower "
-                "data.max_length."
+                f"{too_long} of up to {self.longest_side.max():,} tokens on a side: longer than a batch of "
+                f"training.max_tokens={max_tokens} holds. Raise max_tokens or lower data.max_length."
             )
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences or max_tokens

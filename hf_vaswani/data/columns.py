@@ -5,6 +5,7 @@ The same rule for every format and for data sets of the Hub. What a column `tran
 named; else those called as the codes of the two languages; else `source` and `target`.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,16 @@ from .parallel_text import Pair
 NESTED = "translation"
 DEFAULT_COLUMNS = ("source", "target")
 Languages = tuple[str | None, str | None]
+# Words that names of columns consist of: what the sides of a pair are called, languages, and their codes.
+WORDS_OF_NAMES = """
+source target src tgt trg sentence sentences text input output original translation translated reference language lang
+arabic chinese czech danish dutch english finnish french german greek hebrew hindi hungarian italian japanese korean
+norwegian persian polish portuguese romanian russian spanish swedish turkish ukrainian vietnamese
+deutsch englisch französisch spanisch italienisch anglais allemand français italien inglés alemán francés español
+ar bg bn ca cs da de el en es et eu fa fi fr ga gl he hi hr hu hy id is it ja ka kk ko lt lv mk ms nb nl nn no pl pt ro
+ru sk sl sq sr sv sw ta th tr uk ur vi zh
+ara ces deu ell eng fas fin fra fre ger heb hin hun ita jpn kor nld pol por ron rus spa swe tur ukr vie zho
+"""
 
 
 def candidate_columns(named: tuple[str | None, str | None], languages: Languages) -> list[tuple[str, str]]:
@@ -42,6 +53,16 @@ def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], wher
     raise InputError(
         f"{where}: no columns {wanted}. There are: {quoted(names)}. Name the two that hold the text with "
         "source_column and target_column."
+    )
+
+
+def looks_like_names(cells: Iterable[str], candidates: list[tuple[str, str]]) -> bool:
+    """Whether two cells are likelier names of columns than a pair: `German`, `sentence_en`, `src.de`."""
+    known = {*WORDS_OF_NAMES.split()} | {name.casefold() for pair in candidates for name in pair}
+    cells = [cell.casefold() for cell in cells]
+    return cells[0] != cells[1] and all(
+        cell in known or (set(parts := re.findall(r"[^\W\d_]+", cell)) <= known and 0 < len(parts) <= 3)
+        for cell in cells
     )
 
 

@@ -15,6 +15,7 @@ from hashlib import blake2b
 import numpy as np
 
 from ..errors import InputError
+from ..wording import counted
 from .parallel_text import Pair
 
 # Name → what pairs have it, and the setting that leaves them out. The last two show on token ids alone.
@@ -144,7 +145,7 @@ def filter_report(counts: dict[str, int], settings: FilterSettings) -> list[str]
         counts: those of a [`PairFilter`], with those of [`filter_lengths`] where there are any.
     """
     read, kept = counts["pairs"], pairs_kept(counts, settings)
-    lines = [f"{read:,} pairs read, {read - kept:,} left out, {kept:,} kept"]
+    lines = [f"{counted(read, 'pair')} read, {read - kept:,} left out, {kept:,} kept"]
     for fault, count, meaning in faults_found(counts, settings):
         setting = FAULTS[fault][1]
         fate = "left out" if settings.drops(fault) else f"kept; --{setting} {_value_of(setting)} leaves them out"

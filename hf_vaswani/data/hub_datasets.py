@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, reason
+from ..paths import path_error
 from .columns import NESTED, choose_columns, flat_record
 
 if TYPE_CHECKING:
@@ -184,6 +185,8 @@ def _flat_features(features: "Features | dict[str, Any]") -> dict[str, Any]:
 
 def path_fault(path: str) -> str | None:
     """What is wrong with a data set's name, as far as that shows without the Hub."""
+    if error := path_error(path):
+        return error
     folder = Path(path)
     if folder.is_file():
         return f"dataset: {path} is a file. Give it as file: {path}"

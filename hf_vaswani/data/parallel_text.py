@@ -5,6 +5,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ..errors import InputError
+from ..wording import counted, line_range
 from .text_files import Report, iterate_lines, split_lines
 
 __all__ = ["Pair", "iterate_parallel", "read_lines", "read_parallel", "split_lines", "unequal_lines"]
@@ -64,7 +65,9 @@ def iterate_parallel(
 def unequal_lines(paths: tuple[str | Path, str | Path], lines: list[int]) -> InputError:
     """The error for two files of which one has more lines."""
     longer, shorter = paths if lines[0] > lines[1] else paths[::-1]
+    have = "has" if abs(lines[0] - lines[1]) == 1 else "have"
     return InputError(
-        f"{paths[0]} has {lines[0]} lines and {paths[1]} has {lines[1]}: lines {min(lines) + 1} to {max(lines)} of "
-        f"{longer} have no counterpart in {shorter}. Line n of one file must translate line n of the other."
+        f"{paths[0]} has {counted(lines[0], 'line')} and {paths[1]} has {lines[1]:,}: "
+        f"{line_range(min(lines) + 1, max(lines))} of {longer} {have} no counterpart in {shorter}. Line n of one file "
+        "must translate line n of the other."
     )

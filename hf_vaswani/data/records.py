@@ -4,7 +4,8 @@ Each reader yields `(number, record)` as they are asked for: the line that the r
 from 1, and its columns by name. Lines without any character are passed over.
 
 A row of names opens a tab-separated or CSV file if two columns that are looked for stand in it (see `columns.py`). If
-they do not, none was named, and the row has two columns, then it is a pair already: source first, target second.
+they do not, none was named, and the row has two columns, then it is a pair already: source first, target second. Where
+it looks like a row of other names, the caller must say which of the two it is.
 """
 
 import csv
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, reason
-from .columns import DEFAULT_COLUMNS, NESTED, choose_columns, flat_record
+from ..wording import counted
+from .columns import DEFAULT_COLUMNS, NESTED, choose_columns, flat_record, looks_like_names
 from .text_files import COMPRESSED, LONGEST_LINE, check_file, iterate_lines
 
 Records = Iterator[tuple[int, dict[str, Any]]]
@@ -22,11 +24,12 @@ Candidates = list[tuple[str, str]]
 ROWS_AT_ONCE = 1000
 
 
-def iterate_records(path: str | Path, candidates: Candidates) -> Records:
+def iterate_records(path: str | Path, candidates: Candidates, header: bool | None = None) -> Records:
     """The records of a file, by its suffix.
 
     Args:
         candidates: pairs of columns to look for, of [`candidate_columns`].
+        header: whether the first row of a tab-separated or CSV file has names; `None` where that is to be seen.
 
     Raises:
         InputError: of an unknown suffix, and whatever the file does not keep of its format, with its line.
@@ -34,7 +37,7 @@ def iterate_records(path: str | Path, candidates: Candidates) -> Records:
     reader = READERS.get(file_format(path))
     if reader is None:
         raise InputError(f"{path}: {unknown_format(path)}")
-    yield from reader(path, candidates)
+    yield from reader(path, candidates, header)
 
 
 def file_format(path: str | Path) -> str:
@@ -54,36 +57,54 @@ def unknown_format(path: str | Path) -> str | None:
     return f"unknown suffix. A file with both sides is one of {known} (text also with {' or '.join(COMPRESSED)})."
 
 
-def _delimited(path: str | Path, candidates: Candidates, rows: Iterator[tuple[int, list[str]]]) -> Records:
-    header = None
+def _delimited(
+    path: str | Path, candidates: Candidates, header: bool | None, rows: Iterator[tuple[int, list[str]]]
+) -> Records:
+    columns = None
     for number, cells in rows:
-        if header is None:
-            names = [cell.strip() for cell in cells]
-            if not any(set(pair) <= set(names) for pair in candidates) and len(cells) == 2 and _unnamed(candidates):
-                header = list(DEFAULT_COLUMNS)
-            else:
-                for column in choose_columns(names, candidates, f"{path}, line {number}"):
-                    if names.count(column) > 1:
-                        raise InputError(f"{path}, line {number}: more than one column is called '{column}'.")
-                header = names
+        if columns is None:
+            columns, is_header = _columns(f"{path}, line {number}", cells, candidates, header)
+            if is_header:
                 continue
-        if len(cells) != len(header):
-            raise InputError(f"{path}, line {number}: {len(cells)} columns where {len(header)} are expected.")
-        yield number, dict(zip(header, cells))
+        if len(cells) != len(columns):
+            raise InputError(
+                f"{path}, line {number}: {counted(len(cells), 'column')} where {len(columns)} are expected."
+            )
+        yield number, dict(zip(columns, cells))
 
 
-def _unnamed(candidates: Candidates) -> bool:
-    return DEFAULT_COLUMNS in candidates
+def _columns(where: str, cells: list[str], candidates: Candidates, header: bool | None) -> tuple[list[str], bool]:
+    """The names of columns by the first row, and whether it is a row of names; arguments as of [`iterate_records`].
+
+    Raises:
+        InputError: where the columns that are looked for are not there, or it cannot be seen what the row is.
+    """
+    names = [cell.strip() for cell in cells]
+    is_named = header is not False and any(set(pair) <= set(names) for pair in candidates)
+    if not is_named and len(cells) == 2 and DEFAULT_COLUMNS in candidates:
+        if header is None and looks_like_names(names, candidates):
+            raise InputError(
+                f"{where}: '{names[0]}' and '{names[1]}' look like names of columns. If they are, say --header true "
+                "(then the first column is the source), or name both with --source_column and --target_column; if "
+                "they are a pair, say --header false."
+            )
+        return list(DEFAULT_COLUMNS), bool(header)
+    if header is False:
+        raise InputError(f"{where}: without a row of names (header: false), a file has two columns, not {len(cells)}.")
+    for column in choose_columns(names, candidates, where):
+        if names.count(column) > 1:
+            raise InputError(f"{where}: more than one column is called '{column}'.")
+    return names, True
 
 
-def _read_tsv(path: str | Path, candidates: Candidates) -> Records:
+def _read_tsv(path: str | Path, candidates: Candidates, header: bool | None) -> Records:
     """Quotation marks are text here, as in the tab-separated files of this field."""
     rows = ((number, line.split("\t")) for number, line in enumerate(iterate_lines(path), start=1) if line)
-    return _delimited(path, candidates, rows)
+    return _delimited(path, candidates, header, rows)
 
 
-def _read_csv(path: str | Path, candidates: Candidates) -> Records:
-    return _delimited(path, candidates, _csv_rows(path))
+def _read_csv(path: str | Path, candidates: Candidates, header: bool | None) -> Records:
+    return _delimited(path, candidates, header, _csv_rows(path))
 
 
 def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
@@ -105,7 +126,7 @@ def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
             yield number, cells
 
 
-def _read_json_lines(path: str | Path, candidates: Candidates) -> Records:
+def _read_json_lines(path: str | Path, candidates: Candidates, header: bool | None) -> Records:
     for number, line in enumerate(iterate_lines(path), start=1):
         if not line or line.isspace():
             continue
@@ -123,7 +144,7 @@ def _read_json_lines(path: str | Path, candidates: Candidates) -> Records:
         yield number, flat_record(record)
 
 
-def _read_parquet(path: str | Path, candidates: Candidates) -> Records:
+def _read_parquet(path: str | Path, candidates: Candidates, header: bool | None) -> Records:
     import pyarrow
     from pyarrow import parquet
 
@@ -151,7 +172,7 @@ def _parquet_columns(schema: Any, candidates: Candidates, where: str) -> list[st
     return list({name if name in names else NESTED: 0 for name in choose_columns([*names, *inner], candidates, where)})
 
 
-READERS: dict[str, Callable[[str | Path, Candidates], Records]] = {
+READERS: dict[str, Callable[[str | Path, Candidates, bool | None], Records]] = {
     ".tsv": _read_tsv,
     ".csv": _read_csv,
     ".jsonl": _read_json_lines,

@@ -11,11 +11,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..wording import counted
 from .columns import Languages, candidate_columns, choose_columns, pair_of
 from .hub_datasets import HubDataset, path_fault
 from .parallel_text import Pair, iterate_parallel
@@ -30,7 +31,7 @@ EMBEDDED_VERSION = 1
 # What may be said of each kind of source besides its place and weight.
 FIELDS_OF = {
     "dataset": ("config", "split", "revision", "source_column", "target_column"),
-    "file": ("source_column", "target_column"),
+    "file": ("source_column", "target_column", "header"),
     EMBEDDED: ("split",),
 }
 
@@ -46,6 +47,7 @@ class TextSource:
         source, target: parallel text files, also .gz or .zst: a path or several, file n of one side translating file
             n of the other.
         source_column, target_column: where they are not called as the languages, or `source` and `target`.
+        header: whether the first row of a .tsv or .csv file has names; default: seen from the row.
         weight: share among several sources.
     """
 
@@ -58,6 +60,8 @@ class TextSource:
     target: tuple[str, ...] = ()
     source_column: str | None = None
     target_column: str | None = None
+    # By what a source is shown as, streams are known from before.
+    header: bool | None = field(default=None, repr=False)
     weight: float | None = None
 
     def __post_init__(self):
@@ -145,7 +149,7 @@ def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool)
         records = data.records(candidates, streaming)
     else:
         unit = "row" if file_format(source.file) == ".parquet" else "line"
-        records = iterate_records(source.file, candidates)
+        records = iterate_records(source.file, candidates, source.header)
     columns, without_text = None, {0, 1}
     for number, record in records:
         where = f"{source.name}, {unit} {number}"
@@ -208,6 +212,7 @@ def digest(source: TextSource) -> str:
         parts = ["dataset", source.config, data.split, content, columns]
     elif source.file:
         parts = ["file", _kind(source.file), _file_digest(source.file), columns]
+        parts += [] if source.header is None else [source.header]
     else:
         parts = [[(_kind(path), _file_digest(path)) for path in side] for side in (source.source, source.target)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -241,7 +246,7 @@ def _contradictions(source: TextSource, languages: Languages) -> list[str]:
     kind = EMBEDDED if source.dataset == EMBEDDED else places[0]
     faults = [
         f"{name} does not belong to {'parallel files' if kind in ('source', 'target') else kind}"
-        for name in ("config", "split", "revision", "source_column", "target_column")
+        for name in ("config", "split", "revision", "source_column", "target_column", "header")
         if getattr(source, name) is not None and name not in FIELDS_OF.get(kind, ())
     ]
     faults += _faults_of_sides(source) if kind in ("source", "target") else _faults_of_columns(source)
@@ -264,7 +269,8 @@ def _faults_of_sides(source: TextSource) -> list[str]:
         return [f"{other} is missing: {given} is given, and line n of one translates line n of the other"]
     sizes = len(source.source), len(source.target)
     if sizes[0] != sizes[1]:
-        return [f"source has {sizes[0]} files and target {sizes[1]}: file n of one must translate file n of the other"]
+        files = counted(sizes[0], "file")
+        return [f"source has {files} and target {sizes[1]}: file n of one must translate file n of the other"]
     return []
 
 
@@ -298,6 +304,12 @@ def _typed(key: str, value: Any) -> Any:
             return float(value)
         except (ValueError, OverflowError):
             raise TypeError("a number") from None
+    if key == "header":
+        if value in ("true", "false"):
+            return value == "true"
+        if not isinstance(value, bool):
+            raise TypeError("true or false")
+        return value
     is_path_list = key in ("source", "target")
     if is_path_list and isinstance(value, list) and value and all(isinstance(path, str) for path in value):
         return tuple(value)

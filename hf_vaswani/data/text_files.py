@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import InputError, reason
+from ..paths import path_error
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 24
@@ -108,6 +109,8 @@ def check_file(path: str | Path, any_kind: bool = False) -> None:
         InputError: there is no such file, it cannot be opened, or it has no bytes.
     """
     path = Path(path)
+    if error := path_error(path):
+        raise InputError(error)
     if not (path.exists() and not path.is_dir() if any_kind else path.is_file()):
         kind = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {kind}. Give the path of a file with text.")

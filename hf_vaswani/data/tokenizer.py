@@ -8,12 +8,19 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..errors import InputError, reason
+from ..model_files import check_tokenizer_settings, tokenizer_file_errors
 from ..tokenization_vaswani import VaswaniTokenizer
 from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
 from .parallel_text import Pair
 from .vocabulary import learn_vocabulary
 
 TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
+
+# All that saving one may write, of this package's own or of another system's.
+SAVED_FILES = (
+    *TOKENIZER_FILES, "target_*.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "dict.txt",
+    "*.model", "chat_template.jinja", "tokenization_*.py",
+)  # fmt: skip
 
 
 def has_tokenizer(folder: Path) -> bool:
@@ -65,21 +72,32 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
     """
     if Path(path).is_dir() and not has_tokenizer(Path(path)):
         raise InputError(f"{path} has no tokenizer (tokenizer.json). Name the folder of one, or a Hub id.")
+    if Path(path).is_dir():
+        check_tokenizer_settings(Path(path))
     try:
         return AutoTokenizer.from_pretrained(path)
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
+        if faults := tokenizer_file_errors(Path(path)):
+            raise InputError.of(faults) from None
         where = "" if Path(path).exists() else " is no folder here, and"
         raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
 
 
-def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_other_model: bool = False) -> None:
     """Write a tokenizer's files into a folder.
+
+    Args:
+        beside_other_model: whether the folder's model is of another class than this package's, so that a tokenizer of
+            two vocabularies needs the form of [`VaswaniTokenizer.save_sides`].
 
     Raises:
         OSError: where they cannot be written.
     """
+    write = tokenizer.save_pretrained
+    if beside_other_model and isinstance(tokenizer, VaswaniTokenizer):
+        write = tokenizer.save_sides
     try:
-        tokenizer.save_pretrained(folder)
+        write(folder)
     except Exception as error:
         # What the library tokenizers raises where it cannot write is of no kind of its own.
         if type(error) is not Exception:
@@ -95,15 +113,6 @@ def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], di
     if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
         return source, tokenizer.target_encoder
     return source, tokenizer.get_target_vocab() if isinstance(tokenizer, VaswaniTokenizer) else source
-
-
-def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The number of the target's tokens."""
-    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
-        return len(tokenizer.target_encoder)
-    if isinstance(tokenizer, FSMTTokenizer):
-        return tokenizer.tgt_vocab_size
-    return getattr(tokenizer, "target_vocab_size", len(tokenizer))
 
 
 def check_target_encoding(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -23,7 +23,7 @@ from ..attention_vaswani import (
 from ..data.tokenizer import check_target_encoding
 from ..errors import InputError
 from ..hypotheses import shifted_right
-from ..translation_inputs import position_limit
+from ..translation_inputs import check_text, position_limit
 from .heat_map import draw_attention
 from .picture_text import readable_tokens
 
@@ -77,7 +77,11 @@ def sentence_attention(
 
     Raises:
         InputError: where a text is empty or longer than the model's positions.
+        ValueError: where it is none.
     """
+    check_text("source", source)
+    if target is not None:
+        check_text("target", target)
     faults = text_faults(source, target)
     if faults:
         raise InputError.of(faults)

@@ -123,14 +123,17 @@ def read_log(path: Path) -> list[Record]:
     """
     if not path.is_file():
         raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}. Name the log of a training.")
-    lines = path.read_bytes().splitlines()
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     records, faults = [], []
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
             if not (isinstance(record, dict) and isinstance(record.get("update"), int)):
                 raise ValueError
-        except ValueError:
+        except (ValueError, RecursionError):
             if number < len(lines):
                 faults.append(f"{path}, line {number}: no JSON object with a whole number 'update'. Delete the line.")
             continue

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..paths import path_error
 from ..whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def new_figure(width: float, height: float) -> "Figure":
 
 def picture_faults(path: Path) -> list[str]:
     """Why no picture can be written to a path, which is worth knowing before the work."""
+    if error := path_error(path, is_output=True):
+        return [error]
     faults = []
     if path.suffix.lower() not in SUFFIXES:
         faults.append(f"{path} has no name of a picture. End it with one of {', '.join(SUFFIXES)}.")

@@ -11,6 +11,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 
 from ..errors import InputError, reason
+from ..wording import counted
 
 METRICS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 TOKENIZERS = tuple(BLEU.TOKENIZERS)
@@ -149,7 +150,7 @@ def reference_sets(hypotheses: list[str], references: References) -> list[list[s
     if not hypotheses:
         raise InputError("There are no translations to score.")
     faults = [
-        f"There are {len(hypotheses)} translations and {len(texts)} references. Each translation needs one."
+        f"{counted(len(hypotheses), 'translation')} and {counted(len(texts), 'reference')}: each needs the other."
         for texts in sets
         if len(texts) != len(hypotheses)
     ]

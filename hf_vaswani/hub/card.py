@@ -13,7 +13,7 @@ import jinja2
 import yaml
 
 from .markdown import fenced, plain, table
-from .metadata import HUB_METRICS, metadata, title_of
+from .metadata import HUB_METRICS, languages_of, metadata, title_of
 from .model_facts import architecture_facts, training_facts
 from .shared_recipe import file_names, shared
 from .usage import usage_code
@@ -76,8 +76,7 @@ def card_text(
 
 
 def _summary(recipe: dict[str, Any], results: dict[str, Any]) -> str:
-    data, pairs = recipe["data"], results["pairs"]["train"]
-    languages = [plain(code) for code in (data["source_language"], data["target_language"]) if code]
+    pairs, languages = results["pairs"]["train"], [plain(code) for code in languages_of(recipe, results)]
     direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
     start = recipe["training"]["start_from"]
     origin = f"fine-tuned from {plain(file_names(start))}" if start else "trained from scratch"

@@ -4,15 +4,15 @@
 `base_model`. Specification: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 
-import re
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 
+from ..translation_inputs import LANGUAGE
+
+LANGUAGE_KEYS = ("source_language", "target_language")
 # The Hub's id of each metric, and its name.
 HUB_METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
-# A language's code, with its script or region behind it or not: pt, pt-BR, zh_Hans. The Hub takes the language alone.
-LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
 
 
 def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> ModelCardData:
@@ -22,13 +22,13 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
         name: of the model.
         recipe, results: as of [`hf_vaswani.hub.card.card_text`].
     """
-    data, training = recipe["data"], recipe["training"]
-    languages = [code for code in (data["source_language"], data["target_language"]) if code]
+    training = recipe["training"]
+    languages = languages_of(recipe, results)
     sources = [source for split in results["sources"].values() for source in split]
     datasets = [source["dataset"] for source in sources if source.get("on_hub")]
     scores = evaluations(recipe, results)
     return ModelCardData(
-        # A recipe's languages may be names of columns.
+        # A recipe's languages may be names of columns. The Hub takes the language without script and region.
         language=[found[1].lower() for code in languages if (found := LANGUAGE.fullmatch(code))] or None,
         license=training["license"],
         library_name="transformers",
@@ -40,6 +40,12 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
         model_name=name if scores else None,
         eval_results=scores or None,
     )
+
+
+def languages_of(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> list[str]:
+    """Source and target language, those that are known: of the recipe, or else of the model that it started from."""
+    own = results.get("languages") or (None, None)
+    return [code for name, own_code in zip(LANGUAGE_KEYS, own) if (code := recipe["data"][name] or own_code)]
 
 
 def evaluations(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> list[EvalResult]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..wording import counted
 from .markdown import plain
 from .shared_recipe import has_new_tokenizer
 
@@ -71,7 +72,7 @@ def _both(encoder: int, decoder: int) -> str:
 def training_facts(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
     """Updates, text, optimisation, machines and costs; arguments as of [`card_text`]."""
     seen, training = results["seen"], recipe["training"]
-    facts = [f"{results['update']:,} updates in {duration(results['seconds'])}"]
+    facts = [f"{counted(results['update'], 'update')} in {duration(results['seconds'])}"]
     if results["epochs"]:
         facts[0] += f", {results['epochs']:.1f} epochs"
     if seen:
@@ -97,7 +98,19 @@ def training_facts(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]
         facts.append(f"The model is the mean of the {what} after updates {', '.join(updates[:-1])} and {updates[-1]}")
     else:
         facts.append(f"The model has the {what} after update {updates[0]}")
+    facts[-1] += _compared(results.get("final_weights", {}))
     return facts
+
+
+def _compared(final_weights: dict[str, Any]) -> str:
+    """What the model was chosen from, with validation losses; empty where it was not."""
+    compared = final_weights.get("compared", [])
+    losses = {entry["weights"]: f"{entry['validation_loss']:.4f}" for entry in compared}
+    if len(losses) < 2:
+        return ""
+    chosen = losses.pop(final_weights["weights"])
+    others = ", ".join(f"{loss} of {name}" for name, loss in losses.items())
+    return f", chosen by validation loss: {chosen}, against {others}"
 
 
 def _optimisation(training: dict[str, Any], processes: list[int] | None) -> list[tuple[str, str]]:

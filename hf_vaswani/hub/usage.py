@@ -1,6 +1,11 @@
 """The Python code that translates with a model, as its card and the end of its training show it."""
 
 import json
+import re
+
+# What JSON leaves as it is and a reader of code cannot see, or sees in another order: control characters, line ends,
+# marks of writing direction; and halves of characters, which no file holds.
+UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 CODE = """\
 import hf_vaswani
@@ -21,4 +26,4 @@ def usage_code(model: str, text: str) -> str:
 
 def _quoted(text: str) -> str:
     """Text as it stands in Python code."""
-    return json.dumps(text, ensure_ascii=False)
+    return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))

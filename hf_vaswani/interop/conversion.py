@@ -90,10 +90,13 @@ def weight_faults(
         mismatched: name, shape found and shape expected of each weight of another shape.
         missing, unknown: names of weights that are expected or found alone.
     """
+    mismatched = list(mismatched)
     faults = [
         f"{source}: {name} has shape {tuple(found)}, but its configuration asks for {tuple(expected)}."
-        for name, found, expected in mismatched
+        for name, found, expected in mismatched[:NAMES_SHOWN]
     ]
+    if len(mismatched) > NAMES_SHOWN:
+        faults.append(f"{source}: {len(mismatched) - NAMES_SHOWN} more weights have other shapes than it asks for.")
     if missing:
         faults.append(f"{source} lacks weights that its configuration asks for: {listed(missing)}.")
     if unknown:

@@ -12,6 +12,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
+from ..translation_inputs import language_code
 from .conversion import (
     SOFTMAX,
     Conversion,
@@ -157,6 +158,8 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
         bos_token_id=BOS,
         eos_token_id=EOS,
         decoder_start_token_id=EOS,
+        source_language=language_code(options["source_lang"]),
+        target_language=language_code(options["target_lang"]),
         **fields,
         **positions,
     )

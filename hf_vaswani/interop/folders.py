@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from safetensors import SafetensorError
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase
 
 from ..data.tokenizer import save_tokenizer
 from ..errors import InputError, reason
 from ..modeling_vaswani import VaswaniForConditionalGeneration
-from ..tokenization_vaswani import VaswaniTokenizer
+from ..paths import path_error
+from ..translation_inputs import own_languages
 from . import marian
 from .sources import read_source
 
@@ -36,6 +37,8 @@ def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: s
     conversion = read_source(source, vocabularies)
     tokenizer = conversion.make_tokenizer()
     model = conversion.build()
+    # Marian's are said by its tokenizer alone.
+    model.config.source_language, model.config.target_language = own_languages(model.config, tokenizer)
     with new_folder(output) as folder:
         model.save_pretrained(folder)
         if tokenizer is not None:
@@ -48,8 +51,9 @@ def export_checkpoint(
 ) -> None:
     """Write a folder of transformers' MarianMT with the same weights and tokenizer.
 
-    Without this package transformers would read a tokenizer of two vocabularies as that of its source alone. Such a
-    one becomes two plain tokenizers, in the sub-folders `source_tokenizer` and `target_tokenizer`.
+    A tokenizer of two vocabularies becomes two plain ones, in the sub-folders `source_tokenizer` and
+    `target_tokenizer`. With this package, or with `trust_remote_code=True`, `AutoTokenizer` joins them again; without,
+    it finds none, where it would take that of the source for both sides.
 
     Raises:
         InputError: all that the model has and Marian lacks; where `output` cannot be written.
@@ -58,20 +62,16 @@ def export_checkpoint(
     exported = marian.write(model)
     with new_folder(output) as folder:
         exported.save_pretrained(folder)
-        if isinstance(tokenizer, VaswaniTokenizer):
-            for side, backend in tokenizer.backends.items():
-                settings = {**tokenizer.special_tokens_map, "split_special_tokens": tokenizer.split_special_tokens}
-                plain = PreTrainedTokenizerFast(tokenizer_object=backend, **settings)
-                save_tokenizer(plain, folder / f"{side}_tokenizer")
-        elif tokenizer is not None:
-            save_tokenizer(tokenizer, folder)
+        if tokenizer is not None:
+            save_tokenizer(tokenizer, folder, beside_other_model=True)
 
 
 def check_new(output: str | Path) -> None:
     """Refuse a folder that holds anything, or that cannot be made."""
-    output = Path(output)
+    if error := path_error(output, is_output=True):
+        raise InputError(error)
     try:
-        output = output.resolve()
+        output = Path(output).resolve()
         is_free = not output.exists() or (output.is_dir() and not any(output.iterdir()))
         parent = next(path for path in (output, *output.parents) if path.exists())
     except (OSError, ValueError) as error:

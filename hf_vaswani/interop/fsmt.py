@@ -5,6 +5,7 @@ from pathlib import Path
 from transformers import FSMTForConditionalGeneration
 
 from ..errors import InputError
+from ..translation_inputs import own_languages
 from .conversion import SOFTMAX, Conversion, embedding_fields, is_sinusoidal, make_config
 from .pretrained import common_fields, generation_settings, load_model, load_tokenizer
 
@@ -23,6 +24,7 @@ def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
     weights[SOFTMAX] = weights.pop("model.decoder.output_projection.weight")
     # The config does not say what is one matrix; only the values do.
     fields = embedding_fields(name, weights)
+    languages = own_languages(config)
     vocabularies = {"source": fields["vocab_size"], "target": fields["decoder_vocab_size"]}
     return Conversion(
         source=name,
@@ -33,6 +35,8 @@ def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
             sinusoid_exponent="tensor2tensor",
             sinusoid_offset=first,
             positions_skip_padding=True,
+            source_language=languages[0],
+            target_language=languages[1],
             **fields,
             **common_fields(config),
         ),

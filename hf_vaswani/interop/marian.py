@@ -102,6 +102,8 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
     is_wide = any(width * count != config.d_model for width in own_widths for count in heads)
     embedding_dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
     checks = {
+        "an adapter beside the weights (PEFT's merge_and_unload() merges them)": hasattr(model, "peft_config"),
+        "quantized weights (export the model that they were made of)": hasattr(config, "quantization_config"),
         'norm_position="pre"': config.norm_position == "pre",
         "final_norm=True": bool(config.final_norm),
         f"layer_norm_eps={config.layer_norm_eps}": config.layer_norm_eps != LAYER_NORM_EPS,

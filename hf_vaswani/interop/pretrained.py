@@ -5,7 +5,7 @@ or of another kind than it says; each becomes one clear error.
 """
 
 import copy
-import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ from transformers.utils import logging
 
 from ..data.tokenizer import has_tokenizer, vocabularies
 from ..errors import InputError, reason
-from .checkpoint_file import foreign_classes
-from .conversion import weight_faults
+from ..model_files import AGAIN, check_settings, tokenizer_file_errors, weight_file_errors
+from ..translation_inputs import damaged_weights, fills
+from .checkpoint_file import foreign_classes, read_checkpoint
+from .conversion import listed, weight_faults
 
 # Fields that mean the same in MarianConfig, FSMTConfig and VaswaniConfig.
 COMMON_FIELDS = (
@@ -56,29 +58,66 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
     Raises:
         InputError: where a file is damaged, missing or dangerous, or weights do not fit the configuration.
     """
-    _check_json(Path(source) / "generation_config.json")
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # what it would warn of is an error below
-    try:
-        model, report = model_class.from_pretrained(
-            source, output_loading_info=True, ignore_mismatched_sizes=True, dtype=torch.float32
-        )
-    except Exception as error:
-        classes = foreign_classes(error)
-        if classes:
-            raise InputError(
-                f"{source}: its pickle holds {classes}, which no weights need and which could run code; it was not "
-                "read. Use a copy in safetensors."
-            ) from None
-        raise InputError(f"{source} cannot be read: {reason(error)}") from None
-    finally:
-        logging.set_verbosity(verbosity)
+    if Path(source).is_dir():
+        check_settings(Path(source))
+    model, report = read_weights(model_class, source, dtype=torch.float32)
     faults = weight_faults(
         source, sorted(report["mismatched_keys"]), report["missing_keys"], report["unexpected_keys"]
     )
-    if faults:
+    if hasattr(model.config, "quantization_config"):
+        faults.append(
+            f"{source} has quantized weights, of which no other model is made. Use the one they were made of."
+        )
+    if faults := faults + damage_faults(source, model.named_parameters()):
         raise InputError.of(faults)
     return model.eval()
+
+
+def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """A model and transformers' report on how its weights fit: missing, unexpected and mismatched keys.
+
+    Args:
+        model_class: a class of models, or of the Auto classes.
+        options: further arguments of `from_pretrained`.
+
+    Raises:
+        InputError: where a file is damaged, missing or dangerous.
+    """
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # what it would warn of is in the report
+    try:
+        return model_class.from_pretrained(source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
+    except Exception as error:  # of many kinds, for files that are damaged or missing
+        raise InputError.of(_why_not_loaded(source, error)) from None
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def damage_faults(source: str, weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
+    """Weights, with their names, whose values are not numbers."""
+    damaged = damaged_weights(weights)
+    return [f"{source} has weights with values that are NaN or infinite: {listed(damaged)}. {AGAIN}"] * bool(damaged)
+
+
+def _why_not_loaded(source: str, error: Exception) -> list[str]:
+    """The files that are damaged; where none is found to be, what transformers says."""
+    folder = Path(source)
+    faults = weight_file_errors(folder) if folder.is_dir() else []
+    for path in sorted(folder.glob("pytorch_model*.bin")):
+        try:
+            read_checkpoint(str(path))
+        except InputError as fault:
+            faults.append(str(fault))
+    if faults:
+        return faults
+    if classes := foreign_classes(error):
+        return [
+            f"{source}: its pickle holds {classes}, which no weights need and which could run code; it was not read. "
+            "Use a copy in safetensors."
+        ]
+    where = "" if folder.exists() else " is no folder here, and"
+    hint = f" (pip install {error.name})" if isinstance(error, ModuleNotFoundError) else ""
+    return [f"{source}{where} cannot be loaded: {reason(error)}{hint}"]
 
 
 def common_fields(config: PreTrainedConfig) -> dict[str, Any]:
@@ -113,7 +152,7 @@ def load_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) 
             tokenizer.eos_token = tokenizer.sep_token  # with which it ends texts
         faults = _misfits(source, tokenizer, rows, config)
     except Exception as error:
-        raise InputError(f"{source}: its tokenizer cannot be read: {reason(error)}") from None
+        faults = tokenizer_file_errors(Path(source)) or [f"{source}: its tokenizer cannot be read: {reason(error)}"]
     if faults:
         raise InputError.of(faults)
     return tokenizer
@@ -122,16 +161,16 @@ def load_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) 
 def _misfits(
     source: str, tokenizer: PreTrainedTokenizerBase, rows: dict[str, int], config: PreTrainedConfig
 ) -> list[str]:
-    """Ids without an embedding, and special tokens that the model knows under other ids."""
+    """Ids without an embedding, embeddings without an id, and special tokens that the model knows under other ids."""
     largest = {
         side: max(tokens.values(), default=-1)
         for side, tokens in zip(("source", "target"), vocabularies(tokenizer), strict=True)
     }
     faults = [
-        f"{source}: the {side} vocabulary has an id {largest[side]}, but the weights have {rows[side]} embeddings. "
-        "Put the vocabulary and the weights of one model together."
+        f"{source}: the {side} vocabulary ends with id {largest[side]}, but the weights have {rows[side]} "
+        "embeddings. Put the vocabulary and the weights of one model together."
         for side in largest
-        if largest[side] >= rows[side]
+        if not fills(largest[side] + 1, rows[side])
     ]
     faults += [
         f"{source}: {name} is {getattr(tokenizer, name)} in the vocabulary and {getattr(config, name)} in config.json."
@@ -146,12 +185,3 @@ def _agree(token_id: int | None, configured: int | list[int] | None) -> bool:
     if token_id is None or configured is None:
         return True
     return token_id in configured if isinstance(configured, list) else token_id == configured
-
-
-def _check_json(path: Path) -> None:
-    """transformers passes over a generation config that it cannot read."""
-    try:
-        if path.is_file() and not isinstance(json.loads(path.read_text(encoding="utf-8")), dict):
-            raise ValueError("it holds no settings")
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {reason(error)}") from None

@@ -1,6 +1,5 @@
 """Recognises what kind of model a source is, and reads it whole with that system's reader."""
 
-import json
 from pathlib import Path
 
 import torch
@@ -14,6 +13,7 @@ from transformers import (
 )
 
 from ..errors import InputError, reason
+from ..model_files import model_kind
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
@@ -127,21 +127,15 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
     if is_path and not path.exists():
         raise InputError(f"{source} does not exist.")
     try:
-        model_type = AutoConfig.from_pretrained(source, trust_remote_code=False).model_type
+        if path.is_dir():
+            model_type = model_kind(path)
+        else:
+            model_type = AutoConfig.from_pretrained(source, trust_remote_code=False).model_type
+    except InputError:
+        raise
     except Exception as error:  # transformers raises many kinds for a config that is none
-        model_type = _model_type(path)
-        if model_type is None or model_type in READERS:
-            raise InputError(f"{source} cannot be read: {reason(error)}") from None
+        raise InputError(f"{source} cannot be read: {reason(error)}") from None
     if model_type not in READERS:
         hint = " It is this package's own already: load it." if model_type == "vaswani" else ""
         raise InputError(f"{source} holds a model of the kind {model_type!r}.{hint} Known are {KNOWN}.")
     return READERS[model_type](source)
-
-
-def _model_type(folder: Path) -> str | None:
-    """What a config says of itself that transformers cannot read."""
-    try:
-        model_type = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
-    return model_type if isinstance(model_type, str) else None

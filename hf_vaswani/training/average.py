@@ -7,15 +7,17 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..configuration_vaswani import VaswaniConfig
 from ..data.prepared import tokenizer_digest
 from ..data.tokenizer import has_tokenizer, load_tokenizer, save_tokenizer
 from ..errors import InputError, reason
 from ..interop.folders import new_folder
-from ..interop.pretrained import load_model
+from ..interop.pretrained import damage_faults, load_model
+from ..model_files import check_settings, model_kind
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..translation_inputs import vocabulary_error
 from .checkpoint import Tensors, average_weights, checkpoint_folders, damage_of, set_weights, weights, weights_file
 from .output import ARCHITECTURE, BEST, CHECKPOINTS, TOKENIZER, is_checkpoint
 from .selection import ranked
@@ -45,9 +47,12 @@ class Member:
         if self.is_model:
             return weights(load_model(VaswaniForConditionalGeneration, str(self.path)))
         try:
-            return load_file(weights_file(self.path))
+            values = load_file(weights_file(self.path))
         except (OSError, SafetensorError) as error:
             raise InputError(f"{self.path} cannot be read: {reason(error)}") from None
+        if faults := damage_faults(str(self.path), values.items()):
+            raise InputError.of(faults)
+        return values
 
 
 def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
@@ -74,6 +79,8 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
         raise InputError.of(faults)
     tokenizer = _common_tokenizer(members)
     model = _empty_model(members[0].config)
+    if tokenizer is not None and (error := vocabulary_error(model, tokenizer)):
+        raise InputError(f"{members[0].tokenizer}: {error}. Put tokenizer and model of one training together.")
     with new_folder(output) as folder:
         set_weights(model, average_weights(_alike(members)))
         model.save_pretrained(folder)
@@ -99,10 +106,7 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
     if is_checkpoint(source):
         return [_of_training(source, Path(os.path.abspath(source)).parent.parent)]
     if (source / "config.json").exists():
-        try:
-            kind = PreTrainedConfig.get_config_dict(source)[0].get("model_type")
-        except OSError as error:
-            raise InputError(f"{source} cannot be read: {reason(error)}") from None
+        kind = model_kind(source)
         if kind != VaswaniConfig.model_type:
             raise InputError(
                 f"{source} is a model of the kind {kind!r}, not {VaswaniConfig.model_type!r}. hf-vaswani import makes "
@@ -120,6 +124,7 @@ def _of_training(path: Path, training: Path) -> Member:
 
 def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
     """A model of a folder's config and generation config, whose weights are not read."""
+    check_settings(folder)
     try:
         model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(folder))
         if (folder / "generation_config.json").exists():

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import typing
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -21,7 +22,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from ..errors import TrainingError, reason
+from ..errors import InputError, TrainingError, reason
+from ..stored_json import read_object, type_errors
 from .sharding import part
 
 WEIGHTS_FILE = "model.safetensors"
@@ -30,6 +32,8 @@ OPTIMIZER_FILE = "optimizer.pt"
 SCALER_FILE = "scaler.pt"
 PROGRESS_FILE = "progress.json"
 DIGESTS_FILE = "digests.json"
+# Endings of what is written, or deleted, when a kill comes.
+LEFT_BY_A_KILL = ("part", "removed")
 
 Tensors = dict[str, torch.Tensor]
 
@@ -52,6 +56,7 @@ class Progress:
         energy: joules that were measured, and the seconds in which they were, by kind of device.
         machines: that trained, in words, each once.
         processes: numbers of them that trained, each once; `None` as with `seen`.
+        threads: of each process on a CPU; 0 where that is not known.
         is_irregular: saved because the run ended, not because it was due.
         log_window: sums since the last line of the log, so that the next line is that of a training in one.
     """
@@ -72,6 +77,7 @@ class Progress:
     energy: dict[str, list[float]] = field(default_factory=dict)
     machines: list[str] = field(default_factory=list)
     processes: list[int] | None = field(default_factory=list)
+    threads: int = 0
 
 
 @dataclass
@@ -112,6 +118,12 @@ def checkpoint_folders(folder: Path) -> list[Path]:
 def is_checkpoint_name(name: str) -> bool:
     """Whether a folder of this name is a complete checkpoint, and neither a part of one nor somebody's copy."""
     return re.fullmatch(r"update-\d{8,}", name) is not None
+
+
+def is_of_checkpoints(name: str) -> bool:
+    """Whether a folder of this name is a checkpoint, whole or not, or the remains of one."""
+    stem, _, ending = name.partition(".")
+    return is_checkpoint_name(stem) and ending in ("", *LEFT_BY_A_KILL, "old", "damaged")
 
 
 def update_of(path: Path) -> int:
@@ -223,9 +235,20 @@ def damage_of(path: Path) -> str | None:
         wrong = [name for name, digest in digests.items() if file_digest(path / name) != digest]
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         return reason(error)
-    return f"{', '.join(wrong)} changed since it was written" if wrong else None
+    if wrong:
+        return f"{', '.join(wrong)} changed since it was written"
+    return _progress_error(path / PROGRESS_FILE) if (path / PROGRESS_FILE).exists() else None
+
+
+def _progress_error(path: Path) -> str | None:
+    """What is wrong with the progress in a checkpoint, whatever its digest says; `None` where nothing is."""
+    try:
+        errors = type_errors(read_object(path), typing.get_type_hints(Progress), optional=True)
+    except InputError as error:
+        return str(error).removesuffix(".")
+    return f"{path.name}: {'; '.join(errors)}" if errors else None
 
 
 def newest_intact(folder: Path, report) -> Path | None:
@@ -307,10 +330,11 @@ def _load(path: Path) -> dict[str, Any]:
 
 def tidy(folder: Path) -> None:
     """Undo what a kill in the middle of [`write_whole`] or [`remove`] left."""
-    for ending in ("part", "removed"):
-        for unfinished in folder.glob(f"update-*.{ending}"):
-            shutil.rmtree(unfinished, ignore_errors=True)
-    for old in folder.glob("update-*.old"):
+    left = [path for path in folder.glob("update-*") if is_of_checkpoints(path.name)]
+    for path in left:
+        if path.suffix[1:] in LEFT_BY_A_KILL:
+            shutil.rmtree(path, ignore_errors=True)
+    for old in (path for path in left if path.suffix == ".old"):
         if old.with_suffix("").exists():
             shutil.rmtree(old, ignore_errors=True)
         else:

@@ -9,8 +9,13 @@ import contextlib
 import hashlib
 import itertools
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
+
+from ..errors import InputError
+from ..stored_json import type_errors
 
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
 RESULTS_FILE = "results.json"
@@ -21,6 +26,12 @@ MEASURED_BY = ("generation", "evaluation")
 # Keys of the results: the digest of the card that was written with them, and the recipe that is in it, as the recipe's
 # own file is that of a run which may not have come to its end.
 CARD_DIGEST, RECIPE_AS_SHOWN = "card", "recipe"
+# The name that the card was given.
+CARD_NAME = "name"
+# A picture lies in the folder or in its `pictures/`.
+PICTURES = "pictures"
+PICTURE_NAME = re.compile(rf"({PICTURES}/)?[^/\\:\x00]+\.png")
+TEST_NAME = re.compile(r"[^/\\:\x00]+")
 
 
 def read_results(folder: Path) -> dict[str, Any]:
@@ -58,7 +69,7 @@ def speaks_of(folder: Path, results: dict[str, Any]) -> bool:
     def claims(results: dict[str, Any]) -> dict[str, Any]:
         # As they are read from a file: no tuples, no numbers as keys.
         said = json.loads(json.dumps(results))
-        return {key: said[key] for key in said if key not in (CARD_DIGEST, RECIPE_AS_SHOWN, "versions")}
+        return {key: said[key] for key in said if key not in (CARD_DIGEST, CARD_NAME, RECIPE_AS_SHOWN, "versions")}
 
     return claims(read_results(folder)) == claims(results)
 
@@ -71,19 +82,46 @@ def keep_edited_card(folder: Path) -> None:
         (folder / CARD_FILE).replace(free)
 
 
+def claims_of(folder: Path) -> list[Path]:
+    """The files that say something of the model in a folder, whether they are there or not, the results last, which
+    name the others.
+
+    Raises:
+        InputError: where the results name what is no such file, or is not in the folder: it is not theirs to delete.
+    """
+    results, results_file = read_results(folder), folder / RESULTS_FILE
+    errors = type_errors(results, {"tests": dict, "pictures": list[str], CARD_NAME: str}, optional=True)
+    tests, pictures = ([], []) if errors else (results.get("tests", ["test"]), results.get("pictures", []))
+    errors += [f"{name!r} cannot be the name of a test set" for name in tests if not TEST_NAME.fullmatch(name)]
+    errors += [error for name in pictures if (error := picture_error(folder, name))]
+    if errors:
+        raise InputError.of([f"{results_file}: {error}. Correct or delete that file." for error in errors])
+    endings = (TRANSLATIONS, GREEDY_TRANSLATIONS)
+    names = [CARD_FILE, *(f"{test}{ending}" for test in tests for ending in endings), *pictures, RESULTS_FILE]
+    return [folder / name for name in names]
+
+
+def picture_error(folder: Path, name: str) -> str | None:
+    """Why a name is not that of a picture in a folder; `None` where it is."""
+    if not PICTURE_NAME.fullmatch(name):
+        return f"{name!r} is not the name of a picture (NAME.png or {PICTURES}/NAME.png)"
+    # Not by `resolve()`, which does not take links that lead in a circle.
+    if not Path(os.path.realpath(folder / name)).is_relative_to(os.path.realpath(folder)):
+        return f"{name!r} leads out of the folder, by a symbolic link"
+    return None
+
+
 def withdraw(folder: Path) -> None:
     """Remove results, translations, pictures and card; an edited card is renamed.
 
     Raises:
+        InputError: as [`claims_of`], before anything is removed.
         OSError: where that cannot be done.
     """
+    claims = claims_of(folder)
     keep_edited_card(folder)
-    results = read_results(folder)
-    endings = (TRANSLATIONS, GREEDY_TRANSLATIONS)
-    translations = [f"{test}{ending}" for test in results.get("tests", ["test"]) for ending in endings]
-    # The results name the other files: they go last.
-    for name in (CARD_FILE, *translations, *results.get("pictures", []), RESULTS_FILE):
-        (folder / name).unlink(missing_ok=True)
+    for path in claims:
+        path.unlink(missing_ok=True)
 
 
 def in_order(files: list[Path]) -> list[Path]:

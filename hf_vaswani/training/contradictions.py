@@ -1,30 +1,14 @@
 """What is wrong between the keys of a recipe, or with a value that has the right type."""
 
-import math
 import re
 from typing import Any
 
 from ..beam_search_vaswani import Scoring
 from ..configuration_vaswani import VaswaniConfig
-from ..data.arguments import TokenizerArguments, tokenizer_faults
+from ..data.arguments import TokenizerArguments, bound_errors, tokenizer_faults
 from ..errors import reason
 from .arguments import SPLITS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 
-AT_LEAST_ONE = {
-    "data": ("max_length", "stream_part", "processes"),
-    "training": (
-        "max_updates", "max_epochs", "max_tokens", "max_sentences", "accumulation", "max_skipped_updates",
-        "cpu_threads", "log_every", "validate_every", "patience", "save_every", "keep_last", "average_last",
-        "average_best", "r_drop_from",
-    ),
-    "generation": ("num_beams", "max_length_offset"),
-}  # fmt: skip
-ABOVE_ZERO = ("learning_rate", "adam_eps", "max_minutes", "max_grad_norm")
-# Keys of the training section with the bound that they must stay below; all are at least 0.
-BELOW = {
-    "weight_decay": math.inf, "r_drop": math.inf, "validate_sentences": math.inf, "keep_best": math.inf,
-    "warmup_updates": math.inf, "seed": 2**32, "ema_decay": 1,
-}  # fmt: skip
 # They depend on the last update: going on to another one would make another training.
 SCHEDULES_TO_THE_END = ("linear", "cosine")
 # File names end at 255 bytes, and begin or end with more than the name.
@@ -40,19 +24,12 @@ def contradictions(
     evaluation: EvaluationArguments,
 ) -> list[str]:
     """All faults of a recipe whose values have the right types, a line each. `model` is completed in place."""
-    sections = {"data": data, "training": training, "generation": generation}
-    faults = [
-        f"{name}.{key} must be at least 1, got {value}"
-        for name, keys in AT_LEAST_ONE.items()
-        for key in keys
-        if (value := getattr(sections[name], key)) is not None and value < 1
-    ]
+    sections = {"data": data, "training": training, "generation": generation, "evaluation": evaluation}
+    faults = [error for name, arguments in sections.items() for error in bound_errors(name, arguments)]
     try:
         Scoring(generation.length_penalty)
     except ValueError as error:
         faults.append(f"generation.{error}")
-    if evaluation.attention < 0:
-        faults.append(f"evaluation.attention must be at least 0, got {evaluation.attention}")
     faults += _of_data(data, training) + tokenizer_faults(tokenizer) + _of_training(training)
     return faults + _of_model(data, tokenizer, model, training)
 
@@ -72,13 +49,15 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
             [missing] = set(sides) - set(names)
             faults.append(f"data.{missing} is missing: the path of a text file")
         elif is_missing and not data.dataset:
-            faults += [
-                f"data.{name} is missing: the path of a text file (or data.dataset: embedded, or data.{split}: a file "
-                "with both sides)"
-                for name in sides
-            ]
+            others = f"data.dataset: embedded, or data.{split}: a file with both sides"
+            if split == "validation":
+                others += ", or data.validation_share: 0.05, to hold out that share of the training pairs"
+            faults += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
         elif is_missing and getattr(data, f"{split}_split") is None:
-            faults.append(f"data.{split}_split is missing: the split of the data set to validate on")
+            faults.append(
+                f"data.{split}_split is missing: the split of the data set to validate on (or data.validation_share: "
+                "0.05, to hold out that share of the training pairs)"
+            )
     faults += _of_test_names(data)
     if not data.dataset:
         faults += [
@@ -86,8 +65,6 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
             for name in ("dataset_config", "dataset_revision")
             if getattr(data, name)
         ]
-    if data.max_length_ratio is not None and not 1 <= data.max_length_ratio < math.inf:
-        faults.append(f"data.max_length_ratio must be at least 1, got {data.max_length_ratio}")
     if data.streaming and (data.max_length or 0) > training.max_tokens:
         faults.append(
             f"data.max_length={data.max_length} lets in sentences that no batch of training.max_tokens="
@@ -112,13 +89,9 @@ def _of_shares(data: DataArguments) -> list[str]:
         if others:
             names = " and ".join(f"data.{other}={getattr(data, other)!r}" for other in others)
             faults.append(f"data.{name}={share} holds out pairs where {names} gives a {split} set: choose one")
-        if not 0 < share < 1:
-            faults.append(f"data.{name} must be above 0 and below 1, got {share}")
-    if not faults and sum(shares.values()) >= 1:
+    if not faults and all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
         total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
         faults.append(f"{total} leave nothing to train on: together they must be below 1")
-    if not 0 <= data.split_seed < 2**32:
-        faults.append(f"data.split_seed must be in [0, {2**32}), got {data.split_seed}")
     return faults
 
 
@@ -132,8 +105,6 @@ def _of_length(data: DataArguments) -> list[str]:
         faults.append(
             f"data.max_length={data.max_length} and data.max_length_coverage={coverage} are both given; choose one"
         )
-    if not 0 < coverage <= 1:
-        faults.append(f"data.max_length_coverage must be above 0 and at most 1, got {coverage}")
     if data.streaming:
         faults.append(
             "data.max_length_coverage needs the lengths of all pairs, which data.streaming does not have: give "
@@ -165,29 +136,16 @@ def _of_training(training: TrainingArguments) -> list[str]:
     faults = []
     if not training.output_dir:
         faults.append("training.output_dir is missing: the folder of checkpoints and final model")
-    for name in ABOVE_ZERO:
-        value = getattr(training, name)
-        if value is not None and not 0 < value < math.inf:
-            faults.append(f"training.{name} must be above 0, got {value}")
-    for name, limit in BELOW.items():
-        value = getattr(training, name)
-        if value is not None and not 0 <= value < limit:
-            faults.append(f"training.{name} must be in [0, {limit}), got {value}")
-    if len(training.adam_betas) != 2 or not all(0 <= beta < 1 for beta in training.adam_betas):
-        faults.append(f"training.adam_betas must be two numbers in [0, 1), got {training.adam_betas}")
+    if len(training.adam_betas) != 2:
+        faults.append(f"training.adam_betas must be two numbers, got {training.adam_betas}")
     if training.schedule in ("paper", "inverse_sqrt") and training.warmup_updates == 0:
         faults.append(f"training.warmup_updates must be at least 1 for schedule {training.schedule!r}, got 0")
-    faults += _of_the_end(training)
-    if training.average_best is None and training.average_last > training.keep_last:
+    if training.learning_rate is None:
         faults.append(
-            f"training.average_last={training.average_last} needs as many checkpoints, "
-            f"but training.keep_last={training.keep_last}"
+            f"training.learning_rate is missing: the highest rate of schedule {training.schedule!r}, "
+            "such as 0.001 (to fine-tune, 0.0001)"
         )
-    if training.average_best is not None and training.average_best > training.keep_best:
-        faults.append(
-            f"training.average_best={training.average_best} needs as many kept weights, "
-            f"but training.keep_best={training.keep_best}"
-        )
+    faults += _of_the_end(training) + _of_final_weights(training)
     if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
         faults.append(
             f"training.license={training.license!r} is no identifier of the Hub (apache-2.0, cc-by-4.0, other). "
@@ -198,6 +156,25 @@ def _of_training(training: TrainingArguments) -> list[str]:
             f"training.best_metric={training.best_metric!r} needs translations of the validation text, but "
             "training.validate_sentences=0"
         )
+    return faults
+
+
+def _of_final_weights(training: TrainingArguments) -> list[str]:
+    """Of what the final model is made from."""
+    faults, kind, best = [], training.average, training.average_best
+    if kind in ("auto", "last") and training.average_last > training.keep_last:
+        faults.append(
+            f"training.average_last={training.average_last} needs as many checkpoints, "
+            f"but training.keep_last={training.keep_last}"
+        )
+    if kind in ("last", "none") and best is not None:
+        faults.append(f"training.average_best={best} contradicts training.average={kind!r}: leave one of them out")
+    elif best is not None and best > training.keep_best:
+        faults.append(
+            f"training.average_best={best} needs as many kept weights, but training.keep_best={training.keep_best}"
+        )
+    elif kind == "best" and not training.keep_best:
+        faults.append("training.average='best' needs kept weights, but training.keep_best=0")
     return faults
 
 

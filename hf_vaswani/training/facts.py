@@ -13,9 +13,10 @@ from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import faults_found, pairs_kept
 from ..data.parallel_text import Pair
 from ..data.sources import EMBEDDED, TextSource
-from ..data.tokenizer import side_backends, target_vocab_size
+from ..data.tokenizer import side_backends
 from ..evaluation.analysis import best_and_worst, scores_by_length, short_example
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..translation_inputs import target_vocab_size
 from .checkpoint import Progress
 from .cost import training_flops
 from .loop import TrainingLoop
@@ -78,6 +79,7 @@ def training_facts(
             for fault, count, meaning in (faults_found(counts, settings) if counts else [])
         ],
         "tokenizer": describe_tokenizer(start.tokenizer),
+        "languages": [model.config.source_language, model.config.target_language],
         "architecture": {name: getattr(model.config, name) for name in ARCHITECTURE},
         "seen": progress.seen,
         "epochs": epochs(start, progress.seen),

@@ -1,4 +1,4 @@
-"""The end of a training: the mean of its checkpoints, scored, and saved with all that is needed to use it."""
+"""The end of a training: its final weights, scored, and saved with all that is needed to use them."""
 
 import shutil
 from functools import partial
@@ -9,25 +9,19 @@ from safetensors.torch import load_file
 
 from ..data.filters import filter_report
 from ..data.tokenizer import save_tokenizer
-from ..errors import InputError, TrainingError, reason
+from ..errors import TrainingError, reason
 from ..hub.card import card_text
 from ..hub.shared_recipe import shared
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..translation.files import one_line
-from .checkpoint import (
-    average_weights,
-    checkpoint_folders,
-    damage_of,
-    make_readable,
-    set_weights,
-    update_of,
-    weights_file,
-)
+from .checkpoint import Tensors, average_weights, make_readable, set_weights
 from .claims import (
     CARD_DIGEST,
     CARD_FILE,
+    CARD_NAME,
     GREEDY_TRANSLATIONS,
     MEASURED_BY,
+    PICTURES,
     RECIPE_AS_SHOWN,
     RESULTS_FILE,
     TRANSLATIONS,
@@ -40,15 +34,14 @@ from .claims import (
     withdraw,
 )
 from .facts import facts_of
+from .final_weights import Candidate, candidates, describe, in_words, lowest
 from .loop import TrainingLoop
-from .output import BEST, CHECKPOINTS, CURVES_FILE
-from .pictures import FOLDER as PICTURES
+from .output import CURVES_FILE
 from .pictures import save_attention_pictures
 from .processes import on_main_process
 from .recipe import Recipe
 from .results import Results
 from .scoring import ScoredTest, score_test
-from .selection import ranked
 from .start import Start
 
 # Where all that is final is written first.
@@ -56,19 +49,23 @@ PART = ".final.part"
 
 
 def finish(start: Start, loop: TrainingLoop) -> Results | None:
-    """Average checkpoints, score the mean, and save all that is needed to use it.
+    """Choose the final weights, score the model, and save all that is needed to use it.
 
     Returns:
         The results, in the main process; `None` in the others.
     """
     recipe, folder = start.recipe, start.folder
-    files = on_main_process(loop.accelerator, lambda: files_to_average(recipe, folder, loop.log.say))
+    compared = on_main_process(loop.accelerator, lambda: candidates(recipe.training, folder, loop.log.say))
     # A model of its own: that of the loop may be compiled, wrapped for mixed precision, or spread over processes.
     model = VaswaniForConditionalGeneration(loop.raw_model.config)
     model.generation_config = loop.raw_model.generation_config
-    set_weights(model, average_weights(load_file(file) for file in files))
     model.to(loop.accelerator.device)
-    validation_loss, validation_accuracy = loop.validation.likelihood(model)
+    measured = [measure(model, candidate, loop) for candidate in compared]
+    losses = [loss for loss, _ in measured]
+    chosen = lowest(losses)
+    set_weights(model, mean_weights(compared[chosen]))
+    final_weights = describe(recipe.training, compared, losses)
+    loop.log.say(in_words(final_weights))
     tests = score_tests(start, loop, model)
     counts = start.counts or loop.progress.filters
     if not start.counts:
@@ -79,17 +76,28 @@ def finish(start: Start, loop: TrainingLoop) -> Results | None:
         loop.progress.update,
         loop.progress.seconds / 60,
         model.num_parameters(),
-        validation_loss,
-        validation_accuracy,
-        [update_of(file.parent) for file in files],
+        *measured[chosen],
+        compared[chosen].updates,
         counts,
         {section: recipe.to_dict()[section] for section in MEASURED_BY},
         tests,
         on_main_process(loop.accelerator, lambda: draw_pictures(start, loop, model)),
         on_main_process(loop.accelerator, lambda: facts_of(start, loop, model, counts, tests)),
+        final_weights,
     )
     on_main_process(loop.accelerator, lambda: save_results(start, model, results))
     return results if loop.accelerator.is_main_process else None
+
+
+def measure(model: VaswaniForConditionalGeneration, candidate: Candidate, loop: TrainingLoop) -> tuple[float, float]:
+    """Loss per target token and token accuracy of a candidate on the validation set; the model keeps its weights."""
+    set_weights(model, mean_weights(candidate))
+    return loop.validation.likelihood(model)
+
+
+def mean_weights(candidate: Candidate) -> Tensors:
+    """The weights of a candidate, read from its files."""
+    return average_weights(load_file(file) for file in candidate.files)
 
 
 def score_tests(start: Start, loop: TrainingLoop, model: VaswaniForConditionalGeneration) -> dict[str, ScoredTest]:
@@ -128,6 +136,8 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
     folder, part = start.folder, start.folder / PART
     recipe, defaults = start.recipe.to_dict(), Recipe().to_dict()
     values = {**results.to_dict(), RECIPE_AS_SHOWN: shared(recipe, defaults)}
+    if name := read_results(folder).get(CARD_NAME):
+        values[CARD_NAME] = name
     speaks_of_model = speaks_of(folder, values)
     try:
         part.mkdir(exist_ok=True)
@@ -136,7 +146,7 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
         if speaks_of_model and has_edited_card(folder):
             values[CARD_DIGEST] = read_results(folder).get(CARD_DIGEST)
         else:
-            card = card_text(folder.resolve().name, recipe, values, defaults)
+            card = card_text(name or folder.resolve().name, recipe, values, defaults)
             values[CARD_DIGEST] = digest_of(card)
             (part / CARD_FILE).write_bytes(card.encode())
         (part / RESULTS_FILE).write_bytes(results_text(values).encode())
@@ -163,25 +173,3 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
 def write_translations(path: Path, translations: list[str]) -> None:
     """A line each."""
     path.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
-
-
-def files_to_average(recipe: Recipe, folder: Path, report) -> list[Path]:
-    """The weights whose mean is the final model: of the last checkpoints, or of the best; damaged ones passed over.
-
-    Raises:
-        InputError: where there are none.
-    """
-    arguments = recipe.training
-    paths = ranked(folder / BEST)[: arguments.average_best] if arguments.average_best else []
-    if arguments.average_best and not paths:
-        report("There were no validations, thus no best weights: the final model is the mean of the last checkpoints")
-    if not paths:
-        last = checkpoint_folders(folder / CHECKPOINTS)[-arguments.average_last :]
-        paths = [path for path in last if damage_of(path) is None]
-        for path in set(last) - set(paths):
-            report(f"{path} is damaged, and left out of the mean")
-    if not paths:
-        raise InputError(
-            f"{folder} holds no whole weights to make the final model from. Raise training.max_updates to train on."
-        )
-    return [weights_file(path) for path in paths]

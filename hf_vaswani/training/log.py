@@ -52,6 +52,7 @@ class TrainingLog:
         # The loss is summed over all runs of a training, the speed is that of this one.
         self.loss_sum = progress.log_window.get("loss", 0.0)
         self.updates = int(progress.log_window.get("updates", 0))
+        self.paused = 0.0
         self._begin_speed()
         self.started, self.first_update = time.monotonic(), progress.update
         self.drawn, self.is_picture_old = self.started, True
@@ -105,6 +106,11 @@ class TrainingLog:
             yield
         finally:
             self.window_started += time.monotonic() - began
+            self.paused += time.monotonic() - began
+
+    def clock(self) -> float:
+        """Seconds from some moment on, pauses left out."""
+        return time.monotonic() - self.paused
 
     def record(self, **values: float) -> None:
         """Store the values of this update and show them."""
@@ -144,6 +150,13 @@ class TrainingLog:
         """
         if not self.folder:
             return False
+        if not (self.folder / LOG_FILE).exists():
+            if copy:
+                self.say(
+                    f"No {CURVES_FILE}: nothing was logged in {self.progress.update:,} updates. A lower "
+                    "training.log_every or training.validate_every gives it points."
+                )
+            return False
         picture = self.folder / CURVES_FILE
         try:
             if self.is_picture_old or not picture.exists():
@@ -181,7 +194,7 @@ def _update_of(line: str) -> int:
     """The update of a line of the log; -1 where the line is damaged."""
     try:
         return int(json.loads(line)["update"]) if line.endswith("\n") else -1
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return -1
 
 

@@ -22,6 +22,7 @@ from ..data.encoding import Collator
 from ..data.epochs import TokenisedCorpus
 from ..errors import TrainingError, TrainingInterrupted
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..wording import counted
 from .arguments import TrainingArguments
 from .checkpoint import Progress, checkpoint_folders, save_checkpoint
 from .ema import MovingAverage
@@ -38,6 +39,7 @@ from .selection import BestWeights, note_validation
 from .sharding import shard_tied_embeddings, unsharded, whole
 from .state import gather_state, gather_weights, restore_state
 from .stop import StopSignals
+from .threads import UPDATES_BETWEEN_LOOKS, begin_threads, feed_forward
 from .updates import Corpus, UpdateData, Updates, updates_loader
 from .validation import Validation, total
 
@@ -77,7 +79,7 @@ class TrainingLoop:
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         if arguments.compile:
             model.compile(dynamic=True)
-        self.d_model = model.config.d_model
+        self.d_model, self.inner = model.config.d_model, model.config.encoder_ffn_dim
         if drops_layers(model.config) and accelerator.ddp_handler:
             # Processes leave out other layers, whose gradients DDP would wait for.
             accelerator.ddp_handler.find_unused_parameters = True
@@ -110,6 +112,7 @@ class TrainingLoop:
         """
         if self.is_finished():
             return
+        self.begin_threads()
         self.note_devices()
         self.started = time.monotonic() - self.progress.seconds
         with StopSignals() as self.stop, self.energy_meter() as self.meter:
@@ -118,6 +121,34 @@ class TrainingLoop:
         self.log.close()
         if reason := self.early_end():
             self.log.say(reason)
+
+    def begin_threads(self) -> None:
+        """Set the threads of a CPU: those that the user asks for, or else of the checkpoint while they serve."""
+        self.threads = None
+        if self.accelerator.device.type == "cpu":
+            work = feed_forward(self.d_model, self.inner, self.arguments.max_tokens)
+            cpu_threads, stored = self.arguments.cpu_threads, self.progress.threads
+            self.threads = begin_threads(self.accelerator, cpu_threads, stored, work, self.log.say)
+            self.progress.threads = torch.get_num_threads()
+
+    def adapt_threads(self, target_tokens: int) -> None:
+        """See now and then whether another number of threads serves better, where the user asked for none.
+
+        Args:
+            target_tokens: of the update that has been made.
+        """
+        threads = self.threads
+        if threads is None:
+            return
+        threads.tokens += target_tokens
+        if self.progress.update % UPDATES_BETWEEN_LOOKS == 0 and on_main_process(
+            self.accelerator, lambda: threads.is_due(self.log.clock())
+        ):
+            with self.log.pause():
+                threads.choose()
+            threads.begin_window(self.log.clock())
+            self.progress.threads = torch.get_num_threads()
+            self.note_devices()
 
     def note_devices(self) -> None:
         """Remember what trains now, beside what trained before."""
@@ -248,6 +279,7 @@ class TrainingLoop:
         if self.ema:
             self.ema.follow(self.raw_model, progress.update)
         self.log.advance(loss, data.target_tokens)
+        self.adapt_threads(data.target_tokens)
         if progress.update % arguments.log_every == 0:
             self.log.record_window(self.optimizer.param_groups[0]["lr"])
         if progress.update % arguments.validate_every == 0:
@@ -318,15 +350,16 @@ class TrainingLoop:
         arguments, progress = self.arguments, self.progress
         if self._is_at_the_last_update():
             return None
+        ended = f"Ended after {counted(progress.update, 'update')}"
         if arguments.patience and progress.validations_without_gain >= arguments.patience:
             best = "none" if progress.best_score is None else f"{progress.best_score:.4f}"
             return (
-                f"Ended after {progress.update} updates: no gain in validation {arguments.best_metric} for "
-                f"{progress.validations_without_gain} validations (best: {best})"
+                f"{ended}: no gain in validation {arguments.best_metric} for "
+                f"{counted(progress.validations_without_gain, 'validation')} (best: {best})"
             )
         if self._is_after_the_last_epoch():
-            return f"Ended after {progress.update} updates: max_epochs={arguments.max_epochs} are over"
-        return f"Ended after {progress.update} updates: max_minutes={arguments.max_minutes:g} are over"
+            return f"{ended}: max_epochs={arguments.max_epochs} reached"
+        return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
 
     def is_finished(self) -> bool:
         """Whether the training has come to its end, the same in all processes."""

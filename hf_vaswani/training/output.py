@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ..data.tokenizer import save_tokenizer
-from ..errors import InputError
+from ..data.tokenizer import SAVED_FILES, save_tokenizer
+from ..errors import InputError, reason
 from ..locks import ARE_THERE_LOCKS, lock
 from ..tokenization_vaswani import TARGET_TOKENIZER_FILE
-from .checkpoint import checkpoint_folders, is_checkpoint_name, tidy
-from .claims import withdraw
+from .arguments import MAIN_TEST
+from .checkpoint import checkpoint_folders, is_checkpoint_name, is_of_checkpoints, tidy
+from .claims import GREEDY_TRANSLATIONS, PICTURES, TRANSLATIONS, claims_of, withdraw
 from .contradictions import SCHEDULES_TO_THE_END
 from .processes import on_main_process
 from .recipe import Recipe
+from .selection import ranked
+from .texts import sources_of
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -32,13 +35,13 @@ LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 CHANGEABLE = {
     "training": {
         "output_dir", "max_updates", "max_epochs", "max_minutes", "log_every", "trackers", "validate_every",
-        "validate_sentences", "patience", "save_every", "keep_last", "keep_best", "average_last", "average_best",
-        "max_skipped_updates", "overwrite", "cpu_threads", "license",
+        "validate_sentences", "patience", "save_every", "keep_last", "keep_best", "average", "average_last",
+        "average_best", "max_skipped_updates", "overwrite", "cpu_threads", "license",
     },
     # The texts themselves are compared, not where they lie.
     "data": {
         "dataset", "dataset_config", "dataset_revision", "train_split", "validation_split", "test_split",
-        "source_column", "target_column", "train", "validation", "test", "train_source", "train_target",
+        "source_column", "target_column", "header", "train", "validation", "test", "train_source", "train_target",
         "validation_source", "validation_target", "test_source", "test_target", "tests",
         "processes", "cache_dir", "name", "license",
     },
@@ -59,7 +62,8 @@ def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) 
         launched: precision and number of processes.
 
     Raises:
-        InputError: the folder holds another recipe's training, or one on other texts, or a model without its training.
+        InputError: the folder holds another recipe's training, or one on other texts, or a model without its
+            training, or scores of wrong types.
     """
     folder = Path(recipe.training.output_dir)
     stored = folder / RECIPE_FILE
@@ -67,6 +71,7 @@ def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) 
         return False
     with held(folder):  # lest one be deleted that another training is writing
         tidy(folder / CHECKPOINTS)
+    ranked(folder / BEST)  # whose scores are read in hours otherwise
     can_go_on = bool(checkpoint_folders(folder / CHECKPOINTS))
     if not can_go_on and (folder / "model.safetensors").exists():
         raise InputError(
@@ -96,12 +101,12 @@ def begin_output(start: "Start", launched: dict[str, Any]) -> None:
     """Make the output folder ready: for a new training delete an earlier one; store recipe, tokenizer and config.
 
     Raises:
-        InputError: where the folder cannot be written.
+        InputError: where the folder cannot be written, or as [`replacement_errors`].
     """
     folder, model = start.folder, start.model
     try:
         if not start.is_resumed:
-            _remove_training(folder)
+            _remove_earlier_run(start.recipe)
         folder.mkdir(parents=True, exist_ok=True)
         content = {**start.recipe.to_dict(), "texts": start.texts.digests, "launched": launched}
         part = folder / f"{RECIPE_FILE}.part"
@@ -115,7 +120,7 @@ def begin_output(start: "Start", launched: dict[str, Any]) -> None:
         model.config.to_json_file(folder / ARCHITECTURE / "config.json")
         model.generation_config.save_pretrained(folder / ARCHITECTURE)
     except OSError as error:
-        raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
+        raise InputError(f"training.output_dir={folder} cannot be written: {reason(error)}") from None
 
 
 @contextlib.contextmanager
@@ -164,14 +169,84 @@ def held(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _remove_training(folder: Path) -> None:
-    """Delete what a training goes on from and what it says of its model, nothing that a user may have put there."""
+def replacement_errors(recipe: Recipe, is_removed: bool) -> list[str]:
+    """What stands against replacing what an earlier run left in the output folder.
+
+    Args:
+        is_removed: whether all of it goes before the first update, not the results alone in the end.
+    """
+    folder = Path(recipe.training.output_dir)
+    tests = [MAIN_TEST, *recipe.data.tests]
+    try:
+        replaced = claims_of(folder) + (earlier_run(folder) if is_removed else [])
+    except InputError as error:
+        return str(error).split("\n")
+    replaced += [folder / f"{test}{ending}" for test in tests for ending in (TRANSLATIONS, GREEDY_TRANSLATIONS)]
+    parents = dict.fromkeys(path.parent for path in [*replaced, folder / PICTURES / CURVES_FILE])
+    errors = [
+        f"{parent} is a symbolic link out of {folder}, through which nothing is deleted. Remove the link, or choose "
+        "another --output_dir."
+        for parent in parents
+        if not Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(folder))
+    ]
+    # A folder of a model or tokenizer is damaged by the loss of its files.
+    emptied = {os.path.realpath(path.parent) for path in replaced} if is_removed else set()
+    return errors + [
+        f"{key}: {path} would be deleted by this run, or a part of it. Move it, or choose another --output_dir."
+        for key, path in input_paths(recipe)
+        if os.path.realpath(path) in emptied or any(_is_inside(path, place) for place in replaced)
+    ]
+
+
+def earlier_run(folder: Path) -> list[Path]:
+    """All files and folders of an earlier run that are there. Nothing else is deleted: a user may have put it there.
+
+    Raises:
+        InputError: as [`claims_of`].
+    """
+    checkpoints = [path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*")]
+    tokenizer = [path for pattern in SAVED_FILES for path in (folder / TOKENIZER).glob(pattern)]
+    files = [folder / ARCHITECTURE / name for name in ("config.json", "generation_config.json")]
+    # By the recipe the folder is known as that of a training: it goes last.
+    files += [folder / name for name in (LOG_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
+    found = claims_of(folder) + [path for path in checkpoints if is_of_checkpoints(path.name)] + tokenizer + files
+    return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
+
+
+def input_paths(recipe: Recipe) -> list[tuple[str, str]]:
+    """All files and folders that a run reads, each with the key that names it."""
+    paths = [("the recipe", recipe.file)] if recipe.file else []
+    with contextlib.suppress(InputError):  # which the check of the texts reports
+        for split, sources in sources_of(recipe.data).items():
+            for source in sources:
+                named = (source.dataset, source.file, *source.source, *source.target)
+                paths += [(f"data.{split}", path) for path in named if path]
+    paths += [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
+    return [(key, path) for key, path in paths if path and os.path.exists(path)]
+
+
+def _remove_earlier_run(recipe: Recipe) -> None:
+    """Delete what a training goes on from and what it says of its model.
+
+    Raises:
+        InputError: as [`replacement_errors`], before anything is deleted.
+        OSError: where something cannot be deleted.
+    """
+    folder = Path(recipe.training.output_dir)
+    if errors := replacement_errors(recipe, is_removed=True):
+        raise InputError.of(errors)
+    removed = earlier_run(folder)
     withdraw(folder)
-    for name in (CHECKPOINTS, BEST, TOKENIZER, ARCHITECTURE):
-        if (folder / name).exists():
-            shutil.rmtree(folder / name)
-    for name in (LOG_FILE, CURVES_FILE, RECIPE_FILE, TARGET_TOKENIZER_FILE):
-        (folder / name).unlink(missing_ok=True)
+    for path in removed:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_inside(path: str, place: Path) -> bool:
+    """Whether a path is a place or in it, as it is written or by symbolic links."""
+    return any(Path(form(path)).is_relative_to(form(place)) for form in (os.path.abspath, os.path.realpath))
 
 
 def read_stored(path: Path) -> dict:
@@ -181,10 +256,10 @@ def read_stored(path: Path) -> dict:
         InputError: where the file is damaged.
     """
     content = None
-    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):
+    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, OSError, ValueError, RecursionError):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
-        raise InputError(f"{path} is damaged. Choose another --output_dir, or give --overwrite true.")
+        raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or give --overwrite true.")
     return content
 
 

@@ -8,8 +8,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..evaluation.attention import KINDS, attention_figure, sentence_attention
 from ..evaluation.picture import save_picture
 from .arguments import EvaluationArguments
+from .claims import PICTURES
 
-FOLDER = "pictures"
 PREFIX = "attention_"
 # Tokens of a sentence that is worth a look and can be read.
 SHORTEST, LONGEST = 5, 20
@@ -35,14 +35,14 @@ def save_attention_pictures(
     Returns:
         The pictures' paths, relative to the folder.
     """
-    pictures = folder / FOLDER
+    pictures = folder / PICTURES
     drawn: list[str] = []
     try:
         for line in readable_sentences(tokenizer, texts, evaluation.attention):
             pictures.mkdir(parents=True, exist_ok=True)
             prefix = f"{PREFIX}{name}_{line + 1}"
             for path in _draw_sentence(pictures / prefix, model, tokenizer, texts[line], evaluation.attention_layers):
-                drawn.append(f"{FOLDER}/{path.name}")
+                drawn.append(f"{PICTURES}/{path.name}")
     except Exception as error:  # matplotlib, fonts, the disk: whatever it is, the training itself is whole
         report(f"Attention could not be drawn: {type(error).__name__}: {' '.join(str(error).split())}")
     return drawn

@@ -12,8 +12,11 @@ from ..configuration_vaswani import VaswaniConfig
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..paths import path_error
+from .checkpoint import checkpoint_folders
+from .launcher import processes_asked_for
 from .optimizer import freeze
-from .output import RECIPE_FILE, is_checkpoint
+from .output import CHECKPOINTS, RECIPE_FILE, is_checkpoint, replacement_errors
 from .prepare import build_model, new_config, open_tokenizer
 from .recipe import Recipe
 from .texts import check_sources
@@ -26,22 +29,73 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     """Raises:
     InputError: the faults of a recipe's texts, output folder and trackers, and of the launcher's settings.
     """
-    faults = check_sources(recipe.data) + check_output(recipe) + check_trackers(recipe.training.trackers)
-    faults += check_bleu(recipe.evaluation.tokenize) + check_start(recipe) + check_freeze(recipe)
-    kind = accelerator.distributed_type
-    if kind == DistributedType.FSDP and not accelerator.is_fsdp2:
-        faults.append("FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …")
-    if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
-        faults.append(f"{kind.value} is not supported. Several devices train with DDP, Accelerate's default, or FSDP.")
-    started = int(os.environ.get("WORLD_SIZE", 1))
-    if started > accelerator.num_processes:
-        # Accelerate looks for other processes on a CPU only where it is told to.
-        faults.append(
-            f"The launcher started {started} processes that do not know of each other: each would train alone. On "
-            "CPUs, set ACCELERATE_USE_CPU=true."
-        )
+    refused = check_paths(recipe)
+    faults = check_sources(recipe.data) + (refused or check_output(recipe) + check_start(recipe))
+    faults += check_trackers(recipe.training.trackers)
+    faults += check_bleu(recipe.evaluation.tokenize) + check_freeze(recipe)
+    faults += check_kind(accelerator) + check_processes(accelerator)
     if faults:
         raise InputError.of(faults)
+
+
+def check_environment() -> None:
+    """Raises:
+    InputError: kinds of distributed training that Accelerate was told to use, and that are not supported.
+    """
+    wanted = [kind for kind in ("DEEPSPEED", "MEGATRON_LM") if is_set(f"ACCELERATE_USE_{kind}")]
+    if wanted:
+        raise InputError(
+            f"ACCELERATE_USE_{wanted[0]}={os.environ[f'ACCELERATE_USE_{wanted[0]}']}: {wanted[0]} is not supported. "
+            "Several devices train with DDP, Accelerate's default, or FSDP."
+        )
+
+
+def check_kind(accelerator: Accelerator) -> list[str]:
+    """What stands against FSDP, where Accelerate was told to use it."""
+    if accelerator.distributed_type == DistributedType.FSDP:
+        if not accelerator.is_fsdp2:
+            return ["FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …"]
+    elif is_set("ACCELERATE_USE_FSDP"):
+        where = "on a CPU" if accelerator.device.type == "cpu" else "in a process that no launcher has started"
+        return [
+            f"ACCELERATE_USE_FSDP={os.environ['ACCELERATE_USE_FSDP']}, but Accelerate does not use FSDP {where}. "
+            "Unset it, or choose another config with accelerate config."
+        ]
+    return []
+
+
+def is_set(variable: str) -> bool:
+    """Whether a variable of the environment says yes, as Accelerate reads it."""
+    return os.environ.get(variable, "false").lower() in ("true", "1", "yes", "y", "on", "t")
+
+
+def check_processes(accelerator: Accelerator) -> list[str]:
+    """Processes that were asked for, and that are not there or do not know of each other."""
+    started, asked = int(os.environ.get("WORLD_SIZE", 1)), processes_asked_for()
+    if started > accelerator.num_processes:
+        # Accelerate looks for other processes on a CPU only where it is told to.
+        return [
+            f"The launcher started {started} processes that do not know of each other: each would train alone. On "
+            "CPUs, set ACCELERATE_USE_CPU=true."
+        ]
+    if asked and asked > accelerator.num_processes:
+        return [
+            f"accelerate launch was told to start {asked} processes, and started {accelerator.num_processes}: on CPUs "
+            f"it starts no more. Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {asked}, or give accelerate "
+            "launch --num_processes 1."
+        ]
+    return []
+
+
+def check_paths(recipe: Recipe) -> list[str]:
+    """What the system has against the recipe's paths, besides those of its texts."""
+    inputs = {"tokenizer.path": recipe.tokenizer.path, "training.start_from": recipe.training.start_from}
+    outputs = {"training.output_dir": recipe.training.output_dir, "data.cache_dir": recipe.data.cache_dir}
+    return [
+        f"{key}: {error}"
+        for key, path in {**inputs, **outputs}.items()
+        if path and (error := path_error(path, is_output=key in outputs))
+    ]
 
 
 def check_output(recipe: Recipe) -> list[str]:
@@ -58,7 +112,9 @@ def check_output(recipe: Recipe) -> list[str]:
     holds = {path.name for path in folder.iterdir()} - {TRACKED_AS} if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
         return [f"{name} is not empty and holds no training. Choose another --output_dir."]
-    return []
+    # What has no checkpoint begins again.
+    is_removed = recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS)
+    return replacement_errors(recipe, is_removed) if holds else []
 
 
 def check_start(recipe: Recipe) -> list[str]:

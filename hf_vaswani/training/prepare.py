@@ -12,14 +12,16 @@ from ..data.tokenizer import (
     check_target_encoding,
     has_tokenizer,
     load_tokenizer,
-    target_vocab_size,
     train_tokenizer,
     vocabularies,
 )
 from ..errors import InputError, reason
 from ..interop import import_model, import_tokenizer
 from ..interop.pretrained import load_model
+from ..model_files import CONFIG_FILE, model_kind
+from ..model_size import WEIGHTS, memory_errors
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..translation_inputs import language_code, target_vocab_size, vocabulary_error
 from .arguments import GenerationArguments
 from .output import TOKENIZER
 from .recipe import Recipe
@@ -65,7 +67,8 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
     path = Path(source)
     if not path.is_file() and (not path.is_dir() or has_tokenizer(path)):
         return load_tokenizer(source)
-    tokenizer = import_tokenizer(source)
+    is_own = (path / CONFIG_FILE).exists() and model_kind(path) == VaswaniConfig.model_type
+    tokenizer = None if is_own else import_tokenizer(source)
     if tokenizer is None:
         raise InputError(f"{source} has no tokenizer. Name one with tokenizer.path.")
     return tokenizer
@@ -102,8 +105,14 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
     if recipe.training.start_from:
         model = load_start(recipe, tokenizer)
     else:
-        model = VaswaniForConditionalGeneration(new_config(recipe, tokenizer))
+        config = new_config(recipe, tokenizer)
+        if errors := memory_errors(config, WEIGHTS):
+            raise InputError.of(errors)
+        model = VaswaniForConditionalGeneration(config)
         model.generation_config = GenerationConfig.from_model_config(model.config)
+    for name in ("source_language", "target_language"):
+        if code := language_code(getattr(recipe.data, name)):  # it may be the name of a column
+            setattr(model.config, name, code)
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
     # With this mark transformers would drop settings on loading that it does not know.
@@ -153,12 +162,8 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
         elif getattr(config, name) != value:
             faults.append(f"model.{name}={value!r} contradicts training.start_from={source}, which has "
                           f"{getattr(config, name)!r}; leave it out")  # fmt: skip
-    target_size = target_vocab_size(tokenizer)
-    if len(tokenizer) > config.vocab_size or target_size > config.decoder_vocab_size:
-        faults.append(
-            f"the tokenizer has {len(tokenizer)} source and {target_size} target tokens, but the model of "
-            f"training.start_from={source} has embeddings for {config.vocab_size} and {config.decoder_vocab_size}"
-        )
+    if error := vocabulary_error(model, tokenizer):
+        faults.append(f"training.start_from={source}: {error}. Start from a model and the tokenizer of its training")
     for kind in ("pad_token_id", "eos_token_id"):
         if getattr(tokenizer, kind) != getattr(config, kind):
             faults.append(
@@ -195,7 +200,9 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
     """
     path = Path(source)
     is_own = False
-    if not path.is_file():
+    if (path / CONFIG_FILE).exists():
+        is_own = model_kind(path) == VaswaniConfig.model_type
+    elif not path.exists():
         try:
             is_own = VaswaniConfig.get_config_dict(source)[0].get("model_type") == VaswaniConfig.model_type
         except Exception:  # import_model says what is wrong

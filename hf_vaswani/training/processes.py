@@ -1,12 +1,14 @@
 """What one process does for all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 
 from ..errors import InputError, TrainingError, TrainingInterrupted
+from ..interrupts import is_first_process
 
 T = TypeVar("T")
 E = TypeVar("E", InputError, TrainingError, TrainingInterrupted)
@@ -36,6 +38,17 @@ def first_on_each_machine(processes: Accelerator | PartialState, work: Callable[
         told = next((entry for entry in gather_object([_told(error)]) if entry), None)
         _raise(processes, error, told)
     return result
+
+
+@contextmanager
+def said_once() -> Iterator[None]:
+    """Have an error in the block be said by the first process of each machine alone, before the processes know of each
+    other."""
+    try:
+        yield
+    except InputError as error:
+        error.is_repeated = not is_first_process()
+        raise
 
 
 def _outcome(work: Callable[[], T]) -> tuple[T | None, Exception | None]:

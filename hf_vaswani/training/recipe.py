@@ -4,7 +4,6 @@ The keys stand in `arguments.py`.
 """
 
 import dataclasses
-import difflib
 import types
 import typing
 from dataclasses import dataclass, field
@@ -13,13 +12,15 @@ from typing import Any, Literal
 
 import yaml
 
-from ..configuration_vaswani import VaswaniConfig
-from ..data.arguments import TokenizerArguments
+from ..configuration_vaswani import FOREIGN_NAMES, VaswaniConfig
+from ..data.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ..errors import InputError, reason
 from ..presets import preset_fields
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
+from .bundled_recipes import recipe_file
 from .contradictions import contradictions
-from .overriding import leave_out_defaults, make_room
+from .other_names import OTHER_NAMES, hint
+from .overriding import complete, leave_out_defaults, make_room
 from .yaml_text import read_yaml
 
 
@@ -34,9 +35,19 @@ class Recipe:
     generation: GenerationArguments = field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = field(default_factory=EvaluationArguments)
 
+    # The YAML file that it was read from. No field: it says nothing of the training.
+    file = None
+
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Sections of plain values, as in the YAML file."""
         return dataclasses.asdict(self)
+
+    @property
+    def tokenizer_source(self) -> str | None:
+        """The key and value that name a tokenizer made before; `None` where a new one is made."""
+        if self.tokenizer.path:
+            return f"tokenizer.path={self.tokenizer.path}"
+        return f"training.start_from={self.training.start_from}" if self.training.start_from else None
 
 
 SECTIONS = {
@@ -49,7 +60,7 @@ SECTIONS = {
 # Set from the tokenizer, or by the package, not by hand.
 SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
-    "format_version",
+    "source_language", "target_language", "format_version",
 }  # fmt: skip
 
 
@@ -57,19 +68,19 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     """Read a recipe and lay the command line's options over it.
 
     Args:
-        path: a YAML file.
+        path: a YAML file, or the name of a recipe that comes with the package: `"quickstart"`.
         options: `["--training.max_updates", "100", "--d_model=64"]`; the section may be left out. What they replace
             besides the keys that they name stands in `overriding.py`.
 
     Raises:
         InputError: all faults at once: unknown keys, with the nearest right one, and values of the wrong kind.
     """
-    values, faults = _read_yaml(Path(path))
+    values, faults = _read_yaml(recipe_file(path))
     given = [(name, text, _section_of(name, faults)) for name, text in _parse_options(options or [], faults)]
-    named: dict[str, set[str]] = {}
+    named: dict[str, dict[str, str | None]] = {}
     for name, text, section in given:
         if section and text != "null":
-            named.setdefault(section, set()).add(name.rpartition(".")[2])
+            named.setdefault(section, {})[name.rpartition(".")[2]] = text
     make_room(values, named)
     for name, text, section in given:
         if section:
@@ -83,15 +94,28 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
                 continue
             values.setdefault(section, {})[key_name] = _option_value(text or "true", kind)
     leave_out_defaults(values)
+    complete(values)
     typed = _typed(values, faults)
     typed["model"] = _expand_preset(typed["model"], faults)
     recipe = Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})
+    without_effect = sorted(named.get("tokenizer", set()) - OF_ANY_TOKENIZER)
+    if recipe.tokenizer_source and without_effect:
+        keys = ", ".join(f"--{name}" for name in without_effect)
+        faults.append(f"{keys}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
     faults += contradictions(
         recipe.data, recipe.tokenizer, recipe.model, recipe.training, recipe.generation, recipe.evaluation
     )
     if faults:
         raise InputError.of(faults)
+    recipe.file = str(path)
     return recipe
+
+
+def value_errors(recipe: dict[str, dict[str, Any]]) -> list[str]:
+    """The values of a recipe that a folder holds whose types are wrong. Keys of other versions may be anything."""
+    errors: list[str] = []
+    _typed(recipe, errors)
+    return errors
 
 
 def section_from_options(section: str, options: dict[str, str]) -> Any:
@@ -136,38 +160,7 @@ def recipe_keys() -> dict[str, dict[str, Any]]:
     return {**keys, "model": model_keys()}
 
 
-def describe_keys() -> str:
-    """All keys with defaults and meanings, for the command's help."""
-    lines = ["recipe keys, each also an option (--max_updates 1000 or --training.max_updates 1000):"]
-    for section, cls in SECTIONS.items():
-        lines.append(f"\n{section}: {cls.__doc__}")
-        for item in dataclasses.fields(cls):
-            default = item.default if item.default is not dataclasses.MISSING else item.default_factory()
-            notes = [f"default: {_as_option(default)}"] if default not in (None, [], {}) else []
-            if choices := _choices(typing.get_type_hints(cls)[item.name]):
-                notes.insert(0, "one of " + ", ".join(choices))
-            lines.append(f"  {item.name:23} {item.metadata['help']}" + (f" ({'; '.join(notes)})" if notes else ""))
-    defaults = {f.name: f.default for f in dataclasses.fields(VaswaniConfig)} | {"preset": "none; see README.md"}
-    lines.append("\nmodel: the architecture; see VaswaniConfig for the meaning of each key.")
-    lines += [f"  {name:33} (default: {defaults[name]})" for name in model_keys()]
-    return "\n".join(lines)
-
-
-def _choices(kind: Any) -> list[str]:
-    """The values that a key can have, where they are few words."""
-    kinds = [kind, *typing.get_args(kind)] if typing.get_origin(kind) in (typing.Union, types.UnionType) else [kind]
-    return [choice for entry in kinds if typing.get_origin(entry) is Literal for choice in typing.get_args(entry)]
-
-
-def _as_option(value: Any) -> Any:
-    """A value as it is typed."""
-    return str(value).lower() if isinstance(value, bool) else value
-
-
 def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    if not path.exists() or path.is_dir():
-        fault = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"{path} {fault}. Give the path of a recipe, a YAML file.")
     try:
         content = read_yaml(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -244,8 +237,8 @@ def _all_names(section: str | None = None) -> dict[str, str]:
 
 
 def _nearest(name: str, names: typing.Mapping[str, str]) -> str:
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    return f"; did you mean '{names[close[0]]}'?" if close else "; see --help for all keys"
+    found = hint(str(name), names, OTHER_NAMES | FOREIGN_NAMES)
+    return f"; {found or 'hf-vaswani train --help lists all keys'}"
 
 
 def _typed(values: dict[str, dict[str, Any]], faults: list[str]) -> dict[str, dict[str, Any]]:

@@ -8,10 +8,22 @@ from typing import Any
 from ..evaluation.score import Score
 from ..hub.model_facts import duration
 from ..hub.usage import usage_code
+from ..wording import counted
 from .arguments import MAIN_TEST
 from .scoring import ScoredTest, perplexity
 
 EXAMPLES = 8
+# The types of what `results.json` holds, by which one that was edited is recognized before a card is made of it.
+RESULT_TYPES: dict[str, Any] = {
+    "update": int, "minutes": float, "seconds": float, "parameters": int, "averaged": list[int], "final_weights": dict,
+    "validation_loss": float, "validation_perplexity": float, "validation_accuracy": float,
+    "generation": dict, "evaluation": dict, "recipe": dict[str, dict], "name": str, "pictures": list[str],
+    "tests": dict[str, dict], "filters": dict[str, int], "sources": dict[str, list[dict]], "faults": list[dict],
+    "pairs": dict[str, int | None], "base_model": str | None, "text": str | None,
+    "tokenizer": dict, "architecture": dict, "seen": dict[str, int] | None, "epochs": float | None,
+    "flops": float | None, "energy": dict[str, list[float]], "machines": list[str], "processes": list[int] | None,
+    "precision": str, "versions": dict[str, str], "findings": dict,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -22,14 +34,15 @@ class Results:
         folder: what `from_pretrained` and `pipeline` load.
         update, minutes: of training.
         parameters: of the model.
-        validation_loss: negative log-likelihood per target token of the final, averaged model.
+        validation_loss: negative log-likelihood per target token of the final model.
         validation_accuracy: share of target tokens that it ranks first, given those before.
-        averaged: updates whose weights the final model is the mean of.
+        averaged: updates whose weights the final model is the mean of, or has.
         filters: counts of the filters of the training text.
         settings: the recipe's sections `generation` and `evaluation`, by which the model was measured.
         tests: each test set, translated and scored, by its name; the recipe's own is `test`.
         pictures: paths relative to the folder.
         facts: what else the model card tells, as plain values; of `facts.py`.
+        final_weights: what they are and why; of `final_weights.py`.
     """
 
     folder: Path
@@ -44,6 +57,7 @@ class Results:
     tests: dict[str, ScoredTest] = field(default_factory=dict)
     pictures: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    final_weights: dict[str, Any] = field(default_factory=dict)
 
     @property
     def test(self) -> list[Score]:
@@ -66,7 +80,7 @@ class Results:
         """Plain values, as in `results.json`."""
         names = (
             "update", "minutes", "parameters", "validation_loss", "validation_perplexity", "validation_accuracy",
-            "averaged", "filters", "pictures",
+            "averaged", "final_weights", "filters", "pictures",
         )  # fmt: skip
         tests = {name: test.to_dict() for name, test in self.tests.items()}
         # Those of the recipe's own test set once more, where they are easily found; the card reads `tests`.
@@ -87,7 +101,9 @@ class Results:
                 f"reference    {reference}",
                 "",
             ]
-        lines.append(f"{self.update:,} updates in {duration(60 * self.minutes)}; {self.parameters:,} parameters")
+        lines.append(
+            f"{counted(self.update, 'update')} in {duration(60 * self.minutes)}; {self.parameters:,} parameters"
+        )
         lines.append(
             f"validation loss {self.validation_loss:.4f} per target token, perplexity "
             f"{self.validation_perplexity:.2f}; {self.validation_accuracy:.1%} right"

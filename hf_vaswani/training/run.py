@@ -8,18 +8,18 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 
-from ..cores import available_cores
 from ..errors import InputError, reason
 from .finish import finish
+from .launcher import end_with_launcher
 from .loop import TrainingLoop
-from .machine import processes_here
 from .memory import keep_freed_memory
 from .output import only_training
-from .preflight import TRACKED_AS, available_trackers, check
-from .processes import on_main_process
+from .preflight import TRACKED_AS, available_trackers, check, check_environment
+from .processes import on_main_process, said_once
 from .recipe import Recipe
 from .results import Results
 from .start import Start, begin, describe, prepare
+from .threads import asked_threads, share_of_cores
 from .validation import Validation
 
 # A large corpus takes hours to prepare, while the other processes wait for the first.
@@ -43,6 +43,9 @@ def train(recipe: Recipe, kind: type[TrainingLoop] = TrainingLoop) -> Results | 
         TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
         TrainingError: where training cannot go on: its loss is not finite, or the disk is full.
     """
+    end_with_launcher()
+    with said_once():
+        check_environment()
     accelerator = make_accelerator(recipe)
     try:
         check_and_set_up(recipe, accelerator)
@@ -87,8 +90,8 @@ def check_and_set_up(recipe: Recipe, accelerator: Accelerator) -> None:
         accelerator.native_amp = True
         accelerator.scaler = torch.amp.GradScaler("cpu")
     if accelerator.device.type == "cpu":
-        # `accelerate launch` sets one thread a process unless told otherwise, whatever the machine has.
-        torch.set_num_threads(recipe.training.cpu_threads or fair_share_of_cores(accelerator.num_processes))
+        asked, _ = asked_threads(recipe.training.cpu_threads)
+        torch.set_num_threads(asked or share_of_cores(accelerator))
         keep_freed_memory()
 
 
@@ -125,11 +128,6 @@ def train_updates(recipe: Recipe, start: Start, accelerator: Accelerator, kind: 
         loop.log.say(line)
     loop.run()
     return finish(start, loop)
-
-
-def fair_share_of_cores(processes: int) -> int:
-    """Cores for each of so many processes on this machine; at least one."""
-    return max(available_cores() // processes_here(processes), 1)
 
 
 def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from ..errors import TrainingError, reason
+from ..stored_json import check_types, read_object
 from .checkpoint import (
     WEIGHTS_FILE,
     Progress,
@@ -87,7 +88,11 @@ class BestWeights:
 
 
 def ranked(folder: Path) -> list[Path]:
-    """The kept weights whose files are whole, the best first; of equal ones, the earlier first."""
+    """The kept weights whose files are whole, the best first; of equal ones, the earlier first.
+
+    Raises:
+        InputError: as [`score_of`].
+    """
 
     def rank(path: Path) -> tuple[float, int]:
         measure, score = score_of(path)
@@ -99,6 +104,13 @@ def ranked(folder: Path) -> list[Path]:
 
 
 def score_of(path: Path) -> tuple[str, float]:
-    """By what measure kept weights are ranked, and their score."""
-    scores = json.loads((path / SCORES_FILE).read_text())
-    return scores[RANKED_BY], scores[scores[RANKED_BY]]
+    """By what measure kept weights are ranked, and their score.
+
+    Raises:
+        InputError: where their file does not say so.
+    """
+    scores = read_object(path / SCORES_FILE)
+    measure = scores.get(RANKED_BY)
+    kinds = {RANKED_BY: str} | ({measure: float} if isinstance(measure, str) else {})
+    check_types(path / SCORES_FILE, scores, kinds)
+    return measure, scores[measure]

@@ -2,17 +2,21 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from accelerate import Accelerator
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
+from ..data.arguments import keys_of_a_new_tokenizer
 from ..data.encoding import EncodedPairs, encode_pairs
 from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ..data.filters import FilterSettings, filter_report
+from ..data.sides import swapped_sides
 from ..errors import InputError
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..wording import counted
 from .checkpoint import newest_intact
 from .corpus import make_corpus, tokenizer_text
 from .optimizer import freeze
@@ -20,11 +24,13 @@ from .output import CHECKPOINTS, begin_output, is_resumed
 from .prepare import build_model, drops_layers, open_tokenizer
 from .processes import first_on_each_machine, on_main_process
 from .recipe import Recipe
-from .texts import Texts, load_texts
+from .texts import Texts, languages_of, load_texts, sample_of
 from .updates import Corpus
 
 # Rows in which unknown tokens are counted, and the share of them that is told.
 SAMPLE, WORTH_A_WORD = 10_000, 0.005
+# Characters of a text that is shown.
+SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -117,12 +123,17 @@ def launched(accelerator: Accelerator) -> dict[str, Any]:
 
 
 def describe(start: Start, processes: Accelerator) -> list[str]:
-    """What training begins with, a line each: filters, sizes, padding, devices."""
-    model, corpus, data, lines = start.model, start.corpus, start.recipe.data, []
+    """What training begins with, a line each: texts, filters, sizes, padding, devices."""
+    model, corpus, data = start.model, start.corpus, start.recipe.data
+    lines = describe_sides(start)
+    source, unused = start.recipe.tokenizer_source, keys_of_a_new_tokenizer(start.recipe.tokenizer)
+    if source and unused:
+        keys = ", ".join(f"tokenizer.{name}" for name in unused)
+        lines.append(f"warning: no effect on the tokenizer of {source}, which is used as it is: {keys}")
     for split in ("validation", "test"):
         if share := getattr(data, f"{split}_share"):
             pairs = getattr(start.texts, split)
-            lines.append(f"{len(pairs):,} pairs ({share:g}) of the training text are held out as {split} set")
+            lines.append(f"{counted(len(pairs), 'pair')} ({share:g}) of the training text held out as {split} set")
     if data.max_length_coverage:
         lines.append(
             f"training text: {data.max_length_coverage:.1%} of its pairs have at most {start.filters.max_length} "
@@ -133,7 +144,7 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
     if isinstance(corpus, TokenisedCorpus):
         epoch = corpus.token_budget.epoch(0)
         lines.append(
-            f"{len(corpus.pairs):,} training pairs, {len(epoch):,} batches an epoch, "
+            f"{counted(len(corpus.pairs), 'training pair')}, {counted(len(epoch), 'batch')} an epoch, "
             f"{corpus.token_budget.padding_ratio(epoch):.1%} padding "
             f"({corpus.token_budget.random_padding_ratio():.1%} in random batches)"
         )
@@ -149,7 +160,7 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
                 f"spell. {remedy}"
             )
     elif isinstance(corpus, ResampledCorpus):
-        lines.append(f"{len(corpus.text):,} training pairs, tokenised anew in each epoch")
+        lines.append(f"{counted(len(corpus.text), 'training pair')}, tokenized again in each epoch")
     frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
     lines.append(
         f"{len(start.tokenizer):,} tokens in the vocabulary, {model.num_parameters():,} parameters"
@@ -157,6 +168,18 @@ def describe(start: Start, processes: Accelerator) -> list[str]:
         + f", on {processes.num_processes} × {processes.device.type}"
     )
     return lines
+
+
+def describe_sides(start: Start) -> list[str]:
+    """The first training pair, and warnings where sides or files seem to be mixed up."""
+    data, sample = start.recipe.data, sample_of(start.texts, start.recipe.data)
+    if not sample:
+        return []
+    # What is held out of the training text has its sides.
+    validation = {} if data.validation_share else {"validation": start.texts.validation}
+    tests = {} if data.test_share else start.texts.test_sets
+    shown = [shorten(text, SHOWN, placeholder=" …") for text in sample[0]]
+    return [f"first pair: {' → '.join(shown)}", *swapped_sides(sample, {**validation, **tests}, languages_of(data))]
 
 
 def unknown_share(dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> float:

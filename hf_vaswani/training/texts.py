@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ..data.cache import cache_folder
@@ -12,6 +13,7 @@ from ..data.held_out import HeldOut
 from ..data.hub_datasets import is_whole_split
 from ..data.parallel_text import Pair
 from ..data.prepared import PreparedText, prepare_text
+from ..data.sides import SAMPLE
 from ..data.sources import EMBEDDED, TextSource, check_source, iterate_pairs
 from ..errors import InputError
 from .arguments import MAIN_TEST, SPLITS, DataArguments
@@ -54,7 +56,7 @@ def sources_of(data: DataArguments) -> dict[str, list[TextSource]]:
     """
     sources: dict[str, list[TextSource]] = {}
     faults = []
-    further = {f"{TESTS}{name}": _listed(value, "test", _columns(data)) for name, value in data.tests.items()}
+    further = {f"{TESTS}{name}": _listed(value, "test", data) for name, value in data.tests.items()}
     for split, entries in {**{split: _entries(data, split) for split in SPLITS}, **further}.items():
         parsed = []
         for number, entry in enumerate(entries, start=1):
@@ -155,6 +157,14 @@ def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
     return held_out_of(data).select(iterate_pairs(source, languages_of(data), streaming=True), "train")
 
 
+def sample_of(texts: Texts, data: DataArguments) -> list[Pair]:
+    """The first training pair and some from all parts of the text; of a stream, the first ones of its first source."""
+    if texts.train is None:
+        return list(islice(stream_of(data, texts.sources[0]), SAMPLE))
+    rows = texts.train.dataset[range(0, len(texts.train), max(1, len(texts.train) // SAMPLE))]
+    return list(zip(rows["source"], rows["target"]))
+
+
 def languages_of(data: DataArguments) -> Languages:
     """Source and target language, which may name columns."""
     return data.source_language, data.target_language
@@ -174,34 +184,33 @@ def filter_settings(data: DataArguments) -> FilterSettings:
 
 def _entries(data: DataArguments, split: str) -> list[Any]:
     """A split's sources as a recipe may write them: a path, keys and values, or a list of these."""
-    columns = _columns(data)
     if data.dataset:
         part = getattr(data, f"{split}_split")
-        of_hub = {"config": data.dataset_config, "revision": data.dataset_revision, **columns}
+        of_hub = {"config": data.dataset_config, "revision": data.dataset_revision, **_columns(data)}
         return [{"dataset": data.dataset, "split": part, **of_hub}] if part else []
     if source := getattr(data, f"{split}_source"):
         return [{"source": source, "target": getattr(data, f"{split}_target")}]
     value = getattr(data, split)
-    return _listed(value, split, columns) if value else []
+    return _listed(value, split, data) if value else []
 
 
-def _listed(value: Any, split: str, columns: dict[str, str | None]) -> list[Any]:
+def _listed(value: Any, split: str, data: DataArguments) -> list[Any]:
     """One source or a list of them as a list. What is none at all stays in it, to be refused."""
     entries = value if isinstance(value, list) and value else [value]
-    return [_with_columns(entry, split, columns) for entry in entries]
+    return [_with_columns(entry, split, data) for entry in entries]
 
 
 def _columns(data: DataArguments) -> dict[str, str | None]:
     return {"source_column": data.source_column, "target_column": data.target_column}
 
 
-def _with_columns(entry: Any, split: str, columns: dict[str, str | None]) -> Any:
-    """An entry with the recipe's column names, unless it is embedded, parallel files, or has its own."""
+def _with_columns(entry: Any, split: str, data: DataArguments) -> Any:
+    """An entry with what the recipe says of columns, unless it is embedded, parallel files, or has its own."""
     if isinstance(entry, str):
         entry = {"dataset": EMBEDDED, "split": split} if entry == EMBEDDED else {"file": entry}
     if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == EMBEDDED:
         return entry
-    return {**columns, **entry}
+    return {**_columns(data), **({"header": data.header} if "file" in entry else {}), **entry}
 
 
 def _split_hint(data: DataArguments, split: str, fault: str) -> str:

@@ -17,6 +17,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from ..configuration_vaswani import VaswaniConfig
 from ..generation_vaswani import VaswaniGenerationMixin
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..translation_inputs import fits_pair, own_languages
 
 SHARED_FIELDS = ("vocab_size", "decoder_vocab_size", "decoder_start_token_id", "eos_token_id", "pad_token_id")
 
@@ -150,6 +151,8 @@ def positions(stack: nn.Module) -> float:
 
 def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
     """Refuse members that do not speak of the same tokens."""
+    if isinstance(members, str) or not isinstance(members, Sequence):
+        raise ValueError(f"members must be a list of models, got {type(members).__name__}.")
     if not members:
         raise ValueError("An ensemble needs at least one model.")
     faults = [
@@ -165,6 +168,12 @@ def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
             for number, member in enumerate(members, start=1)
             for field in SHARED_FIELDS
             if getattr(member.config, field) != getattr(first, field)
+        ]
+        own = own_languages(first)
+        faults += [
+            f"Model {number} of the ensemble translates {pair[0]} to {pair[1]}, the first {own[0]} to {own[1]}."
+            for number, member in enumerate(members, start=1)
+            if not fits_pair(pair := own_languages(member.config), own)
         ]
     if faults:
         raise ValueError("\n".join(faults))

@@ -2,15 +2,21 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..configuration_vaswani import VaswaniConfig
-from ..data.tokenizer import has_tokenizer, target_vocab_size, vocabularies
-from ..errors import InputError, reason
+from ..data.tokenizer import has_tokenizer, load_tokenizer, vocabularies
+from ..errors import InputError
 from ..interop.conversion import weight_faults
+from ..interop.pretrained import damage_faults, read_weights
+from ..model_files import AGAIN, CONFIG_FILE, check_settings, has_weights, weight_file_errors
+from ..translation_inputs import target_vocab_size, vocabulary_error
+from .adapters import adapter_base, add_adapter, has_own_tokenizer
 from .ensemble import Ensemble
 
 
@@ -41,6 +47,7 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
     """Load model and tokenizer from a folder or the Hub, onto an accelerator where there is one.
 
     Args:
+        path: a model, or a PEFT adapter; where that has no tokenizer, its base model's is taken.
         dtype: `"float32"`, `"bfloat16"` or `"float16"`; default: that of the weights.
 
     Raises:
@@ -48,21 +55,44 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
     """
     if Path(path).is_file():
         raise InputError(f"{path} is a file. Name the folder of a model.")
-    if Path(path).is_dir():
-        _check_folder(Path(path))
-    try:
-        given = {"dtype": dtype} if dtype else {}
-        model, report = AutoModelForSeq2SeqLM.from_pretrained(path, output_loading_info=True, **given)
-        tokenizer = AutoTokenizer.from_pretrained(path)
-    except Exception as error:  # transformers raises many kinds for files that are damaged or missing
-        where = "" if Path(path).exists() else " is no folder here, and"
-        raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
-    if model.config.model_type == VaswaniConfig.model_type and report["missing_keys"]:
-        # transformers says so too, draws them at random, and goes on.
-        raise InputError.of(weight_faults(str(path), [], report["missing_keys"], []))
+    base = _adapter_base(path)
+    if base is None:
+        model, tokenizer = _load_whole(path, dtype)
+    else:
+        try:
+            model, tokenizer = _load_whole(base, dtype, path if has_own_tokenizer(path) else None)
+        except InputError as error:
+            raise InputError(f"{path} is an adapter, whose base model could not be loaded. {error}") from None
+        model = add_adapter(model, path)
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer
+
+
+def _adapter_base(path: str) -> str | None:
+    """As of [`adapter_base`]; None too for what can be no model at all, of which loading it tells."""
+    try:
+        return adapter_base(path)
+    except InputError:
+        raise
+    except Exception:  # no Hub id, no such model, no connection
+        return None
+
+
+def _load_whole(
+    path: str, dtype: str | None, tokenizer_path: str | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """Model and tokenizer, from a folder of its own or, by default, the model's."""
+    if Path(path).is_dir():
+        _check_folder(Path(path), tokenizer_path is None)
+        check_settings(Path(path))
+    given = {"dtype": dtype} if dtype else {}
+    model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
+    # Of a quantized tensor, those that it is made of.
+    tensors = ((name, part) for name, weight in model.named_parameters() for part in _plain_tensors(weight))
+    if faults := _weight_faults(path, model, report) + damage_faults(path, tensors):
+        raise InputError.of(faults)
+    return model, load_tokenizer(tokenizer_path or path)
 
 
 def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
@@ -72,28 +102,48 @@ def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> s
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
-        values = tensor.flatten()[:64].float().cpu().tolist()
-        digest.update(json.dumps([name, list(tensor.shape), values]).encode())
+        for part in _plain_tensors(tensor):
+            values = part.flatten()[:64].float().cpu().tolist()
+            digest.update(json.dumps([name, list(part.shape), values]).encode())
     generation = model.generation_config.to_diff_dict()
     generation.pop("transformers_version", None)
     digest.update(json.dumps([generation, sorted(tokenizer.get_vocab().items())], default=str).encode())
     return digest.hexdigest()
 
 
+def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that a tensor is made of: itself, or for a quantized one its codes, its scales and so on."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        yield tensor
+        return
+    for name in tensor.__tensor_flatten__()[0]:
+        yield from _plain_tensors(getattr(tensor, name))
+
+
+def _weight_faults(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
+    """What is wrong between weights and config. transformers draws at random what is missing or of another shape."""
+    missing, unexpected = report["missing_keys"], report["unexpected_keys"]
+    if model.config.model_type != VaswaniConfig.model_type:
+        # Those of others have buffers that can be left out, and weights of old versions that nothing needs.
+        missing, unexpected = set(missing) & dict(model.named_parameters()).keys(), []
+    return weight_faults(path, sorted(report["mismatched_keys"]), missing, unexpected)
+
+
 def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-    source, target = len(tokenizer), target_vocab_size(tokenizer)
-    rows = len(model.get_input_embeddings().weight)
-    if source > rows or target > getattr(model.config, "decoder_vocab_size", target):
-        raise InputError(
-            f"{path}: the tokenizer has {max(source, target)} tokens, more than the model has embeddings. Put "
-            "tokenizer and model of one training into the folder."
-        )
+    error = vocabulary_error(model, tokenizer)
+    tokens, rows = max(len(tokenizer), target_vocab_size(tokenizer)), len(model.get_input_embeddings().weight)
+    if not error and not hasattr(model.config, "decoder_vocab_size") and tokens > rows:
+        error = f"the tokenizer has {tokens:,} tokens, but the model has embeddings for {rows:,}"
+    if error:
+        raise InputError(f"{path}: {error}. Put tokenizer and model of one training into the folder.")
+    if isinstance(model.config, VaswaniConfig) and model.config.pad_token_id is not None and not tokenizer.pad_token:
+        raise InputError(f"{path}: its tokenizer_config.json names no pad_token, which the model has. {AGAIN}")
 
 
-def _check_folder(folder: Path) -> None:
-    if not (folder / "config.json").exists():
-        raise InputError(f"{folder} has no config.json: it is no folder of a model. Name another one.")
-    if not any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin")):
-        raise InputError(f"{folder} has no weights (*.safetensors). Let its training finish, or name another folder.")
-    if not has_tokenizer(folder):
+def _check_folder(folder: Path, needs_tokenizer: bool) -> None:
+    if not (folder / CONFIG_FILE).exists():
+        raise InputError(f"{folder} has no {CONFIG_FILE}: it is no folder of a model. Name another one.")
+    if not has_weights(folder):
+        raise InputError.of(weight_file_errors(folder))
+    if needs_tokenizer and not has_tokenizer(folder):
         raise InputError(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")

@@ -9,9 +9,12 @@ al. 2023) leaves out tokens that are too improbable to be meant.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
+from ..translation_inputs import check_many, check_number
 from .utility import UTILITIES
 
 Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]
@@ -43,9 +46,13 @@ def rank_candidates(
         references: what the candidates are compared with; default: the candidates themselves.
 
     Raises:
-        ValueError: no reference, another number of weights than of references, or weights that are no proportions.
+        ValueError: no reference, another number of weights than of references, weights that are no proportions, an
+            unknown utility, or one text where a list is wanted.
     """
+    measure = _measure(utility)
+    check_many("candidates", candidates)
     references = candidates if references is None else references
+    check_many("references", references)
     weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64)
     if not references or len(weights) != len(references):
         raise ValueError(f"{len(references)} references and {len(weights)} weights: give as many of both, at least 1.")
@@ -55,7 +62,6 @@ def rank_candidates(
     for reference, weight in zip(references, weights / weights.sum()):
         share[reference] = share.get(reference, 0.0) + float(weight)
     hypotheses = list(dict.fromkeys(candidates))
-    measure = UTILITIES[utility] if isinstance(utility, str) else utility
     expected = np.asarray(measure(hypotheses, list(share))) @ np.array(list(share.values()))
     best_first = np.argsort(-expected, kind="stable")
     return [RankedCandidate(hypotheses[i], float(expected[i])) for i in best_first]
@@ -82,22 +88,44 @@ def translate_mbr(
             weighted by the exponential of their scores.
         options: further arguments of the translator, such as `temperature=0.9` or `batch_tokens=1024`.
 
-    Yields:
-        The ranked candidates of each text, in order: `ranking[0].text` is its translation. Samples follow torch's
-        seed.
+    Returns:
+        An iterator over the ranked candidates of each text, in order: `ranking[0].text` is its translation. Samples
+        follow torch's seed.
+
+    Raises:
+        ValueError: an unknown utility, one text instead of a list, numbers that are none; at once.
     """
+    measure = _measure(utility)
+    check_many("texts", texts)
+    check_number("samples", samples)
     if samples < 2:
         raise ValueError(
-            f"Minimum Bayes risk decoding chooses among candidates: samples must be 2 or more, not {samples}"
+            f"samples must be 2 or more, not {samples}: minimum Bayes risk decoding chooses among candidates."
         )
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 <= epsilon < 1:
+        raise ValueError(f"epsilon must be a probability below 1, got {epsilon!r}.")
     if do_sample:
         draw = {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "epsilon_cutoff": epsilon}
         options = {**draw, "num_return_sequences": samples, **options}
     else:
         options = {"num_beams": samples, "n_best": samples, **options}
-    texts = iter(texts)
+    return _rankings(translator, iter(texts), measure, options, is_weighted=not do_sample)
+
+
+def _rankings(
+    translator: Callable, texts: Iterator[str], measure: Utility, options: dict[str, Any], is_weighted: bool
+) -> Iterator[list[RankedCandidate]]:
     while window := list(islice(texts, TEXTS_AT_ONCE)):
         for hypotheses in translator(window, **options):
-            scores = None if do_sample else np.array([hypothesis["score"] for hypothesis in hypotheses])
-            weights = None if do_sample else np.exp(scores - scores.max())
-            yield rank_candidates([hypothesis["translation_text"] for hypothesis in hypotheses], utility, weights)
+            scores = np.array([hypothesis["score"] for hypothesis in hypotheses]) if is_weighted else None
+            weights = np.exp(scores - scores.max()) if is_weighted else None
+            yield rank_candidates([hypothesis["translation_text"] for hypothesis in hypotheses], measure, weights)
+
+
+def _measure(utility: str | Utility) -> Utility:
+    """A utility by its name, or itself."""
+    if callable(utility):
+        return utility
+    if not isinstance(utility, str) or utility not in UTILITIES:
+        raise ValueError(f"utility must be one of {', '.join(UTILITIES)} or a function, got {utility!r}.")
+    return UTILITIES[utility]

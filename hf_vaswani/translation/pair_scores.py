@@ -18,7 +18,7 @@ from ..beam_search_vaswani import Scoring
 from ..data.tokenizer import check_target_encoding
 from ..hypotheses import shifted_right
 from ..pipeline_translation import translation_task
-from ..translation_inputs import position_limit
+from ..translation_inputs import check_many, check_number, position_limit
 from ..translation_run import token_batches
 
 logger = logging.getLogger(__name__)
@@ -69,15 +69,53 @@ def score_pairs(
         src_lang, tgt_lang: languages, for multilingual tokenizers.
         report: gets the number, from 1, of each pair that is not scored, and why; default: a logged warning.
 
-    Yields:
-        The score of each pair; `None` for one that cannot be scored.
+    Returns:
+        An iterator over the score of each pair; `None` for one that cannot be scored.
+
+    Raises:
+        ValueError: numbers that are none, at once; what is no pair of texts, when it is come to.
     """
     check_target_encoding(tokenizer)
+    check_many("pairs", pairs, "(source, target)")
+    check_number("batch_tokens", batch_tokens)
+    check_number("max_length", max_length)
     prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
-    pairs, first = ((prefix + source, target) for source, target in pairs), 1
-    max_length = _most_tokens(model, max_length)
     vocabulary_size = model.get_output_embeddings().weight.shape[0]
-    batch_tokens = batch_tokens or min(BATCH_TOKENS, max(1, BATCH_LOGITS // vocabulary_size))
+    return _scores(
+        model,
+        tokenizer,
+        ((prefix + source, target) for source, target in _checked(pairs)),
+        batch_tokens or min(BATCH_TOKENS, max(1, BATCH_LOGITS // vocabulary_size)),
+        _most_tokens(model, max_length),
+        with_tokens,
+        src_lang,
+        tgt_lang,
+        report,
+    )
+
+
+def _checked(pairs: Iterable) -> Iterator[tuple[str, str]]:
+    """The pairs, each of which must be two texts."""
+    for i, pair in enumerate(pairs):
+        is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+        if not (is_pair and all(isinstance(text, str) for text in pair)):
+            raise ValueError(f"pairs must be (source, target), two str each, but pairs[{i}] is {pair!r}.")
+        yield tuple(pair)
+
+
+def _scores(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Iterator[tuple[str, str]],
+    batch_tokens: int,
+    max_length: int,
+    with_tokens: bool,
+    src_lang: str | None,
+    tgt_lang: str | None,
+    report: Callable[[int, str], None],
+) -> Iterator[PairScore | None]:
+    """As of [`score_pairs`], of arguments that are as they must be."""
+    first = 1
     while window := list(islice(pairs, PAIRS_AT_ONCE)):
         encoded = _encode(tokenizer, window, src_lang, tgt_lang)
         longest = [max(len(source), len(labels)) for source, labels in encoded]

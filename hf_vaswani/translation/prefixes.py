@@ -11,7 +11,7 @@ from ..data.tokenizer import check_target_encoding
 from ..errors import InputError
 from ..hypotheses import decoder_start
 from ..search_options import SearchOptions
-from ..translation_inputs import clean, default_batch_size, default_batch_tokens, is_blank
+from ..translation_inputs import check_many, check_number, clean, default_batch_size, default_batch_tokens, is_blank
 from ..translation_run import token_batches
 
 
@@ -33,7 +33,16 @@ def translate_with_prefixes(
 
     Returns:
         The translations of each text, best first, prefix included. A blank text has the empty one.
+
+    Raises:
+        ValueError: one text instead of a list, lists of different lengths, numbers that are none.
     """
+    check_many("texts", texts)
+    check_many("prefixes", prefixes)
+    if len(texts) != len(prefixes):
+        raise ValueError(f"texts and prefixes must be of one length, got {len(texts)} and {len(prefixes)}.")
+    check_number("batch_tokens", batch_tokens)
+    check_number("batch_size", batch_size)
     progress = options.pop("progress", None)
     if batch_tokens is None:
         search = SearchOptions(translator.model, {**translator._forward_params, **options}, translator.task_params)

@@ -2,19 +2,26 @@
 
 Beside the output stands `.NAME.progress.json` until the output is finished: how much of it is whole, of which lines of
 the input that was made, and with which model and settings. What the output holds beyond that is cut off.
+
+A new output grows in its place. One that replaces a file grows beside it, as `.NAME.part`, and takes its place when it
+is whole.
 """
 
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_type_hints
 
 from ..data.text_files import packed_name_fault
 from ..errors import InputError, reason
 from ..locks import lock
+from ..paths import path_error
+from ..stored_json import check_types, read_object
+from ..wording import counted
 
 
 @dataclass
@@ -25,6 +32,10 @@ class Progress:
     lines: int = 0
     bytes: int = 0
     digest: str = ""
+
+
+class NothingToResume(InputError):
+    """There is an output, and nothing beside it that tells how far it is."""
 
 
 class StreamOutput:
@@ -50,17 +61,26 @@ class ResumableOutput:
 
     Args:
         path: of the output.
-        overwrite: begin anew where there is one.
+        overwrite: begin again where there is one, which stays until its successor is whole.
         resume: go on where there is an unfinished one, and begin where there is none.
 
     Raises:
-        InputError: the file cannot be written; it exists, and neither is asked for; or it is not unfinished.
+        NothingToResume: `resume`, and what exists is not unfinished.
+        InputError: the file cannot be written; or it exists, and neither is asked for.
     """
 
     def __init__(self, path: str | Path, overwrite: bool = False, resume: bool = False):
+        if error := path_error(path, is_output=True):
+            raise InputError(error)
         self.path = Path(path)
         self._check_writable()
         self.side_file = self.path.with_name(f".{self.path.name}.progress.json")
+        # In the folder of the file that a symbolic link leads to, which the link goes on pointing to.
+        part = self.path.resolve()
+        self.part = part.with_name(f".{part.name}.part")
+        is_part_resumed = resume and self.side_file.exists() and self.part.exists()
+        self._is_replacing = is_part_resumed or (overwrite and self.path.exists())
+        self._written = self.part if self._is_replacing else self.path
         self.progress = Progress()
         self._seen = self._state()
         self._settings: dict[str, Any] = {}
@@ -85,16 +105,21 @@ class ResumableOutput:
         """
         settings = json.loads(json.dumps(settings))
         try:
-            # Nothing is cut off before it is certain that the file may be written.
-            self._file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+            # Nothing is cut off before it is certain that the file may be written. What is replaced is held as well:
+            # by it, runs know of each other.
+            self._held = _open(self.path)
+            self._hold()
+            self._file = _open(self.part) if self._is_replacing else self._held
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror}. Name another file.") from None
-        self._hold()
-        if self._settings:
+        is_resumed = bool(self._settings)
+        if is_resumed:
             self._check_same(settings)
             self._skip(lines)
         self._settings = settings
         try:
+            if not is_resumed:
+                self._forget_earlier()
             self._file.truncate(self.progress.bytes)
             self._file.seek(self.progress.bytes)
             self._save_progress()
@@ -117,31 +142,52 @@ class ResumableOutput:
             )
             self._save_progress()
         except OSError as error:
-            self._file.close()
+            self._close()
             raise self._cannot_write(error) from None
 
     def finish(self) -> None:
-        """Close the file, which is whole."""
+        """Close the file, which is whole, and let it take the place of what it replaces.
+
+        Raises:
+            InputError: where that cannot be done.
+        """
+        self._close()
+        try:
+            if self._is_replacing:
+                shutil.copymode(self.path, self.part)
+                os.replace(self.part, self.path.resolve())
+            self.side_file.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._cannot_write(error) from None
+
+    def _close(self) -> None:
         self._file.close()
+        self._held.close()
+
+    def _forget_earlier(self) -> None:
+        """Remove what an earlier run left beside the output, so that it is never taken for this run's."""
         self.side_file.unlink(missing_ok=True)
+        if not self._is_replacing:
+            self.part.unlink(missing_ok=True)
 
     def _hold(self) -> None:
         """Keep the file from other runs until it is closed, and make sure that none has written it since it was
         looked at.
         """
         try:
-            lock(self._file.fileno())
+            lock(self._held.fileno())
         except BlockingIOError:
-            self._file.close()
+            self._held.close()
             raise InputError(f"Another run is writing {self.path}. Wait for its end, or name another file.") from None
         if self._seen != self._state():
-            self._file.close()
+            self._held.close()
             raise InputError(f"Another run has written {self.path} meanwhile. Look at it, or name another file.")
 
-    def _state(self) -> tuple[bytes, int]:
-        """What tells whether another run has been here: the record of its progress, and the size of the output."""
+    def _state(self) -> tuple[bytes, list[int]]:
+        """What tells whether another run has been here: the record of its progress, and the sizes of the output and
+        of what it grows in."""
         record = self.side_file.read_bytes() if self.side_file.is_file() else b""
-        return record, self.path.stat().st_size if self.path.exists() else 0
+        return record, [path.stat().st_size if path.exists() else 0 for path in (self.path, self.part)]
 
     def _cannot_write(self, error: OSError) -> InputError:
         return InputError(f"{self.path} cannot be written: {error.strerror or error}. Go on later with --resume.")
@@ -150,7 +196,8 @@ class ResumableOutput:
         folder = self.path.resolve().parent
         if not folder.is_dir():
             raise InputError(f"{self.path} cannot be written: its folder does not exist. Make it first.")
-        if self.path.is_dir() or not os.access(self.path if self.path.exists() else folder, os.W_OK):
+        places = [folder, *([self.path] if self.path.exists() else [])]
+        if self.path.is_dir() or not all(os.access(place, os.W_OK) for place in places):
             raise InputError(f"{self.path} cannot be written. Name another file.")
         if fault := packed_name_fault(self.path):
             raise InputError(fault)
@@ -158,23 +205,27 @@ class ResumableOutput:
     def _read_progress(self) -> None:
         if not self.side_file.exists():
             if self.path.exists():
-                raise InputError(
+                raise NothingToResume(
                     f"{self.path} cannot be gone on with, since {self.side_file.name} is not beside it: it is "
                     "finished, or was made otherwise. Begin anew with --overwrite, or name another file."
                 )
             return
         try:
-            record = json.loads(self.side_file.read_text(encoding="utf-8"))
+            record = read_object(self.side_file)
+            check_types(self.side_file, record, {"settings": dict, "progress": dict})
+            check_types(self.side_file, record["progress"], get_type_hints(Progress))
             self._settings, self.progress = record["settings"], Progress(**record["progress"])
-            size = self.path.stat().st_size
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            if min(self.progress.windows, self.progress.lines, self.progress.bytes) < 0:
+                raise InputError(f"{self.side_file} holds a number below 0.")
+            size = self._written.stat().st_size
+        except (OSError, InputError) as error:
             raise InputError(
-                f"{self.path} cannot be gone on with: {reason(error)}. Begin anew with --overwrite."
+                f"{self.path} cannot be gone on with: {reason(error)} Begin anew with --overwrite."
             ) from None
         if size < self.progress.bytes:
             raise InputError(
-                f"{self.path} cannot be gone on with: it has {size:,} bytes, and {self.progress.bytes:,} were "
-                "written. Begin anew with --overwrite."
+                f"{self.path} cannot be gone on with: {self._written.name} has {size:,} bytes, and "
+                f"{self.progress.bytes:,} were written. Begin anew with --overwrite."
             )
 
     def _check_same(self, settings: dict[str, Any]) -> None:
@@ -192,14 +243,14 @@ class ResumableOutput:
             line = next(lines, None)
             if line is None:
                 raise InputError(
-                    f"The input has {number:,} lines, and {self.path} was made of {self.progress.lines:,} or more. "
-                    "Give the same input, or begin anew with --overwrite."
+                    f"The input has {counted(number, 'line')}, and {self.path} was made of "
+                    f"{self.progress.lines:,} or more. Give the same input, or begin anew with --overwrite."
                 )
             _add(self._digest, [line])
         if self.progress.lines and self._digest.hexdigest() != self.progress.digest:
             raise InputError(
-                f"The first {self.progress.lines:,} lines of the input are not those that {self.path} was made of. "
-                "Give the same input, or begin anew with --overwrite."
+                f"The input does not begin with the {counted(self.progress.lines, 'line')} that {self.path} was made "
+                "of. Give the same input, or begin anew with --overwrite."
             )
 
     def _save_progress(self) -> None:
@@ -208,6 +259,11 @@ class ResumableOutput:
             json.dump({"settings": self._settings, "progress": asdict(self.progress)}, file)
             _to_disk(file)
         os.replace(part, self.side_file)
+
+
+def _open(path: Path) -> BinaryIO:
+    """A file to read and write, made where there is none, and left as it is where there is one."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
 
 
 def _to_disk(file) -> None:

@@ -6,6 +6,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..pipeline_translation import TranslationPipeline
+from ..translation_inputs import check_many
 
 
 def translate(
@@ -30,6 +31,7 @@ def translate(
     Returns:
         One translation for each text.
     """
+    check_many("texts", texts)
     # Models spread over several devices take no other one.
     device = None if getattr(model, "hf_device_map", None) else model.device
     # Known from the start, languages choose T5's prefix.

@@ -178,7 +178,7 @@ def test_all_faults_of_the_input_are_named_at_once(refused, tmp_path, write_line
         f"{latin}, line 3: byte 0xfc at column 3 is not UTF-8",
         f"{empty} is empty",
         "absent does not exist",
-        f"{short} has 2 lines and {reference} has 3: lines 3 to 3 of {reference} have no counterpart",
+        f"{short} has 2 lines and {reference} has 3: line 3 of {reference} has no counterpart",
         "no_model is no folder here, and cannot be loaded",
     ]
     assert len(lines) == len(expected)
@@ -231,8 +231,17 @@ def test_output_that_would_replace_an_input_is_refused(refused, saved_model, wri
     assert f"{reference} is named twice" in refused(saved_model, *options, "--output", reference)[0]
     twice = ["--output", "./out", "out"]
     assert "out is named twice" in refused(saved_model, saved_model, *options, *twice)[0]
-    assert "names 1 files for 2 models" in refused(saved_model, saved_model, *options, "--output", "out")[0]
+    assert "names 1 file for 2 models" in refused(saved_model, saved_model, *options, "--output", "out")[0]
     assert read(reference) == SOURCES
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_output_that_is_an_input_by_another_name_is_refused(refused, saved_model, write_lines, tmp_path, link):
+    source, reference = write_lines("source", ["w1"]), write_lines("reference", ["w2"])
+    getattr(tmp_path / "out", link)(reference)
+    options = ["--source", source, "--reference", reference, "--output", tmp_path / "out", "--overwrite"]
+    assert "out is named twice" in refused(saved_model, *options)[0]
+    assert Path(reference).read_text() == "w2\n"
 
 
 def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved_model, write_lines, tmp_path):

@@ -8,6 +8,7 @@ from hf_vaswani.cli import main
 from hf_vaswani.evaluation.attention import sentence_attention
 from hf_vaswani.translation.pair_scores import score_pairs
 
+from ..conftest import tiny_model
 from ..families import family
 
 TEXTS = ["ein hund läuft", "die katze schläft"]
@@ -74,3 +75,24 @@ def test_attention_is_that_of_a_translation_into_the_language(commands, nllb, ca
     expected = sentence_attention(model, tokenizer, TEXTS[0], num_beams=1, forced_bos_token_id=forced)
     assert expected.target_tokens[1] == "eng_Latn"
     assert f"target tokens  {' '.join(expected.target_words)}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["translate", "score", "evaluate", "attention"])
+def test_language_that_a_model_of_one_pair_does_not_translate_is_an_error(
+    name, tokenizer, write_lines, tmp_path, capsys
+):
+    folder = str(tmp_path / "model")
+    tiny_model(source_language="de", target_language="en").save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    text = write_lines("text", ["w1 w2"])
+    options = {
+        "translate": ["--input", text],
+        "score": ["--source", text, "--target", text],
+        "evaluate": ["--source", text, "--reference", text],
+        "attention": ["--text", "w1", "--output", str(tmp_path / "picture.png")],
+    }
+    capsys.readouterr()
+    assert main([name, folder, *options[name], "--source_language", "fr"]) == 2
+    out, error = capsys.readouterr()
+    message = "error: --source_language='fr': this model translates de to en. Give its own languages or none.\n"
+    assert (out, error) == ("", message)

@@ -1,5 +1,7 @@
 import json
 import math
+import os
+import sys
 
 import pytest
 
@@ -66,4 +68,12 @@ def test_faults_are_named_together_before_the_model_is_loaded(write_lines, capsy
 def test_files_of_different_length_leave_with_status_2(saved_model, write_lines, capsys):
     options = ["--source", write_lines("s", ["w1", "w2"]), "--target", write_lines("t", ["w1"])]
     assert main(["score", str(saved_model), *options]) == 2
-    assert "lines 2 to 2" in capsys.readouterr().err
+    assert ": line 2 of" in capsys.readouterr().err
+
+
+def test_standard_output_that_is_one_of_the_files_is_refused(saved_model, files, capsys, monkeypatch):
+    with open(files[1], "a") as source:
+        monkeypatch.setattr(sys, "stdout", source)
+        assert main(["score", str(saved_model), *files]) == 2
+    assert f"Standard output is {files[1]}. Send it to another file." in capsys.readouterr().err
+    assert os.path.getsize(files[1]) == len("w1 w2\n\nw3\n")

@@ -135,7 +135,7 @@ def test_prefixes_begin_the_translations(translate, write_lines):
     out = translate(*files, *SHORT)[1].splitlines()
     assert out[0].startswith("w5 w6") and out[2].startswith("w7")
     status, out, err = translate(*files[:2], "--prefix", write_lines("short", ["w5"]), *SHORT)
-    assert status == 2 and len(out.splitlines()) == 1 and "short ends after 1 lines" in err
+    assert status == 2 and len(out.splitlines()) == 1 and "short ends after 1 line:" in err
 
 
 def test_minimum_risk_gives_the_same_for_the_same_seed(translate, source):
@@ -351,3 +351,76 @@ def test_closed_stream_is_one_error(saved_model, monkeypatch, capsys, stream):
     monkeypatch.setattr(sys, stream, None)
     assert main(["translate", str(saved_model)]) == 2
     assert "is closed. Name a file with --" in capsys.readouterr().err
+
+
+def test_unreadable_input_leaves_the_file_that_it_should_have_overwritten(translate, source, tmp_path):
+    output, packed = tmp_path / "out", tmp_path / "damaged.gz"
+    output.write_text("precious\n")
+    packed.write_bytes(b"this is not gzip")
+    status, _, error = translate("--input", packed, "--output", output, "--overwrite", *SHORT)
+    assert status == 2 and f"{packed} cannot be read" in error
+    assert output.read_text() == "precious\n"
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    assert translate("--input", packed, "--output", output, "--resume", *SHORT)[0] == 0
+    assert len(output.read_text().splitlines()) == 300
+    assert not list(tmp_path.glob(".out*"))
+
+
+def test_killed_replacement_keeps_the_old_file_and_goes_on_to_the_same_bytes(saved_model, translate, source, tmp_path):
+    many, whole, output, part = (tmp_path / name for name in ("many", "whole", "out", ".out.part"))
+    many.write_text(source.read_text() * 20)
+    output.write_text("precious\n")
+    process = command(saved_model, "--input", many, "--output", output, "--overwrite", *SHORT)
+    while process.poll() is None and not (part.exists() and part.stat().st_size):
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert output.read_text() == "precious\n"
+    assert translate("--input", many, "--output", output, "--resume", *SHORT)[0] == 0
+    assert translate("--input", many, "--output", whole, *SHORT)[0] == 0
+    assert output.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+@pytest.mark.parametrize("option", ["--input", "--prefix"])
+def test_output_that_is_an_input_by_another_name_is_refused(refused, source, tmp_path, link, option):
+    output, other = tmp_path / "out", tmp_path / "other"
+    other.write_text("w1\n" * 300)
+    getattr(output, link)(other)
+    inputs = [word for pair in {"--input": source, option: other}.items() for word in pair]
+    error = refused(*inputs, "--output", output, "--overwrite")
+    assert f"{output} is the {'input' if option == '--input' else 'file of prefixes'}" in error
+    assert other.read_text() == "w1\n" * 300
+
+
+@pytest.mark.parametrize("end", ["input", "output"])
+def test_standard_stream_that_is_the_other_file_is_refused(saved_model, source, end):
+    before = source.read_bytes()
+    if end == "input":
+        with source.open("rb") as stdin:
+            process = command(
+                saved_model, "--output", source, "--overwrite", *SHORT, stdin=stdin, stderr=subprocess.PIPE
+            )
+            error = process.communicate()[1].decode()
+    else:
+        with source.open("ab") as stdout:
+            process = command(saved_model, "--input", source, *SHORT, stdout=stdout, stderr=subprocess.PIPE)
+            error = process.communicate()[1].decode()
+    assert process.returncode == 2 and "is the input. Name another file for the output." in error
+    assert source.read_bytes() == before
+
+
+def test_resuming_what_is_finished_says_so_and_leaves_with_status_0(translate, refused, source, tmp_path):
+    output = tmp_path / "out"
+    options = ["--input", source, "--output", output, *SHORT]
+    assert translate(*options)[0] == 0
+    before = output.read_bytes()
+    status, _, error = translate(*options, "--resume")
+    assert (status, error) == (
+        0,
+        f"{output} is finished: it has a line for each line of {source}. Nothing is left to do.\n",
+    )
+    with source.open("a") as file:
+        file.write("w1\n")
+    assert "finished, or was made otherwise" in refused(*options, "--resume")
+    assert output.read_bytes() == before

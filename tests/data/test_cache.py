@@ -39,6 +39,25 @@ def test_damaged_content_is_made_anew(tmp_path):
     assert cached(tmp_path, "key", writer("anew."), whole) == "anew."
 
 
+@pytest.mark.parametrize("damage", [lambda old: old[:-1] + b"!", lambda old: old[:-2], lambda old: old + b"."])
+def test_file_that_is_not_the_one_that_was_written_is_made_again(tmp_path, caplog, damage):
+    calls = []
+    cached(tmp_path, "key", writer("content", calls), content)
+    [file] = tmp_path.glob("*/file")
+    file.write_bytes(damage(file.read_bytes()))
+    assert [cached(tmp_path, "key", writer("content", calls), content) for _ in range(2)] == ["content"] * 2
+    assert len(calls) == 2
+    [message] = caplog.messages
+    assert message == f"The prepared text in {file.parent} is damaged or incomplete, and is made again."
+
+
+def test_folder_without_checksums_is_made_again(tmp_path):
+    cached(tmp_path, "key", writer("by an earlier version"), content)
+    [file] = tmp_path.glob("*/checksums.json")
+    file.unlink()
+    assert cached(tmp_path, "key", writer("now"), content) == "now"
+
+
 def test_interrupted_making_leaves_nothing_that_is_found(tmp_path):
     def interrupted(folder):
         (folder / "file").write_text("half")

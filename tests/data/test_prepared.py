@@ -62,8 +62,24 @@ def test_damaged_cache_is_made_anew(source, tokenizer, tmp_path, caplog, file, s
     [path] = (tmp_path / "cache").glob(f"*/{file}")
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     assert prepare() == expected
-    assert "is damaged, and is made anew" in caplog.text
+    assert "is damaged or incomplete, and is made again" in caplog.text
     assert not list((tmp_path / "cache").glob("*.part"))
+
+
+@pytest.mark.parametrize("file", ["text.arrow", "ids*.arrow"])
+def test_flipped_bit_in_the_cache_is_not_trained_on(source, tokenizer, tmp_path, caplog, file):
+    def prepare():
+        text = prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(), tmp_path / "cache")
+        return list(text), tokenise(text, tokenizer, tmp_path / "cache").dataset[:]
+
+    expected = prepare()
+    [path] = (tmp_path / "cache").glob(f"*/{file}")
+    content = bytearray(path.read_bytes())
+    place = content.index(b"w5") if file == "text.arrow" else len(content) // 2
+    content[place] ^= 1
+    path.write_bytes(content)
+    assert prepare() == expected
+    assert [record.name for record in caplog.records] == ["hf_vaswani.data.cache"]
 
 
 def test_source_without_a_usable_pair_is_an_error_that_says_what_was_found(source, tmp_path):

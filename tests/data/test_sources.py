@@ -183,11 +183,11 @@ def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.tsv", "a\tb\nc\n", "line 2: 1 columns where 2 are expected"),
+        ("t.tsv", "a\tb\nc\n", "line 2: 1 column where 2 are expected"),
         ("t.tsv", "de\ten\nc\td\n\n\ne\tf\tg\n", "line 5: 3 columns where 2 are expected"),
         ("t.tsv", "a\tb\tc\n", "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'a', 'b', 'c'"),
         ("t.csv", "de,en,de\na,b,c\n", "line 1: more than one column is called 'de'"),
-        ("t.csv", 'de,en\n"a\nb",c\nd\n', "line 4: 1 columns where 2 are expected"),
+        ("t.csv", 'de,en\n"a\nb",c\nd\n', "line 4: 1 column where 2 are expected"),
         ("t.csv", 'de,en\na,b\n"c,d\ne,f\n', "line 3: unexpected end of data"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n\n{"de": }\n', "line 3: not JSON: "),
         ("t.jsonl", "[1]\n", "line 1: not an object"),
@@ -361,3 +361,38 @@ def test_digest_depends_on_how_the_content_is_read(write):
 def test_version_of_the_embedded_corpus_stands_for_its_sentences(corpus):
     # A change of the sentences needs a higher version: caches are kept by it.
     assert (EMBEDDED_VERSION, hashlib.sha256(json.dumps(corpus).encode()).hexdigest()[:16]) == (1, "f7e495db7ce4a376")
+
+
+@pytest.mark.parametrize(
+    "names", ["german\tenglish", "Deutsch\tEnglisch", "src\ttrg", "sentence1\tsentence2", "de_text\ttext.en", "de\ten"]
+)
+def test_row_that_looks_like_names_is_a_pair_only_when_told(write, names):
+    path = write("t.tsv", f"{names}\nEin Hund\tA dog\n")
+    first, second = names.split("\t")
+    with pytest.raises(InputError, match=rf"t.tsv, line 1: '{first}' and '{second}' look like names of columns"):
+        list(iterate_pairs(TextSource(file=path), (None, None)))
+    told = {header: list(iterate_pairs(TextSource(file=path, header=header), LANGUAGES)) for header in (True, False)}
+    assert told == {True: [("Ein Hund", "A dog")], False: [(first, second), ("Ein Hund", "A dog")]}
+    columns = {"source_column": second, "target_column": first}
+    assert list(iterate_pairs(TextSource(file=path, **columns), LANGUAGES)) == [("A dog", "Ein Hund")]
+
+
+@pytest.mark.parametrize("pair", [("Hund", "dog"), ("Hallo!", "Hello!"), ("Ein Text", "A text"), ("no", "no")])
+def test_first_pair_of_few_words_is_a_pair(write, pair):
+    path = write("t.csv", f"{pair[0]},{pair[1]}\nEin Hund,A dog\n")
+    assert list(iterate_pairs(TextSource(file=path), LANGUAGES)) == [pair, ("Ein Hund", "A dog")]
+
+
+def test_file_without_names_has_two_columns(write):
+    path = write("t.tsv", "1\tEin Hund\tA dog\n")
+    with pytest.raises(InputError, match=r"line 1: without a row of names \(header: false\), a file has two columns"):
+        list(iterate_pairs(TextSource(file=path, header=False), LANGUAGES))
+
+
+def test_header_of_an_entry_is_true_or_false():
+    assert TextSource.parse({"file": "a.tsv", "header": False}, "data.train").header is False
+    with pytest.raises(InputError, match="data.train.header must be true or false, got 1"):
+        TextSource.parse({"file": "a.tsv", "header": 1}, "data.train")
+    assert check_source(TextSource(dataset="embedded", split="train", header=True), LANGUAGES) == [
+        "header does not belong to embedded"
+    ]

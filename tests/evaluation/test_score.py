@@ -142,7 +142,7 @@ def test_metrics_come_in_the_order_that_is_asked_for():
 
 @pytest.mark.parametrize("score", [bleu, chrf, ter, sentence_scores])
 def test_text_of_unequal_length_is_refused_not_cut(score):
-    with pytest.raises(InputError, match="2 translations and 1 references"):
+    with pytest.raises(InputError, match="2 translations and 1 reference:"):
         score(["a", "b"], ["a"])
     with pytest.raises(InputError, match="no translations"):
         score([], [])

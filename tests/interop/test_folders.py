@@ -1,5 +1,8 @@
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -11,15 +14,16 @@ from transformers import (
     pipeline,
 )
 
-from hf_vaswani import VaswaniTokenizer
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
 from hf_vaswani.cli import main
 from hf_vaswani.data.arguments import SPECIAL_TOKENS
 from hf_vaswani.errors import InputError
-from hf_vaswani.interop import folders
+from hf_vaswani.interop import export_marian, folders
 from hf_vaswani.interop.vocabulary import word_backend
 
 from ..conftest import tiny_model
-from .foreign import random_marian
+from ..test_modeling_vaswani import randomise
+from .foreign import random_fsmt, random_marian
 from .test_fairseq import SOURCE, TARGET, write_checkpoint, write_dictionary
 from .test_opennmt import write_checkpoint as opennmt_checkpoint
 
@@ -154,7 +158,7 @@ def test_vocabulary_that_does_not_fit_leaves_no_folder(opus, tmp_path, capsys):
     (broken / "vocab.json").write_text(json.dumps(vocabulary))
     assert main(["import", str(broken), str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
-    assert f"has an id {len(vocabulary) - 1}, but the weights have {len(vocabulary) - 1} embeddings" in error
+    assert f"ends with id {len(vocabulary) - 1}, but the weights have {len(vocabulary) - 1} embeddings" in error
     assert not (tmp_path / "out").exists()
 
 
@@ -185,22 +189,78 @@ def test_vocabulary_of_another_model_is_refused(opus, tmp_path, capsys):
     assert f"pad_token_id is {len(pieces)} in the vocabulary and {len(vocabulary) - 1}" in capsys.readouterr().err
 
 
-def test_exported_vocabularies_are_two_plain_tokenizers(tmp_path, capsys):
+@pytest.fixture
+def separate(tmp_path):
+    """A folder with a model of two vocabularies and its tokenizer."""
     model = tiny_model(share_encoder_decoder_embeddings=False, decoder_vocab_size=30)
     source, target = ["<pad>", "<s>", "</s>", "<unk>"], ["<pad>", "<s>", "</s>", "<unk>"]
     source += [f"s{i}" for i in range(36)]
     target += [f"t{i}" for i in range(26)]
     tokenizer = VaswaniTokenizer.from_backends(
-        *(word_backend(tokens, "<unk>", "</s>") for tokens in (source, target)), **SPECIAL_TOKENS
+        *(word_backend(tokens, "<unk>", "</s>") for tokens in (source, target)),
+        split_special_tokens=True,
+        **SPECIAL_TOKENS,
     )
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    assert main(["export", str(tmp_path / "model"), str(tmp_path / "marian")]) == 0
+    randomise(model)
+    model.save_pretrained(tmp_path / "separate")
+    tokenizer.save_pretrained(tmp_path / "separate")
+    return tmp_path / "separate"
+
+
+def test_exported_vocabularies_are_two_plain_tokenizers(separate, tmp_path, capsys):
+    assert main(["export", str(separate), str(tmp_path / "marian")]) == 0
     assert "source_tokenizer and target_tokenizer" in capsys.readouterr().out
     assert not (tmp_path / "marian" / "tokenizer.json").exists()
     sides = [PreTrainedTokenizerFast.from_pretrained(tmp_path / "marian" / f"{side}_tokenizer") for side in SIDES]
     assert sides[0]("s3 s5").input_ids == [7, 9, 2]
     assert sides[1].decode([7, 9, 2], skip_special_tokens=True) == "t3 t5"
+
+
+def test_exported_model_of_two_vocabularies_translates_and_comes_back(separate, tmp_path, write_lines):
+    folders = [separate, tmp_path / "marian", tmp_path / "imported"]
+    texts = ["s3 s5 s6 s1", "s9", "<unk> s30"]
+    assert main(["export", str(folders[0]), str(folders[1])]) == 0
+    assert main(["import", str(folders[1]), str(folders[2])]) == 0
+    translations = []
+    for folder in folders:
+        output = tmp_path / f"{folder.name}.txt"
+        options = ["--input", write_lines("in", texts), "--num_beams", "3", "--max_new_tokens", "8"]
+        assert main(["translate", str(folder), *options, "--output", str(output)]) == 0
+        translations.append(output.read_text().splitlines())
+        results = pipeline("translation", model=str(folder))(texts, num_beams=3, max_new_tokens=8)
+        assert [result["translation_text"] for result in results] == translations[-1]
+    assert translations[0] == translations[1] == translations[2]
+    assert len(set(translations[0])) == 3
+    tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in folders]
+    for tokenizer in tokenizers[1:]:
+        assert tokenizer.special_tokens_map == tokenizers[0].special_tokens_map
+        assert tokenizer.split_special_tokens
+        for side in SIDES:
+            assert tokenizer.backends[side].to_str() == tokenizers[0].backends[side].to_str()
+    marian = MarianMTModel.from_pretrained(folders[1]).state_dict()
+    again = export_marian(VaswaniForConditionalGeneration.from_pretrained(folders[2])).state_dict()
+    assert marian.keys() == again.keys()
+    assert all(torch.equal(marian[name], again[name]) for name in marian)
+
+
+def test_exported_vocabularies_are_not_mistaken_for_a_joint_one_without_this_package(separate, tmp_path):
+    assert main(["export", str(separate), str(tmp_path / "marian")]) == 0
+    script = (
+        "import sys; from transformers import AutoTokenizer\n"
+        "load = lambda **kwargs: AutoTokenizer.from_pretrained(sys.argv[1], **kwargs)\n"
+        "tokenizer = load(trust_remote_code=True)\n"
+        "assert 'hf_vaswani' not in sys.modules\n"
+        "print(tokenizer('s3 s5').input_ids, tokenizer.decode([7, 9, 2], skip_special_tokens=True))\n"
+        "try:\n    load(trust_remote_code=False)\n"
+        "except Exception as error:\n    print(type(error).__name__)"
+    )
+    environment = {**os.environ, "HF_MODULES_CACHE": str(tmp_path / "modules"), "PYTHONPATH": ""}
+    command = [sys.executable, "-c", script, str(tmp_path / "marian")]
+    finished = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120)
+    assert finished.returncode == 0, finished.stderr
+    found, failed = finished.stdout.splitlines()
+    assert found == "[7, 9, 2] t3 t5"
+    assert failed.endswith("Error")
 
 
 def test_one_of_several_end_tokens_may_be_the_tokenizers(opus, tmp_path):
@@ -239,3 +299,18 @@ def test_folder_without_a_tokenizer_says_so_when_it_should_translate(tmp_path, c
     (tmp_path / "in.txt").write_text("text\n")
     assert main(["translate", str(tmp_path / "imported"), "--input", str(tmp_path / "in.txt")]) == 2
     assert "imported has no tokenizer" in capsys.readouterr().err
+
+
+def test_imported_model_knows_the_languages_that_its_source_says(opus, tmp_path):
+    write_checkpoint(tmp_path, {})
+    fsmt = tmp_path / "fsmt"
+    random_fsmt(0, langs=["ru", "en"]).save_pretrained(fsmt)
+    for source, languages in (
+        (opus, ("de", "en")),
+        (tmp_path / "checkpoint_best.pt", ("de", "en")),
+        (fsmt, ("ru", "en")),
+    ):
+        output = tmp_path / f"imported_{source.name}"
+        assert main(["import", str(source), str(output)]) == 0
+        config = VaswaniConfig.from_pretrained(output)
+        assert (config.source_language, config.target_language) == languages

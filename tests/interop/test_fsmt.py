@@ -6,11 +6,11 @@ from transformers import AutoTokenizer
 
 from hf_vaswani import VaswaniForConditionalGeneration
 from hf_vaswani.attention_vaswani import to_tokens
-from hf_vaswani.data.tokenizer import target_vocab_size
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import import_checkpoint, import_model
 from hf_vaswani.translation.load import load
 from hf_vaswani.translation.pair_scores import score_pairs
+from hf_vaswani.translation_inputs import target_vocab_size
 
 from .foreign import assert_same_model, random_batch, random_fsmt
 

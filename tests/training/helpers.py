@@ -12,6 +12,11 @@ from safetensors.torch import load_file
 PROJECT = Path(__file__).parents[2]
 
 
+def files_in(folder: Path) -> dict[Path, bytes]:
+    """All files below a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def records(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 

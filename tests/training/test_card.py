@@ -20,6 +20,9 @@ from hf_vaswani.training.output import held
 from hf_vaswani.training.run import train
 from hf_vaswani.training.validation import Validation
 
+from ..conftest import largest_file
+from .helpers import files_in
+
 
 def results_of(folder):
     return json.loads((folder / "results.json").read_text())
@@ -445,3 +448,115 @@ def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
 def test_licence_that_the_hub_cannot_know_is_refused(recipe):
     with pytest.raises(InputError, match="training.license='CC BY' is no identifier"):
         recipe("--training.license=CC BY")
+
+
+@pytest.fixture
+def finished(recipe):
+    """The folder of a run that has finished, with a picture outside of it that is nobody's to touch."""
+    folder = train(recipe("--max_updates=2", "--log_every=1")).folder
+    (folder.parent / "precious.png").write_text("mine")
+    return folder
+
+
+def change_results(folder, **values):
+    (folder / "results.json").write_text(json.dumps({**results_of(folder), **values}))
+
+
+def test_card_is_made_of_no_picture_outside_the_folder_of_the_run(finished, tmp_path, capsys):
+    (finished / "pictures" / "link.png").symlink_to(tmp_path / "precious.png")
+    for name in (
+        "../precious.png",
+        str(tmp_path / "precious.png"),
+        "pictures/link.png",
+        "pictures/../../precious.png",
+    ):
+        change_results(finished, pictures=[name])
+        before = files_in(tmp_path)
+        for options in ([], ["--output", str(tmp_path / "copy.md")]):
+            assert main(["card", str(finished), *options]) == 2
+            error = capsys.readouterr().err
+            assert f"{finished / 'results.json'} is damaged" in error and name in error
+        assert files_in(tmp_path) == before
+
+
+def test_results_and_recipes_of_wrong_types_are_one_error_that_names_file_and_value(finished, capsys):
+    original = results_of(finished)
+    wrong = {
+        "validation_loss": ("low", 'validation_loss is "low", not a number'),
+        "machines": ("one", 'machines is "one", not a list'),
+        "seen": ([], "seen is [], not keys with values"),
+        "architecture": ({**original["architecture"], "d_model": "wide"}, "results.json is damaged"),
+        "tests": ({"test": {"bleu": "good"}}, "results.json is damaged"),
+        "findings": ({"by_length": 3}, "results.json is damaged"),
+        "recipe": ({"training": {"max_minutes": "long"}}, "training.max_minutes must be a number or null, got 'long'"),
+        "name": (1, "name is 1, not text"),
+    }
+    for key, (value, message) in wrong.items():
+        (finished / "results.json").write_text(json.dumps({**original, key: value}))
+        assert main(["card", str(finished)]) == 2
+        error = capsys.readouterr().err
+        assert error.count("error: ") == 1 and str(finished / "results.json") in error and message in error
+    del original["recipe"]
+    (finished / "results.json").write_text(json.dumps(original))
+    stored = finished / "training_recipe.yaml"
+    stored.write_text(stored.read_text().replace("learning_rate: 0.003", "learning_rate: fast"))
+    assert main(["card", str(finished)]) == 2
+    assert f"{stored}: training.learning_rate must be a number, got 'fast'" in capsys.readouterr().err
+
+
+def test_picture_beside_a_copy_of_a_card_is_not_replaced_unasked(finished, tmp_path, capsys):
+    picture = tmp_path / "copy" / "pictures" / "curves.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_text("mine")
+    command = ["card", str(finished), "--output", str(tmp_path / "copy.md")]
+    assert main(command) == 2
+    assert f"{picture} exists already" in capsys.readouterr().err
+    assert picture.read_text() == "mine" and not (tmp_path / "copy.md").exists()
+    assert main([*command, "--overwrite"]) == 0
+    assert picture.read_bytes() == (finished / "pictures" / "curves.png").read_bytes()
+
+
+def test_copy_of_a_card_writes_no_picture_through_a_link(finished, tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "cards" / "copy").symlink_to(tmp_path / "elsewhere")
+    assert main(["card", str(finished), "--output", str(tmp_path / "cards" / "copy.md"), "--overwrite"]) == 2
+    assert "curves.png leads out of" in capsys.readouterr().err
+    assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "cards" / "copy.md").exists()
+
+
+def test_copy_of_a_card_that_finds_no_room_names_its_own_file_and_changes_nothing(finished, tmp_path, capsys):
+    output, picture = tmp_path / "copy.md", tmp_path / "copy" / "pictures" / "curves.png"
+    picture.parent.mkdir(parents=True)
+    for path in (output, picture):
+        path.write_text("older")
+    before = files_in(tmp_path)
+    with largest_file((finished / "pictures" / "curves.png").stat().st_size - 1):
+        assert main(["card", str(finished), "--output", str(output), "--overwrite"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {picture} cannot be written: File too large. Make room, or name another file.\n"
+    )
+    assert files_in(tmp_path) == before
+
+
+def test_card_that_finds_no_room_leaves_the_edited_one(finished, capsys):
+    (finished / "README.md").write_text("my own words")
+    before = files_in(finished)
+    with largest_file(1000):
+        assert main(["card", str(finished)]) == 2
+    assert "File too large" in capsys.readouterr().err
+    assert files_in(finished) == before
+
+
+def test_name_that_the_card_was_given_is_kept_by_the_next_card_and_the_next_run(recipe, finished):
+    assert main(["card", str(finished), "--name", "you/reversal"]) == 0
+    assert main(["card", str(finished)]) == 0
+    assert ModelCard.load(finished / "README.md").data.model_name == "you/reversal"
+    train(recipe("--max_updates=3"))
+    card = ModelCard.load(finished / "README.md")
+    assert "3 updates" in card.content and card.data.model_name == "you/reversal"
+    # A copy elsewhere is called after its file, as before.
+    assert main(["card", str(finished), "--output", str(finished.parent / "copy.md")]) == 0
+    assert ModelCard.load(finished.parent / "copy.md").data.model_name == "copy"
+    train(recipe("--max_updates=3", "--overwrite=true"))
+    assert ModelCard.load(finished / "README.md").data.model_name == "out"

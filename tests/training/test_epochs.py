@@ -18,7 +18,7 @@ FOUR_BATCHES = ("--max_updates=null", "--max_tokens=1000", "--max_sentences=15")
 def test_training_ends_with_its_last_epoch(recipe, function, options, updates, capsys):
     results = function(recipe(*FOUR_BATCHES, "--max_epochs=2", *options))
     assert results.update == updates
-    assert f"Ended after {updates} updates: max_epochs=2 are over" in capsys.readouterr().out
+    assert f"Ended after {updates} updates: max_epochs=2 reached" in capsys.readouterr().out
     progress = json.loads((results.folder / "checkpoints" / f"update-{updates:08d}" / "progress.json").read_text())
     assert (progress["epoch"], progress["part"], progress["batch"]) == (2, 0, 0)
     # Finished: there is nothing to go on with.

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 from datasets import Dataset
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -86,6 +87,29 @@ def test_labels_are_smoothed_once_wherever_it_is_asked_for(make_trainer, in_conf
     assert loss.item() == pytest.approx(smoothed, rel=1e-5)
     # The Trainer's smoother smooths the evaluation, too; the model's does not.
     assert trainer.evaluate()["eval_loss"] == pytest.approx(smoothed if in_trainer else plain, rel=1e-5)
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    """Warnings of the model, each once."""
+    said = []
+    monkeypatch.setattr("hf_vaswani.pretrained_vaswani.logger.warning_once", said.append)
+    return said
+
+
+def test_smoothing_of_the_trainer_and_fp16_on_a_cpu_are_warned_of(make_trainer, warnings):
+    make_trainer(label_smoothing_factor=0.1, max_steps=1).train()
+    assert warnings and all("it smooths the evaluation loss too" in line for line in warnings)
+    warnings.clear()
+    AcceleratorState._reset_state(reset_partial_state=True)
+    make_trainer(fp16=True, max_steps=1).train()
+    assert warnings and all("fp16=True has no effect on a CPU" in line for line in warnings)
+    warnings.clear()
+    AcceleratorState._reset_state(reset_partial_state=True)
+    make_trainer(bf16=True, max_steps=1).train()
+    make_trainer(max_steps=1).evaluate()
+    assert not warnings
+    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def test_smoothing_of_the_trainer_without_decoder_inputs_is_a_clear_error(make_trainer):

@@ -4,14 +4,16 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.recipe import describe_keys, load_recipe, recipe_keys
+from hf_vaswani.training.bundled_recipes import bundled_recipes
+from hf_vaswani.training.key_help import describe_keys, field_descriptions
+from hf_vaswani.training.recipe import load_recipe, recipe_keys
 
 RECIPE = """
 data: {dataset: embedded}
 model: {d_model: 64, layer_norm_eps: 1e-6}
 training: {output_dir: out, adam_eps: 1e-9, mixed_precision: no}
 """
-RECIPES = sorted((Path(__file__).parents[2] / "scripts" / "recipes").glob("*.yaml"))
+RECIPES = list(bundled_recipes().values())
 
 
 @pytest.fixture
@@ -79,6 +81,28 @@ def test_values_of_the_wrong_kind_are_all_named(recipe):
 
 def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
     assert "encoder_attention_heads=8 does not divide d_model=100" in faults(recipe(), ["--d_model", "100"])
+
+
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear", "cosine", "constant"])
+def test_schedules_but_the_papers_ask_for_a_learning_rate(recipe, schedule):
+    missing = (
+        f"training.learning_rate is missing: the highest rate of schedule '{schedule}', such as 0.001 (to fine-tune, "
+        "0.0001)"
+    )
+    in_file = RECIPE.replace("output_dir: out", f"output_dir: out, schedule: {schedule}")
+    assert faults(recipe(in_file)) == missing
+    assert faults(recipe(), ["--schedule", schedule]) == missing
+    assert load_recipe(recipe(in_file), ["--learning_rate", "0.5"]).training.learning_rate == 0.5
+    assert load_recipe(recipe()).training.learning_rate == 1
+
+
+def test_learning_rate_of_another_kind_of_schedule_goes_with_it(recipe):
+    rate = RECIPE.replace("output_dir: out", "output_dir: out, schedule: linear, learning_rate: 0.003")
+    assert load_recipe(recipe(rate), ["--schedule", "cosine"]).training.learning_rate == 0.003
+    assert load_recipe(recipe(rate), ["--schedule", "paper"]).training.learning_rate == 1
+    factor = RECIPE.replace("output_dir: out", "output_dir: out, learning_rate: 1.0")
+    assert "training.learning_rate is missing" in faults(recipe(factor), ["--schedule", "linear"])
+    assert load_recipe(recipe(factor), ["--schedule", "paper"]).training.learning_rate == 1
 
 
 def test_training_pairs_beyond_learned_positions_are_an_error(recipe):
@@ -201,9 +225,35 @@ def test_separate_vocabularies_have_separate_embeddings(recipe):
     assert load_recipe(recipe(), ["--joint", "false"]).model["share_encoder_decoder_embeddings"] is False
 
 
-def test_help_describes_every_key():
-    text = describe_keys()
-    assert all(f"  {name} " in text for keys in recipe_keys().values() for name in keys)
+def test_help_describes_every_key_with_its_default():
+    lines = describe_keys().splitlines()
+    shown = {line.split()[0]: line.removeprefix(f"  {line.split()[0]}").strip() for line in lines if line[:3] > "   "}
+    for number, line in enumerate(lines):
+        if line.startswith("  share_encoder_decoder_embeddings"):  # a name as wide as its column
+            shown["share_encoder_decoder_embeddings"] = lines[number + 1].strip()
+    assert [name for keys in recipe_keys().values() for name in keys if len(shown.get(name, "")) < 10] == []
+    assert shown["max_updates"].endswith("(default: 100000)")
+    assert shown["encoder_ffn_dim"] == shown["decoder_ffn_dim"]
+    assert shown["decoder_ffn_dim"] == "inner width d_ff of the feed-forward networks (section 3.3) (default: 2048)"
+    assert "  d_k " in "\n".join(lines) and "to d_model divided by the number of heads" in "\n".join(lines)
+    assert max(map(len, describe_keys(width=80).splitlines())) <= 119
+
+
+def test_each_field_of_a_config_is_described_by_its_first_sentence_and_its_default():
+    class Config:
+        """A config.
+
+        Args:
+            one, two (`int`, *optional*): a number (Fan et al. 2020) of
+                things. It is said at length. Defaults to `three`.
+            three (`"a"` or `"b"`): a letter.
+
+        Raises:
+            four (`int`): nothing.
+        """
+
+    of_two = "a number (Fan et al. 2020) of things. Defaults to three"
+    assert field_descriptions(Config) == {"one": of_two, "two": of_two, "three": "a letter"}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -300,8 +350,9 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
     ("options", "expected"),
     [
         (["--max_updates=null"], ["nothing ends the training: give training.max_updates"]),
-        (["--max_updates=null", "--schedule=linear", "--max_minutes=3"], ["missing: schedule 'linear' falls to 0"]),
-        (["--schedule=cosine", "--max_epochs=3"], ["training.max_epochs=3 contradicts schedule 'cosine'"]),
+        (["--max_updates=null", "--schedule=linear", "--learning_rate=1"], ["missing: schedule 'linear' falls to 0"]),
+        (["--schedule=cosine", "--learning_rate=1", "--max_epochs=3"],
+         ["training.max_epochs=3 contradicts schedule 'cosine'"]),
         (["--max_epochs=0"], ["training.max_epochs must be at least 1, got 0"]),
         (["--validation_share=1.5", "--test_share=0"], [
             "data.validation_share must be above 0 and below 1, got 1.5",
@@ -313,7 +364,7 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
          ["data.test_share=0.1 holds out pairs where data.test='c.tsv' gives a test set: choose one"]),
         (["--validation_split=null"], ["data.validation_split is missing"]),
         (["--split_seed=-1"], ["data.split_seed must be in [0, 4294967296), got -1"]),
-        (["--max_length=9", "--max_length_coverage=2"], ["are both given", "must be above 0 and at most 1, got 2.0"]),
+        (["--max_length=9", "--max_length_coverage=2"], ["must be above 0 and at most 1, got 2.0", "are both given"]),
         (["--max_length=null"], ["data.max_length is missing"]),
         (["--max_length_coverage=0.9", "--streaming"], ["max_length_coverage needs the lengths of all pairs"]),
     ],
@@ -333,3 +384,25 @@ def test_option_of_two_sections_names_both():
     with pytest.raises(InputError) as error:
         load_recipe(RECIPES[0], ["--license=mit"])
     assert "--license stands in several sections; say which: --data.license, --training.license" in str(error.value)
+
+
+def test_missing_validation_text_may_be_held_out(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("training: {output_dir: out}")
+    with pytest.raises(InputError) as error:
+        load_recipe(path, ["--train", "train.tsv"])
+    assert all("or data.validation_share: 0.05, to hold out" in line for line in str(error.value).splitlines())
+    with pytest.raises(InputError, match=r"data.validation_split is missing: .* \(or data.validation_share: 0.05"):
+        load_recipe(path, ["--dataset", "a/b", "--validation_split", "null"])
+    assert load_recipe(path, ["--train", "train.tsv", "--validation_share", "0.05"]).data.validation_share == 0.05
+
+
+@pytest.mark.parametrize("named", ["--start_from=model", "--tokenizer.path=model"])
+def test_options_of_a_new_tokenizer_are_refused_beside_one_that_is_there(recipe, named):
+    key = "training.start_from=model" if "start" in named else "tokenizer.path=model"
+    message = f"--type, --vocab_size: no effect on the tokenizer of {key}, which is used as it is"
+    assert faults(recipe(), [named, "--vocab_size=90", "--tokenizer.type=bpe"]).splitlines() == [message]
+    assert load_recipe(recipe(), [named, "--bpe_dropout=0.1"]).tokenizer_source == key
+    in_the_file = recipe(RECIPE + "tokenizer: {vocab_size: 90}\n")
+    assert load_recipe(in_the_file, [named]).tokenizer.vocab_size == 90
+    assert load_recipe(in_the_file).tokenizer_source is None

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from tokenizers import processors
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerFast, pipeline
 
+from hf_vaswani import VaswaniConfig
 from hf_vaswani.data.arguments import SPECIAL_TOKENS, TokenizerArguments
 from hf_vaswani.data.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError, TrainingError
@@ -306,6 +308,26 @@ def test_processes_that_do_not_know_of_each_other_are_refused(recipe, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("FSDP", "but Accelerate does not use FSDP on a CPU"), ("DEEPSPEED", "not supported"), ("MEGATRON_LM", "not")],
+)
+def test_kinds_of_distributed_training_that_would_have_no_effect_are_refused(recipe, monkeypatch, kind, why):
+    monkeypatch.setenv(f"ACCELERATE_USE_{kind}", "true")
+    with pytest.raises(InputError, match=f"ACCELERATE_USE_{kind}=true.*{why}"):
+        train(recipe())
+
+
+def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, monkeypatch):
+    monkeypatch.setattr("hf_vaswani.training.preflight.processes_asked_for", lambda: 2)
+    with pytest.raises(
+        InputError, match="was told to start 2 processes, and started 1: .*torchrun --nproc_per_node 2"
+    ):
+        train(recipe())
+    monkeypatch.setattr("hf_vaswani.training.preflight.processes_asked_for", lambda: 1)
+    assert train(recipe("--max_updates=1")).update == 1
+
+
 def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp_path):
     (tmp_path / "test.x").write_bytes(b"\xe4\n")
     with pytest.raises(InputError) as error:
@@ -334,3 +356,24 @@ def test_task_is_learnt_from_a_random_seed(recipe, write_lines, task):
     assert np.exp(results.validation_loss) <= 1.02
     assert results.test[0].value >= 98
     assert results.minutes < 2
+
+
+def test_languages_of_the_recipe_are_those_of_the_model_and_of_what_is_trained_from_it(recipe):
+    folder = train(recipe("--source_language=de", "--target_language=english", "--max_updates=4")).folder
+    config = VaswaniConfig.from_pretrained(folder)
+    # The one is a language's code, the other might name a column.
+    assert (config.source_language, config.target_language) == ("de", None)
+    again = train(recipe(f"--start_from={folder}", "--target_language=en", "--max_updates=4", output="again")).folder
+    config = VaswaniConfig.from_pretrained(again)
+    assert (config.source_language, config.target_language) == ("de", "en")
+    assert ModelCard.load(again / "README.md").data.language == ["de", "en"]
+    assert "from de to en" in (again / "README.md").read_text()
+
+
+def test_keys_of_a_new_tokenizer_beside_one_that_is_there_are_told_to_have_no_effect(recipe, capsys):
+    first = train(recipe("--max_updates=2")).folder
+    capsys.readouterr()
+    # The recipe's file has a vocab_size.
+    train(recipe(f"--start_from={first}", "--max_updates=2", output="second"))
+    warning = f"warning: no effect on the tokenizer of training.start_from={first}, which is used as it is: "
+    assert f"{warning}tokenizer.vocab_size" in capsys.readouterr().out.splitlines()

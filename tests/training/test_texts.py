@@ -158,8 +158,8 @@ def test_training_on_held_out_text_says_so_and_another_split_is_another_training
     results = train(recipe(*WITHOUT_FILES, *options))
     printed = capsys.readouterr().out
     texts = load_texts(data_of(*options))
-    assert f"{len(texts.validation)} pairs (0.1) of the training text are held out as validation set" in printed
-    assert f"{len(texts.test)} pairs (0.2) of the training text are held out as test set" in printed
+    assert f"{len(texts.validation)} pairs (0.1) of the training text held out as validation set" in printed
+    assert f"{len(texts.test)} pairs (0.2) of the training text held out as test set" in printed
     assert len((results.folder / "test_translations.txt").read_text().splitlines()) == len(texts.test)
     with pytest.raises(InputError, match="data.split_seed was 1 and is now 2"):
         train(recipe(*WITHOUT_FILES, *options, "--split_seed=2"))
@@ -234,3 +234,26 @@ def test_recipe_that_contradicts_itself_says_all_of_it(data_of, options, faults)
     assert len(lines) == len(faults)
     for line, fault in zip(lines, faults):
         assert fault in line
+
+
+def test_recipe_says_whether_files_begin_with_names(data_of, table):
+    path = table("named.tsv", [("german", "english"), *PAIRS])
+    files = (f"--train={path}", f"--validation={path}")
+    [train_error, _] = check_sources(data_of(*files))
+    assert "named.tsv, line 1: 'german' and 'english' look like names of columns." in train_error
+    assert "--header true" in train_error and "--header false" in train_error
+    assert load_texts(data_of(*files, "--header=true")).validation == PAIRS
+    texts = load_texts(data_of(*files, "--header", "false"))
+    assert texts.validation == list(texts.train) == [("german", "english"), *PAIRS]
+
+
+def test_first_pair_and_swapped_sides_are_told_at_the_beginning(recipe, tmp_path, write_lines, capsys):
+    words = "der die das und ist nicht ein eine", "the and of is a to in that"
+    sides = [[f"{word} {other} {word}" for word in side.split() for other in side.split()] for side in words]
+    german, english = write_lines("text.de", sides[0]), write_lines("text.en", sides[1])
+    swapped = [f"--validation_source={english}", f"--validation_target={german}"]
+    train(recipe(f"--train_source={german}", f"--train_target={english}", *swapped, "--max_updates=1"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "first pair: der der der → the the the"
+    warning = "warning: in the validation text, or in the training text, source and target seem to be swapped."
+    assert [line for line in lines if "swapped" in line] == [warning]

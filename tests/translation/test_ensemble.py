@@ -12,6 +12,8 @@ from ..conftest import tiny_model, word_tokenizer
 
 SOURCE = torch.tensor([[5, 9, 12, 7, 2], [6, 8, 2, 0, 0]])
 INPUTS = {"input_ids": SOURCE, "attention_mask": SOURCE.ne(0).long()}
+GERMAN_ENGLISH = {"source_language": "de", "target_language": "en"}
+ENGLISH_GERMAN = {"source_language": "en", "target_language": "de"}
 
 
 def member(seed, **changes):
@@ -77,3 +79,9 @@ def test_models_of_other_target_vocabularies_are_refused(tmp_path):
         folders.append(str(folder))
     with pytest.raises(InputError, match="has another tokenizer than"):
         load_ensemble(folders)
+
+
+def test_models_of_other_languages_are_refused():
+    with pytest.raises(ValueError, match="^Model 2 of the ensemble translates en to de, the first de to en.$"):
+        Ensemble([member(1, **languages) for languages in (GERMAN_ENGLISH, ENGLISH_GERMAN)])
+    assert Ensemble([member(1, **GERMAN_ENGLISH), member(2)])

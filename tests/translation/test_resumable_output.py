@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 
 import pytest
@@ -67,10 +68,10 @@ def test_output_of_other_settings_is_left_alone_and_they_are_named(path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([("one", ""), ("tow", ""), ("three", "")], "first 2 lines of the input are not those"),
-        ([("one", ""), ("two", "prefix")], "first 2 lines of the input are not those"),
-        ([("onet", ""), ("wo", "")], "first 2 lines of the input are not those"),
-        ([("one", "")], "input has 1 lines"),
+        ([("one", ""), ("tow", ""), ("three", "")], "input does not begin with the 2 lines that"),
+        ([("one", ""), ("two", "prefix")], "input does not begin with the 2 lines that"),
+        ([("onet", ""), ("wo", "")], "input does not begin with the 2 lines that"),
+        ([("one", "")], "input has 1 line,"),
     ],
 )
 def test_output_of_other_lines_is_left_alone(path, lines, message):
@@ -171,3 +172,77 @@ def test_output_that_cannot_be_made_does_not_ask_to_be_gone_on_with(path, monkey
 def test_name_of_a_packed_file_is_refused(path, suffix):
     with pytest.raises(InputError, match="would be text, not packed. Name it .*out, and pack it afterwards"):
         ResumableOutput(path.with_suffix(suffix))
+
+
+def replacing(path, **options):
+    """A run that has written two lines of three that shall replace a file."""
+    path.write_text("precious\n")
+    output = ResumableOutput(path, overwrite=True)
+    output.begin({"beams": 4}, iter(LINES))
+    for line in LINES[:2]:
+        output.write(line[0].encode() + b"\n", [line])
+    return output
+
+
+def test_what_is_overwritten_stays_until_its_successor_is_whole(path):
+    path.write_text("precious\n")
+    path.chmod(0o640)
+    output = replacing(path)
+    assert path.read_text() == "precious\n"
+    output.write(b"three\n", LINES[2:])
+    assert path.read_text() == "precious\n"
+    output.finish()
+    assert path.read_text() == "one\ntwo\nthree\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in path.parent.iterdir()] == ["out"]
+
+
+def test_interrupted_replacement_goes_on_and_keeps_what_it_replaces(path):
+    replacing(path)._close()
+    with pytest.raises(InputError, match="is unfinished"):
+        ResumableOutput(path)
+    output = ResumableOutput(path, resume=True)
+    lines = iter(LINES)
+    output.begin({"beams": 4}, lines)
+    assert list(lines) == LINES[2:] and path.read_text() == "precious\n"
+    output.write(b"three\n", LINES[2:])
+    output.finish()
+    assert path.read_text() == "one\ntwo\nthree\n"
+
+
+def test_replacement_through_a_symbolic_link_keeps_the_link(path, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    target = tmp_path / "elsewhere" / "target"
+    path.symlink_to(target)
+    output = replacing(path)
+    output.write(b"three\n", LINES[2:])
+    output.finish()
+    assert path.is_symlink() and target.read_text() == "one\ntwo\nthree\n"
+    assert [entry.name for entry in target.parent.iterdir()] == ["target"]
+
+
+def test_remains_of_an_interrupted_replacement_are_not_taken_for_a_later_run(path):
+    replacing(path)._close()
+    path.unlink()
+    begun(path, done=1)
+    output = ResumableOutput(path, resume=True)
+    lines = iter(LINES)
+    output.begin({"beams": 4}, lines)
+    assert list(lines) == LINES[1:] and path.read_text() == "one\n"
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"settings": 1, "progress": {}}, "settings is 1, not keys with values"),
+        ({"settings": {}, "progress": {"windows": "1", "lines": 2}}, 'windows is "1", not a whole number'),
+        ({"settings": {}, "progress": {"windows": -1, "lines": 0, "bytes": 0, "digest": ""}}, "a number below 0"),
+        ([], "holds \\[\\], not keys with values"),
+    ],
+)
+def test_progress_of_wrong_types_is_one_error_that_names_its_file(path, record, message):
+    output = begun(path)
+    output.side_file.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=f"out.progress.json.*{message}"):
+        ResumableOutput(path, resume=True)
+    assert path.read_text() == "one\ntwo\n"

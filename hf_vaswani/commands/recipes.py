@@ -1,0 +1,29 @@
+"""`hf-vaswani recipes`: the recipes that come with the package, to train from or to begin one of your own with."""
+
+import argparse
+import sys
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    recipes = commands.add_parser(
+        "recipes",
+        help="list the recipes of this package, or print one",
+        usage="hf-vaswani recipes [NAME]",
+        description="List the recipes that come with this package. With a name, print that recipe, to read it or to "
+        "edit a copy: hf-vaswani recipes multi30k_de_en > my.yaml; hf-vaswani train my.yaml",
+    )
+    recipes.add_argument("name", nargs="?", metavar="NAME", help="recipe to print")
+    recipes.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..training.bundled_recipes import bundled_recipe, bundled_recipes, describe
+
+    if options.name:
+        sys.stdout.write(bundled_recipe(options.name).read_text(encoding="utf-8"))
+        return
+    recipes = bundled_recipes()
+    width = max(map(len, recipes))
+    for name, path in recipes.items():
+        print(f"{name:{width}}  {describe(path)}")
+    print("\nTrain with one: hf-vaswani train NAME. Print one to edit: hf-vaswani recipes NAME > my.yaml")

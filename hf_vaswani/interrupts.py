@@ -1,0 +1,42 @@
+"""Ctrl-C while a command of this package is being imported, which takes seconds: a line in place of a traceback."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+CTRL_C = 130
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+
+
+def is_own_command() -> bool:
+    """Whether this process runs a command of the package, and not a program that imports it."""
+    if sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2:3] in (["hf_vaswani"], ["hf_vaswani.cli"]):
+        return True
+    program = Path(sys.argv[0]).resolve() if sys.argv and sys.argv[0] else Path()
+    return program.stem == "hf-vaswani" or program.parent == SCRIPTS
+
+
+def is_first_process() -> bool:
+    """Whether this is the process, of those that a launcher started on this machine, that speaks for all."""
+    return os.environ.get("LOCAL_RANK", "0") == "0"
+
+
+def end_at_ctrl_c() -> None:
+    """Until [`interrupt_at_ctrl_c`], have Ctrl-C end the process, if it runs a command of the package."""
+    if is_own_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def interrupt_at_ctrl_c() -> None:
+    """Have Ctrl-C raise `KeyboardInterrupt` again."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # Raised in the middle of an import, an exception may come out as another one.
+    if is_first_process():
+        os.write(2, b"Interrupted.\n")
+    os._exit(CTRL_C)

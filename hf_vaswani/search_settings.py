@@ -1,0 +1,117 @@
+"""Which values the settings of a generation config may have, and those of a `generation_config.json`.
+
+transformers passes over a file that it cannot read, which means greedy search, and takes settings of any type, which
+fail in the midst of a search or mean something else. The file travels with each checkpoint as remote code and
+therefore imports nothing but torch and transformers.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from transformers import GenerationConfig
+
+LENGTH_PENALTY_TYPES = ("length", "gnmt")
+# Generous: a search takes memory in proportion to its beam, and a model that finds no end goes on to the limit.
+LARGEST_BEAM = 1000
+LARGEST_OFFSET = 10_000
+
+# Whole numbers, with the least and the largest.
+WHOLE_NUMBERS = {
+    "num_beams": (1, LARGEST_BEAM),
+    "num_return_sequences": (1, LARGEST_BEAM),
+    "max_length_offset": (0, LARGEST_OFFSET),
+    "max_length": (1, math.inf),
+    "max_new_tokens": (1, math.inf),
+    "min_length": (0, math.inf),
+    "min_new_tokens": (0, math.inf),
+    "no_repeat_ngram_size": (0, math.inf),
+    "encoder_no_repeat_ngram_size": (0, math.inf),
+    "top_k": (0, math.inf),
+}
+NUMBERS = (
+    "length_penalty", "temperature", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff",
+    "repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "max_time",
+)  # fmt: skip
+SWITCHES = (
+    "do_sample", "use_cache", "renormalize_logits", "remove_invalid_values", "return_dict_in_generate",
+    "output_attentions", "output_hidden_states", "output_scores", "output_logits",
+)  # fmt: skip
+TOKENS = ("pad_token_id", "bos_token_id", "forced_bos_token_id")
+TOKEN_LISTS = (
+    "eos_token_id", "decoder_start_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens",
+)  # fmt: skip
+CHOICES = {"early_stopping": (True, False, "never"), "length_penalty_type": LENGTH_PENALTY_TYPES}
+
+
+def check_generation_file(path: str | Path, vocab_size: int | None = None) -> None:
+    """Refuse a `generation_config.json` that cannot be read as it was meant.
+
+    Args:
+        vocab_size: the target's tokens, where they are known.
+
+    Raises:
+        ValueError: all that is wrong in it, with the file's name, a line each.
+    """
+    try:
+        settings = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it is not JSON ({' '.join(str(error).split())})"
+        raise ValueError(f"{path} cannot be read: {why}. {REPAIR}") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path} cannot be read: it holds no settings but {_shown(settings)}. {REPAIR}")
+    errors = setting_errors(settings, vocab_size)
+    if not errors:
+        try:
+            GenerationConfig.from_dict(settings)
+        except Exception as error:  # of many kinds: settings that contradict each other
+            errors = [" ".join(str(error).split()).rstrip(".")]
+    if errors:
+        raise ValueError("\n".join(f"{path}: {error}. {REPAIR}" for error in errors))
+
+
+REPAIR = "Copy it again from where it came from, or put the setting right."
+
+
+def setting_errors(settings: dict[str, Any], vocab_size: int | None = None) -> list[str]:
+    """What is wrong with settings by name, each in words; `None` stands for no setting, and unknown ones are free."""
+    errors = []
+    for name, value in settings.items():
+        wanted = None if value is None else _expected(name, value, vocab_size)
+        if wanted:
+            errors.append(f"{name} must be {wanted}, got {_shown(value)}")
+    return errors
+
+
+def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
+    """What a setting must be, where its value is not that."""
+    if name in WHOLE_NUMBERS:
+        least, most = WHOLE_NUMBERS[name]
+        words = f"a whole number from {least} on" if most == math.inf else f"a whole number from {least} to {most:,}"
+        return None if _is_whole(value) and least <= value <= most else words
+    if name in NUMBERS:
+        return None if _is_whole(value) or (isinstance(value, float) and math.isfinite(value)) else "a number"
+    if name in SWITCHES:
+        return None if isinstance(value, bool) else "true or false"
+    if name in CHOICES:
+        is_one = any(type(value) is type(choice) and value == choice for choice in CHOICES[name])
+        return None if is_one else f"one of {', '.join(json.dumps(choice) for choice in CHOICES[name])}"
+    if name in TOKENS or name in TOKEN_LISTS:
+        ids = value if name in TOKEN_LISTS and isinstance(value, list) else [value]
+        is_known = all(_is_whole(i) and (vocab_size is None or 0 <= i < vocab_size) for i in ids)
+        words = "token ids" if name in TOKEN_LISTS else "a token id"
+        return None if is_known else words + (f" below {vocab_size}" if vocab_size is not None else "")
+    return None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+__all__ = ["check_generation_file", "setting_errors"]

@@ -1,0 +1,54 @@
+"""The recipes that come with the package, which a bare name stands for: `hf-vaswani train quickstart`."""
+
+import difflib
+from pathlib import Path
+
+from ..errors import InputError
+
+FOLDER = Path(__file__).parents[1] / "recipes"
+
+
+def bundled_recipes() -> dict[str, Path]:
+    """Name → file of each recipe of the package, in alphabetical order."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def describe(path: Path) -> str:
+    """What a recipe trains: its first line, which is a comment."""
+    with open(path, encoding="utf-8") as file:
+        return file.readline().lstrip("#").strip()
+
+
+def bundled_recipe(name: str) -> Path:
+    """The file of a recipe of the package, with or without `.yaml` after its name.
+
+    Raises:
+        InputError: where there is no recipe of that name, with those that there are.
+    """
+    recipes = bundled_recipes()
+    if path := recipes.get(name.removesuffix(".yaml")):
+        return path
+    raise InputError(f"There is no recipe {name!r}.{_nearest(name)} There are: {', '.join(recipes)}.")
+
+
+def recipe_file(recipe: str | Path) -> Path:
+    """The file of a recipe: the one at that path, else the package's of that name.
+
+    Raises:
+        InputError: where there is neither.
+    """
+    path, recipes = Path(recipe), bundled_recipes()
+    if path.exists() and not path.is_dir():
+        return path
+    if str(recipe) in recipes:
+        return recipes[str(recipe)]
+    fault = "is a folder" if path.is_dir() else "does not exist"
+    raise InputError(
+        f"{path} {fault}.{_nearest(path.stem)} Give the path of a recipe, a YAML file, or the name of one that "
+        "comes with the package; hf-vaswani recipes lists them."
+    )
+
+
+def _nearest(name: str) -> str:
+    close = difflib.get_close_matches(name, bundled_recipes(), n=1, cutoff=0.7)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,118 @@
+"""Which weights become the final model: a mean of checkpoints (section 6.1), or those of one.
+
+The mean of the last checkpoints is better than the last one where the loss has become flat, and worse where it still
+falls, as in a short fine-tuning. They are therefore compared on the validation set, unless the recipe names one.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from .arguments import TrainingArguments
+from .checkpoint import checkpoint_folders, damage_of, update_of, weights_file
+from .output import BEST, CHECKPOINTS
+from .selection import ranked
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Weights that may become the final model: those of a checkpoint, or the mean of several.
+
+    Attributes:
+        name: in words.
+        paths: of the checkpoints or best weights.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+
+    @property
+    def updates(self) -> list[int]:
+        """After which the weights were stored."""
+        return [update_of(path) for path in self.paths]
+
+    @property
+    def files(self) -> list[Path]:
+        """The weights to translate with."""
+        return [weights_file(path) for path in self.paths]
+
+
+def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str], None]) -> list[Candidate]:
+    """The weights to choose from, one where the recipe names it; damaged checkpoints are passed over.
+
+    Args:
+        folder: output folder.
+        report: called with a line about what is passed over.
+
+    Raises:
+        InputError: where there are none.
+    """
+    kind, best = arguments.average, ranked(folder / BEST)
+    if kind == "best" and not best:
+        report("There were no validations, thus no best weights: the final model is the mean of the last checkpoints")
+        kind = "last"
+    checkpoints = checkpoint_folders(folder / CHECKPOINTS)
+    last = _whole(checkpoints, arguments.average_last, report) if kind != "best" else []
+    found = {
+        "last": _mean("last", "checkpoint", last),
+        "best": _mean("best", "weights in validation", best[: arguments.average_best]),
+        "best alone": _mean("best", "weights in validation", best[:1]),
+        "none": _mean("last", "checkpoint", last[-1:]),
+    }
+    kept: dict[tuple[int, ...], Candidate] = {}
+    for name in found if kind == "auto" else [kind]:
+        if found[name].paths:
+            # Of the same updates they are the same weights, whatever they are called.
+            kept.setdefault(tuple(sorted(found[name].updates)), found[name])
+    if not kept:
+        raise InputError(
+            f"{folder} holds no whole weights to make the final model from. Raise training.max_updates to train on."
+        )
+    return list(kept.values())
+
+
+def _whole(checkpoints: list[Path], last: int, report: Callable[[str], None]) -> list[Path]:
+    """Those of the last so many that are not damaged, or else the newest that is not."""
+    wanted = checkpoints[-last:]
+    whole = [path for path in wanted if damage_of(path) is None]
+    for path in wanted:
+        if path not in whole:
+            report(f"{path} is damaged, and left out of the final model")
+    return whole or [path for path in checkpoints[:-last] if damage_of(path) is None][-1:]
+
+
+def _mean(which: str, what: str, paths: list[Path]) -> Candidate:
+    if len(paths) == 1:
+        return Candidate(f"the {which} {what}", tuple(paths))
+    plural = what.replace("checkpoint", "checkpoints")
+    return Candidate(f"the mean of the {which} {len(paths)} {plural}", tuple(paths))
+
+
+def lowest(losses: list[float]) -> int:
+    """The place of the lowest loss, the first of equal ones; losses that are no numbers are the highest."""
+    return min(range(len(losses)), key=lambda i: losses[i] if losses[i] == losses[i] else math.inf)
+
+
+def describe(arguments: TrainingArguments, compared: list[Candidate], losses: list[float]) -> dict[str, Any]:
+    """What became the final model and why, as plain values for `results.json`."""
+    return {
+        "average": arguments.average,
+        "weights": compared[lowest(losses)].name,
+        "compared": [
+            {"weights": candidate.name, "updates": candidate.updates, "validation_loss": loss}
+            for candidate, loss in zip(compared, losses)
+        ],
+    }
+
+
+def in_words(description: dict[str, Any]) -> str:
+    """A description as one line."""
+    name, compared = description["weights"], description["compared"]
+    if len(compared) == 1:
+        return f"The final model is {name} (training.average={description['average']})"
+    losses = {entry["weights"]: f"{entry['validation_loss']:.4f}" for entry in compared}
+    others = ", ".join(f"{losses[other]} of {other}" for other in losses if other != name)
+    return f"The final model is {name}: a validation loss of {losses[name]}, against {others}"

@@ -1,0 +1,107 @@
+"""What started this process: torchrun, `accelerate launch`, or the user; and what it was told."""
+
+import os
+import signal
+import threading
+import time
+from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+# Environment variables that torchrun and Accelerate's launcher set in the processes that they start, and what stands
+# in their own command lines, without folders and endings.
+TORCHRUN = "TORCHELASTIC_RUN_ID"
+MARKS = (TORCHRUN, "ACCELERATE_DYNAMO_BACKEND")
+ACCELERATE = {"accelerate", "accelerate-launch", "accelerate.commands"}
+COMMANDS = ACCELERATE | {"torchrun", "torch.distributed"}
+THREADS = "OMP_NUM_THREADS"
+# Seconds between looks for the launcher, and until a process that cannot stop by itself is ended.
+BETWEEN_LOOKS, GRACE = 0.5, 5.0
+
+
+def is_launched() -> bool:
+    """Whether a launcher started this process."""
+    return any(mark in os.environ for mark in MARKS)
+
+
+def launcher() -> psutil.Process | None:
+    """The launcher that started this process, directly or through a script; `None` without one that can be seen."""
+    if is_launched():
+        with suppress(psutil.Error):
+            for process in psutil.Process().parents():
+                if COMMANDS & {Path(word).stem for word in process.cmdline()[:4]}:
+                    return process
+    return None
+
+
+def threads_of_user() -> int | None:
+    """The number of threads that the user asks for with OMP_NUM_THREADS or an option of the launcher, if any.
+
+    Launchers set OMP_NUM_THREADS=1 in their processes where the user does not. A value of theirs says nothing, and is
+    known by what the launcher itself was started with.
+    """
+    text = os.environ.get(THREADS, "").split(",")[0].strip()
+    if not (text.isdecimal() and int(text)):
+        return None
+    if is_launched() and not _is_from_user(launcher(), int(text)):
+        return None
+    return int(text)
+
+
+def _is_from_user(process: psutil.Process | None, threads: int) -> bool:
+    try:
+        is_option = any("num_cpu_threads_per_process" in word.replace("-", "_") for word in process.cmdline())
+        return is_option or THREADS in process.environ()
+    except (psutil.Error, AttributeError):  # there is none that can be seen
+        return threads > 1
+
+
+def accelerate_options(command: list[str]) -> Namespace | None:
+    """The options of a command line of `accelerate launch`, as that reads them; `None` of any other command."""
+    from accelerate.commands.launch import launch_command_parser
+
+    start = next((i + 1 for i, word in enumerate(command[:4]) if Path(word).stem in ACCELERATE), None)
+    if start is None:
+        return None
+    start += command[start : start + 1] == ["launch"]
+    try:
+        return launch_command_parser().parse_args(command[start:])
+    except (SystemExit, Exception):  # of a version with other options
+        return None
+
+
+def processes_asked_for() -> int | None:
+    """How many processes `accelerate launch` was told to start, by its options or its config file, if it was."""
+    from accelerate.commands.config.config_args import default_config_file, load_config_from_file
+
+    process = launcher()
+    try:
+        options = accelerate_options(process.cmdline()) if process else None
+        if options is None:
+            return None
+        file = options.config_file or (default_config_file if os.path.isfile(default_config_file) else None)
+        from_file = load_config_from_file(file).num_processes if file and not options.cpu else None
+        return options.num_processes if options.num_processes is not None else from_file
+    except Exception:  # the launcher itself says what is wrong with its config
+        return None
+
+
+def end_with_launcher() -> None:
+    """From now on, end this process when its launcher is killed: it may wait for others that never come.
+
+    It is told to stop as by SIGTERM, so that it may save, and ended after some seconds at the latest.
+    """
+    process = launcher()
+    is_child = TORCHRUN in os.environ or (process is not None and process.pid == os.getppid())
+    if is_child and os.name == "posix":
+        threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+
+
+def _follow(parent: int) -> None:
+    while os.getppid() == parent:  # of an orphan it is another process
+        time.sleep(BETWEEN_LOOKS)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE)
+    os._exit(1)

@@ -1,0 +1,199 @@
+"""Threads of a run on a CPU: as many as the user asks for, or else as measurements say, beside other processes too.
+
+In each parallel loop threads wait for the slowest, so that a single busy process can make all cores together slower
+than one. Results depend on the number of threads in their last bits; it is therefore kept unless another number is
+clearly faster, and a resumed run begins with that of its checkpoint.
+"""
+
+import math
+import os
+import platform
+import time
+from collections.abc import Callable
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch.nn import functional as F
+
+from ..cores import available_cores, cpu_quota
+from .launcher import threads_of_user
+from .machine import processes_here
+
+# How many times as fast another number of threads must be to be taken.
+CLEARLY = 1.3
+# A measurement: times each number of threads is tried, seconds of a try, operations of one round.
+TRIES, SECONDS, OPERATIONS = 3, 0.04, 2e8
+# Updates are slow below this share of the highest speed. Seconds over which it is measured, between measurements of
+# threads, and updates between looks at it.
+SLOW, WINDOW, PATIENCE, UPDATES_BETWEEN_LOOKS = 0.5, 5.0, 30.0, 10
+
+
+def asked_threads(cpu_threads: int | None) -> tuple[int | None, str]:
+    """The number of threads that the user asks for, if any, and by what."""
+    if cpu_threads:
+        return cpu_threads, "training.cpu_threads"
+    return threads_of_user(), "OMP_NUM_THREADS"
+
+
+def share_of_cores(accelerator: Accelerator) -> int:
+    """Cores for each process of a run: those of its affinity mask, divided with the processes that share them."""
+    if accelerator.num_processes == 1:
+        return available_cores()
+    own = affinity_mask()
+    machine = (platform.node(), os.environ.get("GROUP_RANK"))
+    masks = [mask for place, mask in gather_object([(machine, own)]) if place == machine]
+    quota = cpu_quota() / processes_here(accelerator.num_processes)
+    return max(min(fair_share(own, masks), int(min(quota, len(own)))), 1)
+
+
+def affinity_mask() -> set[int]:
+    """The cores that this process may run on."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
+def fair_share(own: set[int], masks: list[set[int]]) -> int:
+    """How many of its cores fall to a process, of several with these masks, its own among them."""
+    return int(sum(1 / sum(core in mask for mask in masks) for core in own) + 1e-6)
+
+
+def numbers_to_try(most: int, current: int) -> list[int]:
+    """Numbers of threads worth a measurement: all, all but one, and by halves down to one; the current one first."""
+    numbers = [current, most, most - 1]
+    while most > 1:
+        most //= 2
+        numbers.append(most)
+    return list(dict.fromkeys(number for number in numbers if number > 0))
+
+
+def measure(numbers: list[int], rounds: Callable[[], None]) -> dict[int, float]:
+    """Seconds that the same work takes with each number of threads: the median of several tries, taken in turns."""
+    before, tries = torch.get_num_threads(), {number: [] for number in numbers}
+    for _ in range(TRIES):
+        for number in numbers:
+            torch.set_num_threads(number)
+            rounds()  # makes the threads
+            began, done = time.perf_counter(), 0
+            while time.perf_counter() - began < SECONDS:
+                rounds()
+                done += 1
+            tries[number].append((time.perf_counter() - began) / done)
+    torch.set_num_threads(before)
+    return {number: sorted(seconds)[TRIES // 2] for number, seconds in tries.items()}
+
+
+def feed_forward(d_model: int, inner: int, tokens: int) -> Callable[[], None]:
+    """Work like that of a run: a feed-forward network of its sizes with all that stands around it."""
+    tokens = max(min(tokens, int(OPERATIONS / (4 * d_model * inner))), 64)
+    # Ones: random numbers would be missing from those of the run.
+    x, up, down = torch.ones(tokens, d_model), torch.ones(d_model, inner) / inner, torch.ones(inner, d_model) / inner
+
+    @torch.no_grad()
+    def work() -> None:
+        F.layer_norm(x + F.relu(x @ up) @ down, (d_model,))
+
+    return work
+
+
+def best_number(seconds: dict[int, float], current: int) -> int:
+    """The fastest number of threads, if it is clearly faster than the current one."""
+    best = min(seconds, key=seconds.get)
+    return best if seconds[current] > CLEARLY * seconds[best] else current
+
+
+class AdaptiveThreads:
+    """The number of threads in each process of a run, measured at its start and again when it grows slow.
+
+    Args:
+        share: most threads of a process.
+        work: measured with different numbers of threads.
+        say: called with a line about each change.
+
+    Attributes:
+        tokens: trained on since the window began in which the speed is measured.
+    """
+
+    def __init__(self, accelerator: Accelerator, share: int, work: Callable[[], None], say: Callable[[str], None]):
+        self.accelerator = accelerator
+        self.share = share
+        self.work = work
+        self.say = say
+        self.best_speed = 0.0
+        self.last_choice = -math.inf
+        self.begin_window(0.0)
+
+    def choose(self) -> None:
+        """Measure, set the number of threads, the same in all processes, and say so where it changes."""
+        current = torch.get_num_threads()
+        numbers = numbers_to_try(self.share, current)
+        seconds = measure(numbers, self.work) if len(numbers) > 1 else {current: 1.0}
+        number = best_number(seconds, current)
+        if self.accelerator.num_processes > 1:
+            number = min(gather_object([number]))
+        torch.set_num_threads(number)
+        if number != current:
+            ratio = seconds[current] / seconds.get(number, seconds[current])
+            busy = "other processes use the cores" if number < current else "cores that were busy are free"
+            self.say(
+                f"{in_words(number)} in place of {current}, measured to be {ratio:.1f} times as fast: {busy}. "
+                "--cpu_threads sets a number that stays"
+            )
+
+    def begin_window(self, now: float) -> None:
+        """Measure the speed of updates from now on."""
+        self.window_began, self.tokens = now, 0
+
+    def is_due(self, now: float) -> bool:
+        """Whether to choose again: updates have become slow, or fewer threads than there could be are in use.
+
+        Args:
+            now: seconds spent in updates.
+        """
+        if now - self.window_began < WINDOW:
+            return False
+        speed = self.tokens / (now - self.window_began)
+        self.begin_window(now)
+        self.best_speed = max(self.best_speed, speed)
+        is_slow = speed < SLOW * self.best_speed
+        if not is_slow and torch.get_num_threads() >= self.share or now - self.last_choice < PATIENCE:
+            return False
+        self.last_choice = now
+        return True
+
+
+def begin_threads(
+    accelerator: Accelerator,
+    cpu_threads: int | None,
+    stored: int,
+    work: Callable[[], None],
+    say: Callable[[str], None],
+) -> AdaptiveThreads | None:
+    """Set the number of threads that a run begins with, and say why where that leaves cores idle.
+
+    Args:
+        cpu_threads: that the recipe asks for.
+        stored: of the checkpoint that the run resumes from; 0 without one.
+        work, say: as of [`AdaptiveThreads`].
+
+    Returns:
+        What chooses their number; `None` where the user does.
+    """
+    asked, by = asked_threads(cpu_threads)
+    share = share_of_cores(accelerator)
+    torch.set_num_threads(asked or min(stored or share, share))
+    here, cores = processes_here(accelerator.num_processes), os.cpu_count() or 1
+    number = asked or share
+    if not cpu_threads and number * here < cores:
+        line = in_words(number) + (f" in each of {here} processes" if here > 1 else "")
+        why = f"as {by} says" if asked else "as many as the affinity mask and limits of this process allow"
+        say(f"{line} on {cores} cores, {why}. --cpu_threads sets another number")
+    if asked:
+        return None
+    threads = AdaptiveThreads(accelerator, share, work, say)
+    threads.choose()
+    return threads
+
+
+def in_words(threads: int) -> str:
+    """A number of threads as a message calls it."""
+    return f"{threads} thread{'s' * (threads > 1)}"

@@ -1,0 +1,87 @@
+"""Adapters of PEFT, such as LoRA's: folders that hold a few weights and name the model that all others are of."""
+
+import json
+import warnings
+from pathlib import Path
+
+from transformers import PreTrainedModel
+from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_config_file
+
+from ..data.tokenizer import has_tokenizer
+from ..errors import InputError, reason
+
+ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+
+
+def adapter_base(path: str) -> str | None:
+    """The base model, a folder or a Hub id, that an adapter names; None for what is no adapter.
+
+    Args:
+        path: folder or Hub id. A whole model that has an adapter beside it is none: transformers loads both.
+
+    Raises:
+        InputError: an adapter that names no base model, has no weights, or for which PEFT is not installed.
+    """
+    folder = Path(path)
+    if folder.is_dir() and (folder / "config.json").exists():
+        return None
+    config_file = find_adapter_config_file(path)
+    if config_file is None:
+        return None
+    try:
+        config = json.loads(Path(config_file).read_text(encoding="utf-8"))
+        base = config.get("base_model_name_or_path")
+    except (OSError, ValueError, AttributeError) as error:
+        raise InputError(f"{config_file} cannot be read: {reason(error)}") from None
+    faults = []
+    if not isinstance(base, str) or not base:
+        faults.append(
+            f"{path} is an adapter without a base model. Name one in {ADAPTER_CONFIG_NAME}, base_model_name_or_path."
+        )
+    if folder.is_dir() and not any((folder / name).exists() for name in ADAPTER_WEIGHTS):
+        faults.append(f"{path} is an adapter without weights ({ADAPTER_WEIGHTS[0]}).")
+    try:
+        import peft  # noqa: F401
+    except ImportError:
+        faults.append(f"{path} is an adapter, which needs PEFT: pip install peft")
+    if faults:
+        raise InputError.of(faults)
+    return base
+
+
+def has_own_tokenizer(path: str) -> bool:
+    """Whether an adapter, a folder or a Hub id, comes with a tokenizer, which it does where tokens were added."""
+    if Path(path).is_dir():
+        return has_tokenizer(Path(path))
+    quiet = ("gated_repo", "missing_entries", "connection_errors")
+    options = {f"_raise_exceptions_for_{problem}": False for problem in quiet}
+    return cached_file(path, "tokenizer_config.json", **options) is not None
+
+
+def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
+    """The same model with an adapter's weights in its layers.
+
+    Not merged: where matrices are tied, an adapter on one of them would change all.
+
+    Raises:
+        InputError: an adapter that does not fit the model, or that is no change of its layers.
+    """
+    from peft import PeftConfig, PeftModel
+
+    try:
+        config = PeftConfig.from_pretrained(path)
+        if config.is_prompt_learning:
+            raise InputError(
+                f"{path} is an adapter of the kind {config.peft_type.value}, which puts tokens before the text. Only "
+                "those that change a model's layers, such as LoRA's, can be loaded here."
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # PEFT only warns of it, and goes on with an adapter of which a part is untrained.
+            warnings.filterwarnings("error", message="Found missing adapter keys")
+            adapted = PeftModel.from_pretrained(model, path, config=config, autocast_adapter_dtype=False)
+    except InputError:
+        raise
+    except Exception as error:  # PEFT raises many kinds for files that are damaged or of another model
+        raise InputError(f"{path} cannot be loaded: {reason(error)}") from None
+    return adapted.get_base_model()

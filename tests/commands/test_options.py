@@ -1,0 +1,116 @@
+"""How the commands read their options, and what they say of those that they do not know."""
+
+import re
+
+import pytest
+
+from hf_vaswani.cli import COMMANDS, _parser, main
+from hf_vaswani.training.other_names import OTHER_NAMES
+from hf_vaswani.training.recipe import recipe_keys
+
+PARSERS = _parser().commands
+
+
+@pytest.fixture
+def refusal(capsys):
+    """Runs a command line that must be refused, and returns its error lines without the usage before them."""
+
+    def run(*arguments: str) -> list[str]:
+        with pytest.raises(SystemExit) as leave:
+            main(list(arguments))
+        assert leave.value.code == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0].startswith("usage: hf-vaswani")
+        return [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+
+    return run
+
+
+def long_options(parser) -> set[str]:
+    return {name[2:] for name in parser._option_string_actions if name.startswith("--")}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_every_command_suggests_the_option_that_was_misspelt(name, refusal):
+    option = max(long_options(PARSERS[name]), key=len)
+    misspelt = f"--{option[:-2]}{option[-1]}{option[-2]}"
+    if name == "train":  # its recipe comes before all options
+        assert refusal("train", misspelt)[0].startswith("the recipe is missing")
+    else:
+        [line] = refusal(name, f"{misspelt}=3")
+        assert line == f"{misspelt} is not an option of hf-vaswani {name}; did you mean '--{option}'?"
+
+
+def test_all_unknown_options_are_named_at_once_before_missing_ones(refusal):
+    assert refusal("translate", "--outptu", "x", "--beam_size=5", "--max-new", "3", "--zzz", "-o", "-xresume") == [
+        "--outptu is not an option of hf-vaswani translate; did you mean '--output'?",
+        "--beam_size is not an option of hf-vaswani translate; here it is '--num_beams'",
+        "--max-new is not an option of hf-vaswani translate; did you mean '--max_new_tokens'?",
+        "--zzz is not an option of hf-vaswani translate; see hf-vaswani translate --help",
+        "-o is not an option of hf-vaswani translate; see hf-vaswani translate --help",
+        "-xresume is not an option of hf-vaswani translate; did you mean '--resume'?",
+    ]
+    assert refusal("score", "model", "--src", "a", "--ref", "b") == [
+        "--src is not an option of hf-vaswani score; here it is '--source'",
+        "--ref is not an option of hf-vaswani score; here it is '--target'",
+    ]
+
+
+def test_options_may_be_written_with_hyphens():
+    options = _parser().parse_args(["translate", "m", "--n-best", "3", "--max-new-tokens=7", "--split-sentences"])
+    assert (options.n_best, options.max_new_tokens, options.split_sentences) == (3, 7, True)
+    options = _parser().parse_args(["attention", "m", "--text", "--a b-c", "--layer", "-1", "--output", "some-file"])
+    assert (options.text, options.layer, options.output) == ("--a b-c", -1, "some-file")
+
+
+def test_options_are_not_abbreviated(refusal):
+    assert refusal("score", "m", "--source", "a", "--targ", "b") == [
+        "--targ is not an option of hf-vaswani score; did you mean '--target'?"
+    ]
+
+
+def test_arguments_that_nothing_takes_are_refused(refusal):
+    assert refusal("corpus", "one", "two") == ["'two' is one argument too many; see hf-vaswani corpus --help"]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [("trian", "did you mean 'train'?"), ("avarage", "did you mean 'average'?"), ("x", "see hf-vaswani --help")],
+)
+def test_command_that_was_misspelt_is_suggested(command, expected, refusal):
+    assert refusal(command, "--help") == [f"'{command}' is not a command; {expected}"]
+    assert refusal("help", command) == [f"'{command}' is not a command; {expected}"]
+
+
+def test_no_command_shows_the_commands(capsys):
+    with pytest.raises(SystemExit) as leave:
+        main([])
+    assert leave.value.code == 2
+    assert re.findall(r"^    ([a-z]+) +\w", capsys.readouterr().err, re.MULTILINE) == list(PARSERS)
+    assert len(PARSERS) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_explains_every_option_of_a_command(name, capsys):
+    for arguments in (["help", name], [name, "--help"]):
+        with pytest.raises(SystemExit) as leave:
+            main(arguments)
+        assert leave.value.code == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"usage: hf-vaswani {name}")
+    for action in PARSERS[name]._actions:
+        assert len(action.help) >= 10
+        assert str(action.metavar or action.option_strings[-1]) in shown
+    assert len(PARSERS[name].description) > 30
+
+
+def test_each_line_of_other_names_is_of_a_recipe_or_of_a_command():
+    keys = recipe_keys()
+    of_recipe = {f"{section}.{key}" for section in keys for key in keys[section]} | {
+        k for s in keys.values() for k in s
+    }
+    homes = [of_recipe, *map(long_options, PARSERS.values())]
+    for here, elsewhere in OTHER_NAMES.items():
+        own = {word.partition("=")[0] for word in here.split(" and ")}
+        assert any(own <= home for home in homes), here
+        assert not own & set(elsewhere.split()), here

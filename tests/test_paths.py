@@ -1,0 +1,196 @@
+"""Paths that the system refuses: one clear line for each, status 2 and nothing written, in all commands."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import hf_vaswani.training.run  # before rights are given up, without which it might not be found  # noqa: F401
+from hf_vaswani.cli import main
+from hf_vaswani.paths import path_error
+
+NOBODY = 65534
+DENIED = "Permission denied. Change its permissions, or name another."
+# Commands by the option whose path is BAD; TEXT and MODEL are there, and OUT is not.
+COMMANDS = {
+    "train recipe": ["train", "BAD"],
+    "translate model": ["translate", "BAD", "--input", "TEXT"],
+    "translate --input": ["translate", "MODEL", "--input", "BAD"],
+    "translate --output": ["translate", "MODEL", "--input", "TEXT", "--output", "BAD"],
+    "translate --prefix": ["translate", "MODEL", "--input", "TEXT", "--prefix", "BAD"],
+    "translate --ensemble": ["translate", "MODEL", "--input", "TEXT", "--ensemble", "BAD"],
+    "score model": ["score", "BAD", "--source", "TEXT", "--target", "TEXT"],
+    "score --source": ["score", "MODEL", "--source", "BAD", "--target", "TEXT"],
+    "score --target": ["score", "MODEL", "--source", "TEXT", "--target", "BAD"],
+    "score --ensemble": ["score", "MODEL", "--source", "TEXT", "--target", "TEXT", "--ensemble", "BAD"],
+    "evaluate model": ["evaluate", "BAD", "--source", "TEXT", "--reference", "TEXT"],
+    "evaluate --source": ["evaluate", "MODEL", "--source", "BAD", "--reference", "TEXT"],
+    "evaluate --reference": ["evaluate", "--hypotheses", "TEXT", "--reference", "BAD"],
+    "evaluate --hypotheses": ["evaluate", "--hypotheses", "BAD", "--reference", "TEXT"],
+    "evaluate --output": ["evaluate", "MODEL", "--source", "TEXT", "--reference", "TEXT", "--output", "BAD"],
+    "attention model": ["attention", "BAD", "--text", "w1", "--output", "OUT"],
+    "attention --output": ["attention", "MODEL", "--text", "w1", "--output", "BAD"],
+    "curves training": ["curves", "BAD", "--output", "OUT"],
+    "curves --output": ["curves", "MODEL", "--output", "BAD"],
+    "card training": ["card", "BAD"],
+    "card --output": ["card", "MODEL", "--output", "BAD"],
+    "average source": ["average", "BAD", "--output", "OUT"],
+    "average --output": ["average", "MODEL", "--output", "BAD"],
+    "corpus folder": ["corpus", "BAD"],
+    "tokenizer output": ["tokenizer", "BAD", "--source", "TEXT", "--target", "TEXT"],
+    "tokenizer --source": ["tokenizer", "OUT", "--source", "BAD", "--target", "TEXT"],
+    "tokenizer --target": ["tokenizer", "OUT", "--source", "TEXT", "--target", "BAD"],
+    "tokenizer --file": ["tokenizer", "OUT", "--file", "BAD"],
+    "tokenizer --dataset": ["tokenizer", "OUT", "--dataset", "BAD"],
+    "import source": ["import", "BAD", "OUT"],
+    "import output": ["import", "MODEL", "BAD"],
+    "import --vocabularies": ["import", "MODEL", "OUT", "--vocabularies", "BAD"],
+    "export model": ["export", "BAD", "OUT"],
+    "export output": ["export", "MODEL", "BAD"],
+}
+# Options of a recipe, and what their errors begin with.
+KEYS = {
+    "train_source": "data.train", "train_target": "data.train", "validation_source": "data.validation",
+    "validation_target": "data.validation", "test_source": "data.test", "test_target": "data.test",
+    "tests": "data.tests.further", "dataset": "data.train", "tokenizer.path": "tokenizer.path",
+    "start_from": "training.start_from", "output_dir": "training.output_dir", "cache_dir": "data.cache_dir",
+}  # fmt: skip
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """The block without the rights of root, who may enter every folder."""
+    if not hasattr(os, "setresuid"):
+        pytest.skip("rights cannot be given up here")
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+@pytest.fixture
+def folder():
+    """A folder that all may write, with a text, a model's folder, and `closed`, which none but root may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "text").write_text("w1\n")
+        (folder / "model").mkdir()
+        (folder / "closed").mkdir(0o000)
+        (folder / "loop").symlink_to(folder / "loop")
+        yield folder
+
+
+@pytest.fixture
+def errors_of(folder, capsys):
+    """Runs a command that must be refused, without root's rights, and returns its error lines."""
+
+    def run(command: list[str], bad: str) -> list[str]:
+        names = {"BAD": bad, "TEXT": f"{folder}/text", "MODEL": f"{folder}/model", "OUT": f"{folder}/out.png"}
+        capsys.readouterr()
+        with unprivileged():
+            assert main([names.get(part, part) for part in command]) == 2
+        assert sorted(path.name for path in folder.iterdir()) == ["closed", "loop", "model", "text"]
+        out, error = capsys.readouterr()
+        assert out == ""
+        return error.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_folder_that_may_not_be_entered_is_one_clear_error(errors_of, folder, name):
+    bad = f"{folder}/closed/file.png"
+    assert errors_of(COMMANDS[name], bad) == [f"error: {bad}: {DENIED}"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_link_to_itself_is_one_clear_error(errors_of, folder, name):
+    bad = f"{folder}/loop"
+    message = f"error: {bad}: Too many levels of symbolic links. The links point to each other: name another."
+    assert errors_of(COMMANDS[name], bad) == [message]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_name_that_no_file_has_is_one_clear_error(errors_of, name):
+    message = "error: 'a\\x00b' is no name of a file: it holds a NUL or is not UTF-8. Name another."
+    assert errors_of(COMMANDS[name], "a\0b") == [message]
+
+
+def test_all_paths_are_told_at_once(errors_of, folder):
+    bad = [f"{folder}/closed/{name}" for name in ("model", "text", "output")]
+    errors = errors_of(["translate", bad[0], "--input", bad[1], "--output", bad[2]], "")
+    assert errors == [f"error: {path}: {DENIED}" for path in bad]
+
+
+def test_file_in_a_folder_that_may_not_be_entered_is_one_clear_error(errors_of, folder):
+    for command in ("average BAD --output OUT", "translate BAD --input TEXT", "curves BAD --output OUT", "card BAD"):
+        [error] = errors_of(command.split(), f"{folder}/closed")
+        assert error.startswith(f"error: {folder}/closed/") and error.endswith(DENIED)
+
+
+@pytest.fixture
+def train(recipe_file, capsys):
+    """Runs a training that must be refused, without root's rights, and returns its error lines."""
+    usual = dict.fromkeys(("train_source", "train_target", "validation_source", "validation_target"), "text")
+
+    def run(**options: str) -> list[str]:
+        given = {} if "dataset" in options else {name: str(recipe_file.parent / path) for name, path in usual.items()}
+        given |= {"output_dir": str(recipe_file.parent / "out"), **options}
+        capsys.readouterr()
+        with unprivileged():
+            assert main(["train", str(recipe_file), *(f"--{name}={value}" for name, value in given.items())]) == 2
+        assert not (recipe_file.parent / "out").exists()
+        return capsys.readouterr().err.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def recipe_file(folder):
+    path = folder / "recipe.yaml"
+    path.write_text("training: {max_updates: 1}")
+    return path
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_path_of_a_recipe_that_the_system_refuses_is_one_clear_error(train, folder, key):
+    closed, loop = f"{folder}/closed/file", f"{folder}/loop/file"
+    for bad, reason in ((closed, "Permission denied"), (loop, "Too many levels of symbolic links")):
+        options = {key: f"{{further: {{source: {bad}, target: {bad}}}}}" if key == "tests" else bad}
+        if key.startswith("test_"):
+            options = {"test_source": bad, "test_target": bad}
+        errors = train(**options)
+        assert errors and all(error.startswith(f"error: {KEYS[key]}: {bad}: {reason}.") for error in errors)
+
+
+def test_all_paths_of_a_recipe_are_told_at_once(train, folder):
+    bad = f"{folder}/closed/file"
+    errors = train(train_source=bad, validation_target=bad, output_dir=bad, cache_dir=bad)
+    keys = ("data.train", "data.validation", "training.output_dir", "data.cache_dir")
+    assert errors == [f"error: {key}: {bad}: {DENIED}" for key in keys]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are UTF-8 there")
+def test_file_whose_name_is_not_utf8_is_read_and_none_is_written(tmp_path, capsys):
+    name = os.fsencode(tmp_path) + b"/caf\xe9"
+    with open(name, "w") as file:
+        file.write("a b c d\n")
+    path = os.fsdecode(name)
+    assert main(["evaluate", "--hypotheses", path, "--reference", path, "--metrics", "chrf"]) == 0
+    assert capsys.readouterr().out.startswith("chrF2 100.00")
+    assert main(["corpus", f"{path}_corpus"]) == 2
+    message = "/caf\\udce9_corpus' is no name of a file: it holds a NUL or is not UTF-8. Name another.\n"
+    assert capsys.readouterr().err.endswith(message)
+
+
+def test_path_where_nothing_is_may_be_written(tmp_path):
+    assert path_error(tmp_path) is path_error(tmp_path / "none" / "file", is_output=True) is None

@@ -1,0 +1,124 @@
+"""What a launcher tells the processes that it starts, and their end when it is killed."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+
+from hf_vaswani.training import launcher
+from hf_vaswani.training.launcher import accelerate_options, processes_asked_for, threads_of_user
+
+from .helpers import start_training
+
+
+class Launcher:
+    """A launcher with a command line, and the environment that it was started in."""
+
+    def __init__(self, command: str, **environment: str):
+        self.command, self.environment = command.split(), environment
+
+    def cmdline(self) -> list[str]:
+        return self.command
+
+    def environ(self) -> dict[str, str]:
+        return self.environment
+
+
+@pytest.fixture
+def launched_by(monkeypatch):
+    """Pretend that this process was started with OMP_NUM_THREADS=`threads`, by a launcher or by the user."""
+
+    def pretend(threads: str | None, by: Launcher | None = None, mark: str | None = "ACCELERATE_DYNAMO_BACKEND"):
+        for name in (*launcher.MARKS, "OMP_NUM_THREADS"):
+            monkeypatch.delenv(name, raising=False)
+        if threads is not None:
+            monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        if mark:
+            monkeypatch.setenv(mark, "x")
+        monkeypatch.setattr(launcher, "launcher", lambda: by)
+
+    return pretend
+
+
+def test_threads_that_a_launcher_sets_by_default_are_not_the_users(launched_by):
+    accelerate = "python bin/accelerate launch train.py recipe.yaml"
+    launched_by("1", Launcher(accelerate))
+    assert threads_of_user() is None
+    launched_by("1", Launcher("python bin/torchrun --nproc_per_node 2 train.py"), "TORCHELASTIC_RUN_ID")
+    assert threads_of_user() is None
+    launched_by("1", None)  # it cannot be seen
+    assert threads_of_user() is None
+
+
+def test_threads_that_the_user_sets_are_told_from_a_launchers(launched_by):
+    launched_by("1", None, mark=None)
+    assert threads_of_user() == 1
+    launched_by("1", Launcher("python bin/accelerate launch train.py", OMP_NUM_THREADS="1"))
+    assert threads_of_user() == 1
+    launched_by("1", Launcher("python bin/accelerate launch --num_cpu_threads_per_process 1 train.py"))
+    assert threads_of_user() == 1
+    launched_by("1", Launcher("python bin/accelerate launch --num-cpu-threads-per-process=1 train.py"))
+    assert threads_of_user() == 1
+    launched_by("4", None)
+    assert threads_of_user() == 4
+    launched_by("3,2", None, mark=None)
+    assert threads_of_user() == 3
+    launched_by("many", None, mark=None)
+    assert threads_of_user() is None
+
+
+@pytest.mark.parametrize("start", ["bin/accelerate launch", "-m accelerate.commands.launch", "bin/accelerate-launch"])
+def test_options_of_accelerate_are_read_from_its_command_line(start):
+    command = f"python {start} --num_processes 3 --mixed_precision bf16 scripts/train.py recipe.yaml --seed 1".split()
+    options = accelerate_options(command)
+    assert (options.num_processes, options.mixed_precision) == (3, "bf16")
+    assert accelerate_options(["python", "bin/torchrun", "--nproc_per_node", "3", "train.py"]) is None
+
+
+def test_processes_asked_for_stand_in_options_or_config_of_accelerate(launched_by, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: 1\n"
+        "machine_rank: 0\nuse_cpu: true\nmixed_precision: 'no'\ndebug: false\n"
+    )
+    launched_by("1", Launcher(f"python bin/accelerate launch --config_file {config} train.py"))
+    assert processes_asked_for() == 2
+    launched_by("1", Launcher(f"python bin/accelerate launch --config_file {config} --num_processes 4 train.py"))
+    assert processes_asked_for() == 4
+    launched_by("1", None, mark=None)
+    assert processes_asked_for() is None
+
+
+def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_others(recipe, tmp_path):
+    from hf_vaswani.training.output import held
+
+    options = ("--max_updates=1000000", "--save_every=1000000", "--validate_every=1000000", "--log_every=1")
+    workers = []
+    process = start_training(recipe, f"--output_dir={tmp_path / 'out'}", *options, processes=2)
+    try:
+        for line in process.stdout:
+            if line.startswith("update 3:"):
+                break
+        workers = psutil.Process(process.pid).children(recursive=True)
+        assert len(workers) >= 2
+        os.kill(process.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 60  # of a busy machine; else a few seconds
+        while any(map(is_alive, workers)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert not any(map(is_alive, workers))
+        with held(tmp_path / "out"):
+            pass
+    finally:
+        for left in filter(is_alive, workers):
+            left.kill()
+        process.kill()
+        process.communicate()
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,169 @@
+"""Threads of a run on a CPU: what the user asks for, the share of the cores, measurements, and busy cores."""
+
+import types
+
+import pytest
+import torch
+
+from hf_vaswani.training import threads
+from hf_vaswani.training.checkpoint import checkpoint_folders, load_checkpoint
+from hf_vaswani.training.run import train
+from hf_vaswani.training.threads import (
+    AdaptiveThreads,
+    asked_threads,
+    best_number,
+    fair_share,
+    measure,
+    numbers_to_try,
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    """A machine of two cores, on which nothing asks for a number of threads."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "available_cores", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+
+def machine(monkeypatch, **seconds):
+    """Pretend that a measurement gave these seconds for one and two threads."""
+    found = {"one": 1, "two": 2}
+    times = {found[name]: value for name, value in seconds.items()}
+    monkeypatch.setattr(threads, "measure", lambda numbers, work: {number: times[number] for number in numbers})
+
+
+def test_threads_are_those_of_cpu_threads_then_of_the_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert asked_threads(2) == (2, "training.cpu_threads")
+    assert asked_threads(None) == (3, "OMP_NUM_THREADS")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert asked_threads(None)[0] is None
+
+
+def test_omp_num_threads_is_respected_and_said(recipe, monkeypatch, capsys):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    folder = train(recipe("--cpu_threads=null", "--max_updates=2")).folder
+    assert (
+        "1 thread on 2 cores, as OMP_NUM_THREADS says. --cpu_threads sets another number\n" in capsys.readouterr().out
+    )
+    assert torch.get_num_threads() == 1
+    assert load_checkpoint(checkpoint_folders(folder / "checkpoints")[-1]).progress.threads == 1
+
+
+def test_affinity_mask_is_respected_and_said(recipe, monkeypatch, capsys):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(threads, "available_cores", lambda: 1)
+    train(recipe("--cpu_threads=null", "--max_updates=2"))
+    assert "1 thread on 2 cores, as many as the affinity mask and limits" in capsys.readouterr().out
+    assert torch.get_num_threads() == 1
+
+
+def test_cores_of_a_mask_are_shared_among_the_processes_that_have_them():
+    everyone = {0, 1, 2, 3}
+    assert fair_share(everyone, [everyone, everyone]) == 2
+    assert fair_share({0, 1}, [{0, 1}, {2, 3}]) == 2
+    assert fair_share(everyone, [everyone] * 3) == 1
+    assert fair_share({0}, [{0}, {0}]) == 0
+
+
+def test_fewer_threads_are_taken_only_where_they_are_clearly_faster():
+    assert best_number({2: 1.0, 1: 0.8}, current=2) == 2
+    assert best_number({2: 1.0, 1: 0.1}, current=2) == 1
+    assert best_number({1: 1.0, 2: 0.6}, current=1) == 2
+
+
+def test_numbers_of_threads_that_are_tried_fall_by_halves():
+    assert numbers_to_try(16, 16) == [16, 15, 8, 4, 2, 1]
+    assert numbers_to_try(2, 1) == [1, 2]
+    assert numbers_to_try(1, 1) == [1]
+
+
+def test_measurement_leaves_the_number_of_threads_and_random_numbers_as_they_are():
+    torch.set_num_threads(1)
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    seconds = measure([1, 2], threads.feed_forward(16, 32, 64))
+    assert torch.get_num_threads() == 1 and torch.equal(torch.rand(1), expected)
+    assert set(seconds) == {1, 2} and min(seconds.values()) > 0
+
+
+def test_run_beside_busy_processes_takes_fewer_threads_and_says_so(recipe, monkeypatch, capsys, two_cores):
+    machine(monkeypatch, one=1.0, two=12.0)
+    folder = train(recipe("--cpu_threads=null", "--max_updates=4")).folder
+    assert torch.get_num_threads() == 1
+    line = "1 thread in place of 2, measured to be 12.0 times as fast: other processes use the cores. --cpu_threads"
+    assert line in capsys.readouterr().out
+    assert load_checkpoint(checkpoint_folders(folder / "checkpoints")[-1]).progress.threads == 1
+
+
+def test_resumed_run_keeps_the_threads_of_its_checkpoint_unless_others_are_clearly_faster(
+    recipe, monkeypatch, capsys, two_cores
+):
+    machine(monkeypatch, one=1.0, two=12.0)
+    train(recipe("--cpu_threads=null", "--max_updates=4"))
+    machine(monkeypatch, one=1.0, two=0.9)
+    torch.set_num_threads(2)
+    train(recipe("--cpu_threads=null", "--max_updates=8"))
+    assert torch.get_num_threads() == 1
+    capsys.readouterr()
+    machine(monkeypatch, one=1.0, two=0.5)
+    train(recipe("--cpu_threads=null"))
+    assert torch.get_num_threads() == 2
+    assert "2 threads in place of 1, measured to be 2.0 times as fast: cores that were busy" in capsys.readouterr().out
+
+
+def test_explicit_number_of_threads_is_kept_without_a_measurement(recipe, monkeypatch, two_cores):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(threads, "measure", None)
+    train(recipe("--cpu_threads=2", "--max_updates=2"))
+    assert torch.get_num_threads() == 2
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    accelerator = types.SimpleNamespace(num_processes=1)
+    said = []
+    watch = AdaptiveThreads(accelerator, 2, None, said.append)
+    watch.said = said
+    torch.set_num_threads(2)
+    return watch
+
+
+def at(watch, now, tokens):
+    watch.tokens += tokens
+    return watch.is_due(now)
+
+
+def test_updates_that_grow_slow_call_for_another_measurement(watch):
+    assert not at(watch, 4.0, 400)  # too short to tell
+    assert not at(watch, 10.0, 600)  # 100 tokens a second
+    assert not at(watch, 20.0, 600)  # 60
+    assert at(watch, 30.0, 400)  # 40
+    assert not at(watch, 40.0, 400)  # so soon again
+    assert at(watch, 60.0, 800)
+
+
+def test_fewer_threads_than_there_could_be_call_for_a_measurement_now_and_then(watch):
+    torch.set_num_threads(1)
+    assert [at(watch, now, 1000) for now in (10.0, 20.0, 30.0, 40.0, 50.0)] == [True, False, False, True, False]
+
+
+def test_run_adapts_while_it_lasts(recipe, monkeypatch, capsys, two_cores):
+    machine(monkeypatch, one=1.0, two=0.5)
+    times = {1: 1.0, 2: 0.5}
+    monkeypatch.setattr(threads, "measure", lambda numbers, work: {number: times[number] for number in numbers})
+    monkeypatch.setattr(AdaptiveThreads, "is_due", lambda self, now: times.update({2: 5.0}) is None)
+    folder = train(recipe("--cpu_threads=null", "--save_every=6")).folder
+    assert "1 thread in place of 2, measured to be 5.0 times as fast" in capsys.readouterr().out
+    stored = [load_checkpoint(path).progress.threads for path in checkpoint_folders(folder / "checkpoints")]
+    assert stored == [2, 1]
