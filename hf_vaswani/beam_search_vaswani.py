@@ -16,12 +16,12 @@ from numbers import Real
 import torch
 
 from .beam_steps_vaswani import Rows, SharedSource
+from .search_settings import LARGEST_PENALTY
 
 # The score of what is no hypothesis. Finite, as in transformers: sums with it stay comparable.
 NEVER = -1.0e9
 BLOCK = 128
 ROWS_AT_ONCE = 64
-LARGEST_PENALTY = 10
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
-from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM
+from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig
 
 from .configuration_vaswani import VaswaniConfig
 from .errors import InputError, reason
@@ -21,6 +21,7 @@ from .search_settings import check_generation_file
 
 CONFIG_FILE, GENERATION_FILE, TOKENIZER_SETTINGS = "config.json", "generation_config.json", "tokenizer_config.json"
 INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 TOKENIZER_JSON = ("tokenizer*.json", "vocab*.json", "special_tokens_map.json", "added_tokens.json")
 GIT_LFS = b"version https://git-lfs"
 AGAIN = "Copy it again from where it came from."
@@ -69,8 +70,7 @@ def check_settings(folder: Path) -> None:
     errors: list[str] = []
     config = _try(errors, lambda: _read_config(folder / CONFIG_FILE))
     if (folder / GENERATION_FILE).exists():
-        vocab_size = None if config is None else config.decoder_vocab_size
-        _try(errors, lambda: check_generation_file(folder / GENERATION_FILE, vocab_size))
+        _try(errors, lambda: _check_generation(folder / GENERATION_FILE, config))
     if errors:
         raise InputError.of(errors)
 
@@ -116,32 +116,44 @@ def weight_file_errors(folder: Path) -> list[str]:
 
 
 def tokenizer_file_errors(folder: Path) -> list[str]:
-    """Files of a tokenizer that are damaged."""
+    """Files of a tokenizer that are damaged or missing."""
     errors: list[str] = []
     for pattern in TOKENIZER_JSON:
         for path in sorted(folder.glob(pattern)):
             _try(errors, lambda path=path: read_json(path))
     if not errors and (folder / "tokenizer.json").exists():
         _try(errors, lambda: _check_tokenizer(folder / "tokenizer.json"))
+    files = {path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)}
+    if files == {folder / TOKENIZER_SETTINGS}:
+        errors.append(f"{folder} has {TOKENIZER_SETTINGS}, but no vocabulary with it (tokenizer.json). {AGAIN}")
     return errors
 
 
-def _read_config(path: Path) -> VaswaniConfig | None:
-    """The config of a model of this package; `None` for another model that translates."""
-    kind = model_kind(path.parent)
+def _read_config(path: Path) -> PreTrainedConfig:
+    """The config of a model that translates."""
+    kind, dtype = model_kind(path.parent), read_json(path).get("dtype")
+    if not (dtype is None or isinstance(dtype, str | dict)):
+        raise InputError(f"{path}: dtype must be the name of one, got {json.dumps(dtype)}. {AGAIN}")
     if kind not in CONFIG_MAPPING:
         raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Name a model that translates.")
-    if kind != VaswaniConfig.model_type:
-        if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
-            raise InputError(f"{path}: a model of the kind {kind!r} is no encoder-decoder. Name one that translates.")
-        return None
+    if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
+        raise InputError(f"{path}: a model of the kind {kind!r} is no encoder-decoder. Name one that translates.")
     try:
-        config = VaswaniConfig.from_pretrained(path.parent)
+        config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
     except Exception as error:  # values of the wrong types raise kinds of their own
         raise InputError(f"{path}: {reason(error)}") from None
-    if errors := memory_errors(config, WEIGHTS):
-        raise InputError.of([f"{path}: {error}" for error in errors])
+    if isinstance(config, VaswaniConfig) and (errors := memory_errors(config, WEIGHTS)):
+        raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
     return config
+
+
+def _check_generation(path: Path, config: PreTrainedConfig | None) -> None:
+    """`config`: the model's, where it can be read."""
+    sizes = [getattr(config, name, None) for name in ("decoder_vocab_size", "vocab_size")]
+    check_generation_file(path, next((size for size in sizes if isinstance(size, int)), None))
+    settings, start = read_json(path), getattr(config, "decoder_start_token_id", None)
+    if start is not None and all(settings.get(name) is None for name in ("decoder_start_token_id", "bos_token_id")):
+        raise InputError(f"{path} has no decoder_start_token_id, which config.json has. {AGAIN}")
 
 
 def _check_safetensors(path: Path) -> None:

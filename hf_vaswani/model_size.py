@@ -34,10 +34,7 @@ def memory_errors(config: VaswaniConfig, bytes_per_parameter: int) -> list[str]:
         return []
     need = f"{count * bytes_per_parameter / 1e9:,.0f} GB"
     what = "to train" if bytes_per_parameter == TRAINING else "for its weights"
-    return [
-        f"the model has {count:,} parameters and needs {need} {what}, but {free / 1e9:,.1f} GB are free. Make it "
-        "smaller: vocabulary, layers or widths"
-    ]
+    return [f"the model has {count:,} parameters and needs {need} {what}, but {free / 1e9:,.1f} GB are free"]
 
 
 def free_memory() -> float:

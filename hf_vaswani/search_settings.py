@@ -17,6 +17,8 @@ LENGTH_PENALTY_TYPES = ("length", "gnmt")
 LARGEST_BEAM = 1000
 LARGEST_OFFSET = 10_000
 
+LARGEST_PENALTY = 10  # beyond, the power of a length is infinite or 0 in fp32, and NaN compares with nothing
+
 # Whole numbers, with the least and the largest.
 WHOLE_NUMBERS = {
     "num_beams": (1, LARGEST_BEAM),
@@ -31,7 +33,7 @@ WHOLE_NUMBERS = {
     "top_k": (0, math.inf),
 }
 NUMBERS = (
-    "length_penalty", "temperature", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff",
+    "temperature", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff",
     "repetition_penalty", "encoder_repetition_penalty", "guidance_scale", "max_time",
 )  # fmt: skip
 SWITCHES = (
@@ -90,6 +92,9 @@ def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
         least, most = WHOLE_NUMBERS[name]
         words = f"a whole number from {least} on" if most == math.inf else f"a whole number from {least} to {most:,}"
         return None if _is_whole(value) and least <= value <= most else words
+    if name == "length_penalty":
+        is_within = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_PENALTY
+        return None if is_within else f"a number from -{LARGEST_PENALTY} to {LARGEST_PENALTY}"
     if name in NUMBERS:
         return None if _is_whole(value) or (isinstance(value, float) and math.isfinite(value)) else "a number"
     if name in SWITCHES:
@@ -102,6 +107,9 @@ def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
         is_known = all(_is_whole(i) and (vocab_size is None or 0 <= i < vocab_size) for i in ids)
         words = "token ids" if name in TOKEN_LISTS else "a token id"
         return None if is_known else words + (f" below {vocab_size}" if vocab_size is not None else "")
+    if name == "bad_words_ids":
+        are_lists = isinstance(value, list) and all(isinstance(ids, list) and ids for ids in value)
+        return None if are_lists and all(_is_whole(i) for ids in value for i in ids) else "lists of token ids"
     return None
 
 

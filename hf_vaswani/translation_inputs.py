@@ -39,8 +39,8 @@ FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
-    """Names of weights with a value that is not a number, or of matrices with an infinite one: what is computed with
-    them means nothing. Quantized and sharded weights are not looked at.
+    """Names of weights with a value that is NaN or infinite: what is computed with them means nothing. A bias of minus
+    infinity on the logits, which rules out a token, is none of them; quantized and sharded weights are not looked at.
     """
     return [
         name
@@ -49,13 +49,13 @@ def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
         and tensor.dtype in FLOATS
         and tensor.numel()
         and not tensor.is_meta
-        and _is_damaged(tensor.detach())
+        and _is_damaged(tensor.detach(), rules_out=name.endswith("lm_head.bias"))
     ]
 
 
-def _is_damaged(tensor: torch.Tensor) -> bool:
-    ends = torch.stack(torch.aminmax(tensor))  # one pass, in which NaN prevails
-    return bool(ends.isnan().any() or (tensor.dim() > 1 and ends.isinf().any()))
+def _is_damaged(tensor: torch.Tensor, rules_out: bool) -> bool:
+    least, most = torch.aminmax(tensor)  # in one pass, in which NaN prevails
+    return not (bool(most.isfinite()) and (rules_out or bool(least.isfinite())))
 
 
 def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | None:
@@ -63,10 +63,10 @@ def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
 
     Other models often have fewer tokens than embeddings, and tokenizers that do not count all tokens: not looked at.
     """
-    target_rows = getattr(model.config, "decoder_vocab_size", None)
-    if target_rows is None:
+    config = model.config
+    if config.model_type != "vaswani":
         return None
-    tokens, rows = (len(tokenizer), target_vocab_size(tokenizer)), (model.config.vocab_size, target_rows)
+    tokens, rows = (len(tokenizer), target_vocab_size(tokenizer)), (config.vocab_size, config.decoder_vocab_size)
     if all(map(fills, tokens, rows)):
         return None
     counts = [f"{side[0]:,}" if len(set(side)) == 1 else f"{side[0]:,} source and {side[1]:,} target"

@@ -4,7 +4,9 @@ import argparse
 from pathlib import Path
 
 from ..paths import InputPath, OutputPath
-from .options import at_least_one
+from .options import up_to
+
+MOST_CHECKPOINTS = 1_000_000
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -24,10 +26,16 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     average.add_argument("--output", type=OutputPath, required=True, metavar="FOLDER", help="folder to make")
     chosen = average.add_mutually_exclusive_group()
     chosen.add_argument(
-        "--last", type=at_least_one, metavar="N", help="only the last N checkpoints of each run (default: all)"
+        "--last",
+        type=up_to(MOST_CHECKPOINTS),
+        metavar="N",
+        help="only the last N checkpoints of each run (default: all)",
     )
     chosen.add_argument(
-        "--best", type=at_least_one, metavar="N", help="instead the N weights of each run that were best in validation"
+        "--best",
+        type=up_to(MOST_CHECKPOINTS),
+        metavar="N",
+        help="instead the N weights of each run that were best in validation",
     )
     average.set_defaults(run=run)
 

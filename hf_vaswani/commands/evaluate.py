@@ -14,10 +14,10 @@ from .options import (
     MODEL,
     add_language_options,
     add_search_options,
-    at_least_one,
     check_language_options,
     languages,
     search,
+    up_to,
 )
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
@@ -101,11 +101,11 @@ def _add_metric_options(group) -> None:
 def _add_bootstrap_options(group) -> None:
     group.add_argument("--confidence", action="store_true", help="95%% confidence intervals, even for one system")
     group.add_argument(
-        "--resamples", type=at_least_one, default=1000, metavar="N", help="how many resamples (default: %(default)s)"
+        "--resamples", type=up_to(100000), default=1000, metavar="N", help="how many resamples (default: %(default)s)"
     )
     group.add_argument(
         "--seed",
-        type=at_least_one,
+        type=up_to(2**32 - 1),
         default=12345,
         metavar="N",
         help="random seed of the resamples (default: %(default)s)",

@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import InputError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 MODEL = "folder of a model, or its id on the Hub"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
 BATCH_SIZE = "most sentences translated together (default: chosen by the model's size)"
+# Beyond these all tokens are as probable as each other, or one alone.
+TEMPERATURES = 1e-6, 1e6
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -102,14 +105,14 @@ def make_parser(parser: type[CommandParser] = CommandParser, **settings) -> Comm
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     add_beam_option(parser)
-    parser.add_argument("--batch_size", type=at_least_one, metavar="N", help=BATCH_SIZE)
+    parser.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
 
 
 def add_beam_option(parser) -> None:
     """To a parser or a group of its options."""
     parser.add_argument(
         "--num_beams",
-        type=at_least_one,
+        type=beam,
         metavar="N",
         help="hypotheses that the search follows at once; 1 is greedy search (default: the model's generation_config)",
     )
@@ -161,18 +164,32 @@ def with_option_names(message: str) -> str:
     return " ".join(message.split())
 
 
-def at_least_one(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
-    return value
+def up_to(most: int) -> Callable[[str], int]:
+    """The type of an option: a whole number from 1 to `most`. Generous: a larger one is a slip."""
+
+    def count(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = 0
+        if value < 1:
+            raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"must be at most {most:,}, got {text!r}")
+        return value
+
+    return count
+
+
+# Of a search, as of `search_settings.LARGEST_BEAM`, whose import would slow down every command.
+beam = up_to(1000)
+length = up_to(1_000_000)
+# Of what is held in memory at once, as far as there is so much.
+batch = up_to(1_000_000_000)
 
 
 def seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32:
+    if not text.isdecimal() or len(text) > 10 or int(text) >= 2**32:
         raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {2**32 - 1}, got {text!r}")
     return int(text)
 
@@ -187,8 +204,11 @@ def finite(text: str) -> float:
     return value
 
 
-def positive(text: str) -> float:
+def temperature(text: str) -> float:
     value = finite(text)
+    least, most = TEMPERATURES
     if value <= 0:
         raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"must be from {least:g} to {most:,.0f}, got {text!r}")
     return value

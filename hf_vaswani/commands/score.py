@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..paths import InputPath
 from ..same_file import descriptor_of, is_same_file
 from ..wording import counted
-from .options import ENSEMBLE, MODEL, add_language_options, at_least_one, check_language_options, languages
+from .options import ENSEMBLE, MODEL, add_language_options, batch, check_language_options, languages, length
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     score.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     score.add_argument(
         "--batch_tokens",
-        type=at_least_one,
+        type=batch,
         metavar="N",
         help="tokens computed together, padding included (default: 4096, fewer with a large vocabulary)",
     )
     score.add_argument(
         "--max_length",
-        type=at_least_one,
+        type=length,
         default=1024,
         metavar="N",
         help="a pair with more tokens on a side is not scored (default: %(default)s)",

@@ -19,11 +19,14 @@ from .options import (
     MODEL,
     add_beam_option,
     add_language_options,
-    at_least_one,
+    batch,
+    beam,
     finite,
     languages,
-    positive,
+    length,
     seed,
+    temperature,
+    up_to,
     with_option_names,
 )
 from .reports import LineReports, progress_bar
@@ -70,7 +73,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     begun.add_argument("--overwrite", action="store_true", help="replace an output that exists")
     begun.add_argument("--resume", action="store_true", help="continue an output that is unfinished")
     what = parser.add_argument_group("what is written for each line; with --format jsonl")
-    what.add_argument("--n_best", type=at_least_one, metavar="N", help="the N best translations (default: 1)")
+    what.add_argument("--n_best", type=beam, metavar="N", help="the N best translations (default: 1)")
     what.add_argument("--scores", action="store_true", help="the score of each translation")
     what.add_argument("--alignments", action="store_true", help="which tokens of source and translation are aligned")
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
@@ -82,10 +85,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         metavar="X",
         help="exponent of the length penalty; more favors longer output",
     )
-    search.add_argument("--max_new_tokens", type=at_least_one, metavar="N", help="most tokens of a translation")
+    search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="most tokens of a translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
-    search.add_argument("--samples", type=at_least_one, metavar="N", help="candidates for --mbr (default: 32)")
-    search.add_argument("--sample", type=positive, metavar="TEMPERATURE", help=SAMPLE)
+    search.add_argument("--samples", type=up_to(10000), metavar="N", help="candidates for --mbr (default: 32)")
+    search.add_argument("--sample", type=temperature, metavar="TEMPERATURE", help=SAMPLE)
     search.add_argument(
         "--seed", type=seed, default=0, metavar="N", help="random seed of --mbr and --sample (default: 0)"
     )
@@ -97,18 +100,18 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="what each translation must begin with, line by line, in whole words",
     )
     add_language_options(lines)
-    lines.add_argument("--max_source_length", type=at_least_one, metavar="N", help=LONG)
+    lines.add_argument("--max_source_length", type=length, metavar="N", help=LONG)
     lines.add_argument(
         "--split_sentences", action="store_true", help="translate long lines in pieces, split between sentences"
     )
     speed = parser.add_argument_group("speed")
     speed.add_argument(
         "--batch_tokens",
-        type=at_least_one,
+        type=batch,
         metavar="N",
         help="source tokens translated together, padding included (default: chosen by the model's size)",
     )
-    speed.add_argument("--batch_size", type=at_least_one, metavar="N", help=BATCH_SIZE)
+    speed.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     speed.add_argument(
         "--dtype", choices=["float32", "bfloat16", "float16"], help="type to compute in (default: that of the weights)"
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..wording import counted
-from .mixture import mixed_rows
+from .mixture import mixed_length, mixed_rows
 
 
 class TokenBudgetBatches:
@@ -23,7 +23,7 @@ class TokenBudgetBatches:
         origins, weights: of a mixture, as [`mixed_rows`] takes them.
 
     Raises:
-        InputError: where a pair alone is over the budget.
+        InputError: where a pair alone is over the budget, or weights make an epoch that fits into no memory.
     """
 
     def __init__(
@@ -49,6 +49,8 @@ class TokenBudgetBatches:
         self.max_sentences = max_sentences or max_tokens
         self.seed = [seed] if isinstance(seed, int) else list(seed)
         self.origins, self.weights = origins, weights
+        if weights is not None:
+            mixed_length(np.bincount(origins, minlength=len(weights)).tolist(), weights)
 
     def epoch(self, number: int) -> list[np.ndarray]:
         """The batches of one epoch, in order: int64 arrays of row numbers."""

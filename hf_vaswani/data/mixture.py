@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..errors import InputError
 from .parallel_text import Pair
+
+# Pairs of an epoch that are no slip: so many, or so many times what there is.
+LARGEST_EPOCH, LARGEST_GROWTH = 100_000_000, 10
 
 
 def mixed_rows(origins: np.ndarray, weights: list[float], generator: np.random.Generator) -> np.ndarray:
@@ -21,13 +25,33 @@ def mixed_rows(origins: np.ndarray, weights: list[float], generator: np.random.G
         generator: chooses what comes once more than the rest of its source.
     """
     sources = [np.flatnonzero(origins == number) for number in range(len(weights))]
-    length = max(len(rows) / weight for rows, weight in zip(sources, weights))
+    length = mixed_length([len(rows) for rows in sources], weights)
     parts = []
     for rows, weight in zip(sources, weights):
         repeats, rest = divmod(round(length * weight), max(len(rows), 1))
         if len(rows):
             parts += [rows] * repeats + [generator.choice(rows, rest, replace=False)]
     return np.concatenate(parts)
+
+
+def mixed_length(sizes: list[int], weights: list[float]) -> float:
+    """What times its weight is the number of pairs that each source has in an epoch.
+
+    Args:
+        sizes: pairs of each source.
+
+    Raises:
+        InputError: where the weights make an epoch that fits into no memory.
+    """
+    length = max(size / weight for size, weight in zip(sizes, weights))
+    pairs = sum(length * weight for size, weight in zip(sizes, weights) if size)
+    if not pairs <= max(LARGEST_EPOCH, LARGEST_GROWTH * sum(sizes)):
+        raise InputError(
+            f"The weights {', '.join(f'{weight:g}' for weight in weights)} of training sources with "
+            f"{', '.join(f'{size:,}' for size in sizes)} pairs make an epoch of {pairs:,.0f} pairs, since each source "
+            "is read whole. Choose weights that are closer to the sizes."
+        )
+    return length
 
 
 def mixed_stream(

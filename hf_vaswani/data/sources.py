@@ -9,7 +9,6 @@ import difflib
 import functools
 import hashlib
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ EMBEDDED_LANGUAGES = ("de", "en")
 EMBEDDED_SPLITS = ("train", "validation", "test")
 # Goes up with every change of the corpus' sentences.
 EMBEDDED_VERSION = 1
+LARGEST_WEIGHT = 1_000_000_000
 # What may be said of each kind of source besides its place and weight.
 FIELDS_OF = {
     "dataset": ("config", "split", "revision", "source_column", "target_column"),
@@ -250,8 +250,8 @@ def _contradictions(source: TextSource, languages: Languages) -> list[str]:
         if getattr(source, name) is not None and name not in FIELDS_OF.get(kind, ())
     ]
     faults += _faults_of_sides(source) if kind in ("source", "target") else _faults_of_columns(source)
-    if source.weight is not None and not 0 < source.weight < math.inf:
-        faults.append(f"weight must be above 0, got {source.weight}")
+    if source.weight is not None and not 0 < source.weight <= LARGEST_WEIGHT:
+        faults.append(f"weight must be above 0 and at most {LARGEST_WEIGHT:,}, got {source.weight}")
     if kind == "file" and (fault := unknown_format(source.file)):
         faults.append(f"{source.file}: {fault}")
     if kind == "dataset" and (fault := path_fault(source.dataset)):

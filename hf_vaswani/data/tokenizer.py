@@ -8,13 +8,11 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..errors import InputError, reason
-from ..model_files import check_tokenizer_settings, tokenizer_file_errors
+from ..model_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
 from ..tokenization_vaswani import VaswaniTokenizer
 from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
 from .parallel_text import Pair
 from .vocabulary import learn_vocabulary
-
-TOKENIZER_FILES = ("tokenizer*.json", "vocab*.json", "vocab.txt", "*.spm", "spiece.model", "sentencepiece*.model")
 
 # All that saving one may write, of this package's own or of another system's.
 SAVED_FILES = (

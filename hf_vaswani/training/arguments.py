@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..data.arguments import COUNTLESS, key
-from ..search_settings import LARGEST_BEAM, LARGEST_OFFSET
+from ..search_settings import LARGEST_BEAM, LARGEST_OFFSET, LARGEST_PENALTY
 
 SPLITS = ("train", "validation", "test")
 # What results call the test set of `data.test`, `data.test_source` or `data.test_split`.
@@ -178,7 +178,12 @@ class GenerationArguments:
     """How the trained model translates, stored in its `generation_config.json` (section 6.1)."""
 
     num_beams: int = key(4, "hypotheses followed at once; 1 is greedy search", least=1, most=LARGEST_BEAM)
-    length_penalty: float = key(0.6, "exponent α of the length penalty, which divides a hypothesis' log-probability")
+    length_penalty: float = key(
+        0.6,
+        "exponent α of the length penalty, which divides a hypothesis' log-probability",
+        least=-LARGEST_PENALTY,
+        most=LARGEST_PENALTY,
+    )
     length_penalty_type: Literal["gnmt", "length"] = key(
         "gnmt", "the penalty: ((5 + length) / 6)^α as in the paper, or length^α as in transformers"
     )

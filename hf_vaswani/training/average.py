@@ -112,6 +112,7 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
                 f"{source} is a model of the kind {kind!r}, not {VaswaniConfig.model_type!r}. hf-vaswani import makes "
                 "one of this kind of what it can."
             )
+        check_settings(source)
         return [Member(source, config=source, tokenizer=source)]
     raise InputError(f"{source} is no folder of a training, a checkpoint or a model.")
 

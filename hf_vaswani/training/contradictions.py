@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from ..beam_search_vaswani import Scoring
 from ..configuration_vaswani import VaswaniConfig
 from ..data.arguments import TokenizerArguments, bound_errors, tokenizer_faults
 from ..errors import reason
@@ -26,10 +25,6 @@ def contradictions(
     """All faults of a recipe whose values have the right types, a line each. `model` is completed in place."""
     sections = {"data": data, "training": training, "generation": generation, "evaluation": evaluation}
     faults = [error for name, arguments in sections.items() for error in bound_errors(name, arguments)]
-    try:
-        Scoring(generation.length_penalty)
-    except ValueError as error:
-        faults.append(f"generation.{error}")
     faults += _of_data(data, training) + tokenizer_faults(tokenizer) + _of_training(training)
     return faults + _of_model(data, tokenizer, model, training)
 

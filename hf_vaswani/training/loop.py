@@ -128,7 +128,8 @@ class TrainingLoop:
         if self.accelerator.device.type == "cpu":
             work = feed_forward(self.d_model, self.inner, self.arguments.max_tokens)
             cpu_threads, stored = self.arguments.cpu_threads, self.progress.threads
-            self.threads = begin_threads(self.accelerator, cpu_threads, stored, work, self.log.say)
+            log = self.log
+            self.threads = begin_threads(self.accelerator, cpu_threads, stored, work, log.say, log.clock)
             self.progress.threads = torch.get_num_threads()
 
     def adapt_threads(self, target_tokens: int) -> None:
@@ -141,12 +142,11 @@ class TrainingLoop:
         if threads is None:
             return
         threads.tokens += target_tokens
-        if self.progress.update % UPDATES_BETWEEN_LOOKS == 0 and on_main_process(
-            self.accelerator, lambda: threads.is_due(self.log.clock())
-        ):
+        is_time = self.progress.update % UPDATES_BETWEEN_LOOKS == 0
+        if is_time and on_main_process(self.accelerator, threads.is_due):
             with self.log.pause():
                 threads.choose()
-            threads.begin_window(self.log.clock())
+            threads.begin_window()
             self.progress.threads = torch.get_num_threads()
             self.note_devices()
 

@@ -9,15 +9,17 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import DistributedType
 
 from ..configuration_vaswani import VaswaniConfig
+from ..data.arguments import SPECIAL_TOKENS
 from ..errors import InputError
 from ..evaluation.score import make_metrics
+from ..model_size import TRAINING, memory_errors
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..paths import path_error
 from .checkpoint import checkpoint_folders
 from .launcher import processes_asked_for
 from .optimizer import freeze
 from .output import CHECKPOINTS, RECIPE_FILE, is_checkpoint, replacement_errors
-from .prepare import build_model, new_config, open_tokenizer
+from .prepare import SMALLER, build_model, new_config, open_tokenizer
 from .recipe import Recipe
 from .texts import check_sources
 
@@ -34,6 +36,8 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     faults += check_trackers(recipe.training.trackers)
     faults += check_bleu(recipe.evaluation.tokenize) + check_freeze(recipe)
     faults += check_kind(accelerator) + check_processes(accelerator)
+    if accelerator.device.type == "cpu":
+        faults += check_memory(recipe)
     if faults:
         raise InputError.of(faults)
 
@@ -148,6 +152,14 @@ def check_freeze(recipe: Recipe) -> list[str]:
     except InputError as error:
         return str(error).split("\n")
     return []
+
+
+def check_memory(recipe: Recipe) -> list[str]:
+    """That a new model cannot be trained in this machine's memory, whatever its vocabulary."""
+    if recipe.training.start_from:
+        return []
+    config = VaswaniConfig(**recipe.model, vocab_size=len(SPECIAL_TOKENS))
+    return [f"model: {error}: {SMALLER}" for error in memory_errors(config, TRAINING)]
 
 
 def check_names(config: VaswaniConfig, patterns: list[str]) -> None:

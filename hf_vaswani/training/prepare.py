@@ -18,7 +18,7 @@ from ..data.tokenizer import (
 from ..errors import InputError, reason
 from ..interop import import_model, import_tokenizer
 from ..interop.pretrained import load_model
-from ..model_files import CONFIG_FILE, model_kind
+from ..model_files import CONFIG_FILE, check_settings, model_kind
 from ..model_size import WEIGHTS, memory_errors
 from ..modeling_vaswani import VaswaniForConditionalGeneration
 from ..translation_inputs import language_code, target_vocab_size, vocabulary_error
@@ -27,6 +27,8 @@ from .output import TOKENIZER
 from .recipe import Recipe
 
 T = TypeVar("T")
+
+SMALLER = "lower the vocabulary's size, layers or widths"
 
 # What a recipe may set in a model that it starts from: these change no weight's shape or meaning.
 FREE_FIELDS = {
@@ -65,6 +67,8 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
         InputError: where there is none.
     """
     path = Path(source)
+    if (path / CONFIG_FILE).exists():
+        check_settings(path)  # tokenizers look into the config too, and fail without its name
     if not path.is_file() and (not path.is_dir() or has_tokenizer(path)):
         return load_tokenizer(source)
     is_own = (path / CONFIG_FILE).exists() and model_kind(path) == VaswaniConfig.model_type
@@ -107,7 +111,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
     else:
         config = new_config(recipe, tokenizer)
         if errors := memory_errors(config, WEIGHTS):
-            raise InputError.of(errors)
+            raise InputError.of([f"model: {error}: {SMALLER}" for error in errors])
         model = VaswaniForConditionalGeneration(config)
         model.generation_config = GenerationConfig.from_model_config(model.config)
     for name in ("source_language", "target_language"):

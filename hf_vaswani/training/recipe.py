@@ -98,7 +98,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     typed = _typed(values, faults)
     typed["model"] = _expand_preset(typed["model"], faults)
     recipe = Recipe(model=typed["model"], **{name: cls(**typed[name]) for name, cls in SECTIONS.items()})
-    without_effect = sorted(named.get("tokenizer", set()) - OF_ANY_TOKENIZER)
+    without_effect = sorted(named.get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
     if recipe.tokenizer_source and without_effect:
         keys = ", ".join(f"--{name}" for name in without_effect)
         faults.append(f"{keys}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")

@@ -5,7 +5,6 @@ than one. Results depend on the number of threads in their last bits; it is ther
 clearly faster, and a resumed run begins with that of its checkpoint.
 """
 
-import math
 import os
 import platform
 import time
@@ -108,19 +107,28 @@ class AdaptiveThreads:
         share: most threads of a process.
         work: measured with different numbers of threads.
         say: called with a line about each change.
+        clock: seconds spent in updates.
 
     Attributes:
         tokens: trained on since the window began in which the speed is measured.
     """
 
-    def __init__(self, accelerator: Accelerator, share: int, work: Callable[[], None], say: Callable[[str], None]):
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        share: int,
+        work: Callable[[], None],
+        say: Callable[[str], None],
+        clock: Callable[[], float],
+    ):
         self.accelerator = accelerator
         self.share = share
         self.work = work
         self.say = say
+        self.clock = clock
         self.best_speed = 0.0
-        self.last_choice = -math.inf
-        self.begin_window(0.0)
+        self.last_choice = clock()
+        self.begin_window()
 
     def choose(self) -> None:
         """Measure, set the number of threads, the same in all processes, and say so where it changes."""
@@ -139,20 +147,17 @@ class AdaptiveThreads:
                 "--cpu_threads sets a number that stays"
             )
 
-    def begin_window(self, now: float) -> None:
+    def begin_window(self) -> None:
         """Measure the speed of updates from now on."""
-        self.window_began, self.tokens = now, 0
+        self.window_began, self.tokens = self.clock(), 0
 
-    def is_due(self, now: float) -> bool:
-        """Whether to choose again: updates have become slow, or fewer threads than there could be are in use.
-
-        Args:
-            now: seconds spent in updates.
-        """
+    def is_due(self) -> bool:
+        """Whether to choose again: updates have become slow, or fewer threads than there could be are in use."""
+        now = self.clock()
         if now - self.window_began < WINDOW:
             return False
         speed = self.tokens / (now - self.window_began)
-        self.begin_window(now)
+        self.begin_window()
         self.best_speed = max(self.best_speed, speed)
         is_slow = speed < SLOW * self.best_speed
         if not is_slow and torch.get_num_threads() >= self.share or now - self.last_choice < PATIENCE:
@@ -167,13 +172,14 @@ def begin_threads(
     stored: int,
     work: Callable[[], None],
     say: Callable[[str], None],
+    clock: Callable[[], float],
 ) -> AdaptiveThreads | None:
     """Set the number of threads that a run begins with, and say why where that leaves cores idle.
 
     Args:
         cpu_threads: that the recipe asks for.
         stored: of the checkpoint that the run resumes from; 0 without one.
-        work, say: as of [`AdaptiveThreads`].
+        work, say, clock: as of [`AdaptiveThreads`].
 
     Returns:
         What chooses their number; `None` where the user does.
@@ -189,7 +195,7 @@ def begin_threads(
         say(f"{line} on {cores} cores, {why}. --cpu_threads sets another number")
     if asked:
         return None
-    threads = AdaptiveThreads(accelerator, share, work, say)
+    threads = AdaptiveThreads(accelerator, share, work, say, clock)
     threads.choose()
     return threads
 

@@ -1,5 +1,7 @@
 """What a model is worth on validation text: loss, perplexity, token accuracy, BLEU and chrF of its translations."""
 
+import math
+
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
@@ -54,7 +56,10 @@ class Validation:
         }
         if self.texts:
             references = [target for _, target in self.texts]
-            hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
+            # A model whose loss is not a number has no translations either, and a search that says so.
+            hypotheses = [""] * len(self.texts)
+            if math.isfinite(loss):
+                hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
             bleu, chrf = bleu_and_chrf(hypotheses, references, self.tokenize)
             values |= {"validation_bleu": bleu.value, "validation_chrf": chrf.value}
             values |= {"validation_sentences": len(self.texts)}

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -125,15 +126,26 @@ def _weight_faults(path: str, model: PreTrainedModel, report: dict[str, Any]) ->
     missing, unexpected = report["missing_keys"], report["unexpected_keys"]
     if model.config.model_type != VaswaniConfig.model_type:
         # Those of others have buffers that can be left out, and weights of old versions that nothing needs.
-        missing, unexpected = set(missing) & dict(model.named_parameters()).keys(), []
+        names = dict(model.named_parameters()).keys()
+        missing, unexpected = (
+            names & set(missing),
+            [name for name in unexpected if _is_of_a_further_layer(name, names)],
+        )
     return weight_faults(path, sorted(report["mismatched_keys"]), missing, unexpected)
+
+
+def _is_of_a_further_layer(name: str, names: Collection[str]) -> bool:
+    """Whether a weight would be the model's with 0 for a number in its name: the config has too few layers."""
+    numbers = re.finditer(r"(?<=\.)\d+(?=\.)", name)
+    return any(f"{name[: number.start()]}0{name[number.end() :]}" in names for number in numbers)
 
 
 def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
     error = vocabulary_error(model, tokenizer)
-    tokens, rows = max(len(tokenizer), target_vocab_size(tokenizer)), len(model.get_input_embeddings().weight)
-    if not error and not hasattr(model.config, "decoder_vocab_size") and tokens > rows:
-        error = f"the tokenizer has {tokens:,} tokens, but the model has embeddings for {rows:,}"
+    # Those of others may have more embeddings than tokens, but not fewer.
+    tokens, rows = (len(tokenizer), target_vocab_size(tokenizer)), len(model.get_input_embeddings().weight)
+    if tokens[0] > rows or tokens[1] > getattr(model.config, "decoder_vocab_size", tokens[1]):
+        error = error or f"the tokenizer has {max(tokens):,} tokens, more than the model has embeddings"
     if error:
         raise InputError(f"{path}: {error}. Put tokenizer and model of one training into the folder.")
     if isinstance(model.config, VaswaniConfig) and model.config.pad_token_id is not None and not tokenizer.pad_token:

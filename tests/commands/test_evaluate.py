@@ -272,3 +272,18 @@ def test_output_that_the_disk_has_no_room_for_leaves_no_part_behind(refused, sav
     lines = refused(saved_model, "--source", source, "--reference", source, "--output", output)
     assert lines == [f"error: {output} cannot be written: No space left on device. Make room, or name another file."]
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--resamples", "1000000"], "must be at most 100,000, got '1000000'"),
+        (["--seed", str(2**32)], "must be at most 4,294,967,295, got '4294967296'"),
+        (["--num_beams", "1001"], "must be at most 1,000, got '1001'"),
+    ],
+)
+def test_absurd_numbers_leave_with_status_2(option, message, capsys):
+    with pytest.raises(SystemExit) as leave:
+        main(["evaluate", "model", "--source", "a", "--reference", "b", *option])
+    assert leave.value.code == 2
+    assert message in capsys.readouterr().err

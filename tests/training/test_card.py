@@ -501,7 +501,7 @@ def test_results_and_recipes_of_wrong_types_are_one_error_that_names_file_and_va
     stored = finished / "training_recipe.yaml"
     stored.write_text(stored.read_text().replace("learning_rate: 0.003", "learning_rate: fast"))
     assert main(["card", str(finished)]) == 2
-    assert f"{stored}: training.learning_rate must be a number, got 'fast'" in capsys.readouterr().err
+    assert f"{stored}: training.learning_rate must be a number or null, got 'fast'" in capsys.readouterr().err
 
 
 def test_picture_beside_a_copy_of_a_card_is_not_replaced_unasked(finished, tmp_path, capsys):

@@ -262,3 +262,14 @@ def test_readable_sentences_are_the_first_of_five_to_twenty_tokens(tokenizer):
 def test_translation_with_a_line_end_is_one_line_of_the_file(tmp_path):
     write_translations(tmp_path / "t", ["a dog\nruns", "a\r\ncat", "b"])
     assert (tmp_path / "t").read_bytes() == b"a dog runs\na cat\nb\n"
+
+
+def test_model_whose_loss_is_not_a_number_is_validated_without_translations(monkeypatch):
+    def no_translations(*arguments, **options):
+        raise ValueError("The model's scores are NaN, not numbers.")
+
+    measuring = object.__new__(validation.Validation)
+    measuring.texts, measuring.tokenize = [("a b c d", "d c b a")], "13a"
+    monkeypatch.setattr(validation.Validation, "likelihood", lambda self, model: (math.nan, 0.0))
+    monkeypatch.setattr(validation.Validation, "translate", no_translations)
+    assert measuring.measure(None)["validation_bleu"] == 0

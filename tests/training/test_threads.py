@@ -130,18 +130,18 @@ def test_explicit_number_of_threads_is_kept_without_a_measurement(recipe, monkey
 
 
 @pytest.fixture
-def watch(monkeypatch):
-    accelerator = types.SimpleNamespace(num_processes=1)
-    said = []
-    watch = AdaptiveThreads(accelerator, 2, None, said.append)
-    watch.said = said
+def watch():
+    """The choice of threads of a run on two cores whose clock is `watch.time`."""
+    clock = types.SimpleNamespace(now=0.0)
+    watch = AdaptiveThreads(types.SimpleNamespace(num_processes=1), 2, None, print, lambda: clock.now)
+    watch.time = clock
     torch.set_num_threads(2)
     return watch
 
 
 def at(watch, now, tokens):
-    watch.tokens += tokens
-    return watch.is_due(now)
+    watch.tokens, watch.time.now = watch.tokens + tokens, now
+    return watch.is_due()
 
 
 def test_updates_that_grow_slow_call_for_another_measurement(watch):
@@ -155,14 +155,14 @@ def test_updates_that_grow_slow_call_for_another_measurement(watch):
 
 def test_fewer_threads_than_there_could_be_call_for_a_measurement_now_and_then(watch):
     torch.set_num_threads(1)
-    assert [at(watch, now, 1000) for now in (10.0, 20.0, 30.0, 40.0, 50.0)] == [True, False, False, True, False]
+    assert [at(watch, now, 1000) for now in (10.0, 20.0, 30.0, 40.0, 50.0)] == [False, False, True, False, False]
 
 
 def test_run_adapts_while_it_lasts(recipe, monkeypatch, capsys, two_cores):
     machine(monkeypatch, one=1.0, two=0.5)
     times = {1: 1.0, 2: 0.5}
     monkeypatch.setattr(threads, "measure", lambda numbers, work: {number: times[number] for number in numbers})
-    monkeypatch.setattr(AdaptiveThreads, "is_due", lambda self, now: times.update({2: 5.0}) is None)
+    monkeypatch.setattr(AdaptiveThreads, "is_due", lambda self: times.update({2: 5.0}) is None)
     folder = train(recipe("--cpu_threads=null", "--save_every=6")).folder
     assert "1 thread in place of 2, measured to be 5.0 times as fast" in capsys.readouterr().out
     stored = [load_checkpoint(path).progress.threads for path in checkpoint_folders(folder / "checkpoints")]
