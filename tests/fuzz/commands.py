@@ -22,6 +22,7 @@ GOOD = {
     "curves": ("run",),
     "tokenizer": ("out", "--source", "text.txt", "--target", "refs.txt", "--vocab_size", "30"),
     "import": ("marian", "out"),
+    "recipes": ("quickstart",),
     "export": ("model", "out"),
 }
 MODEL = {"model", "models", "ensemble", "sources", "training", "trainings"}
@@ -154,9 +155,9 @@ def odd_targets(command: str, action: argparse.Action, option: str) -> Iterator[
 def odd_lines(choose: random.Random, command: str, actions: list[argparse.Action]) -> Iterator[Input]:
     """Lines that are wrong as such: with unknown options, without a needed one, with what cannot be told apart."""
     good = GOOD[command]
-    options = [max(action.option_strings) for action in actions if action.option_strings and action.nargs != 0]
+    options = [max(action.option_strings) for action in actions if takes_value(action)]
     option = choose.choice(options) if options else "--output"
-    yield case("nothing", (command,), refused=True)
+    yield case("nothing", (command,), refused=None if command == "recipes" else True)
     yield case("--nonsense", (command, *good, "--nonsense", "1"), refused=True)
     yield case("misspelt", (command, *good, option[:-2] + option[-1] + option[-2] + "x", "1"), refused=True)
     yield case("hyphens", (command, *good, option.replace("_", "-") + "-x", "1"), refused=True)
@@ -177,14 +178,17 @@ def odd_pairs(choose: random.Random, number: int) -> Iterator[Input]:
     """Two odd values at once, the second of an option that takes one."""
     commands = parsers()
     for place in range(number):
-        command = choose.choice([name for name in commands if name not in ("train", "corpus", "export")])
-        first, second = (choose.choice(commands[command]) for _ in range(2))
-        options = [max(a.option_strings) for a in (second, *commands[command]) if a.option_strings and a.nargs != 0]
-        action = next(a for a in commands[command] if options[0] in a.option_strings)
-        one, other = (choose.choice(list(odd_values(command, a))) for a in (first, action))
-        odd = other.argv[other.argv.index(options[0], 1) :][:2] if options[0] in other.argv else ()
+        command = choose.choice([name for name in commands if any(map(takes_value, commands[name]))])
+        first, second = choose.choice(commands[command]), choose.choice([*filter(takes_value, commands[command])])
+        one, other = (choose.choice(list(odd_values(command, action)) or [None]) for action in (first, second))
+        option = max(second.option_strings)
+        odd = other.argv[other.argv.index(option, 1) :][:2] if option in other.argv else ()
         steps = tuple(dict.fromkeys(one.steps + other.steps))
         yield case(f"{place}: {one.name} and {other.name}", one.argv + odd, steps)
+
+
+def takes_value(action: argparse.Action) -> bool:
+    return bool(action.option_strings) and action.nargs != 0
 
 
 def case(name: str, argv: tuple[str, ...], steps: tuple = (), **what) -> Input:
