@@ -9,6 +9,7 @@ from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, 
 
 from ..errors import InputError, reason
 from ..model_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
+from ..paths import path_error
 from ..tokenization_vaswani import VaswaniTokenizer
 from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
 from .parallel_text import Pair
@@ -68,6 +69,8 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
     Raises:
         InputError: where there is none.
     """
+    if error := path_error(path):
+        raise InputError(error)
     if Path(path).is_dir() and not has_tokenizer(Path(path)):
         raise InputError(f"{path} has no tokenizer (tokenizer.json). Name the folder of one, or a Hub id.")
     if Path(path).is_dir():

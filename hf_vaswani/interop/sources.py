@@ -15,6 +15,7 @@ from transformers import (
 from ..errors import InputError, reason
 from ..model_files import model_kind
 from ..modeling_vaswani import VaswaniForConditionalGeneration
+from ..paths import path_error
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
 from .conversion import Conversion
@@ -78,6 +79,8 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
     if vocabularies is not None and not Path(vocabularies).is_dir():
         raise InputError(f"{vocabularies} is no folder. Name the folder with the dictionaries.")
     path = Path(source)
+    if error := path_error(path / "config.json"):
+        raise InputError(error)
     if path.is_dir() and not (path / "config.json").exists():
         path = _checkpoint_in(path)
     if path.is_file():
