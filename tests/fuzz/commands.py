@@ -60,6 +60,11 @@ PLACES = {  # what must be made for such a value
     "linked": ("link", "linked", "model"),
     "a model": ("copy", "model", "a model"),
 }
+SMALL_CORPUS = """
+import hf_vaswani.data.corpus as corpus
+assert corpus.generate_corpus
+corpus.generate_corpus = lambda: {split: [("a", "b")] * 9 for split in ("train", "validation", "test")}
+"""
 RIGHTS = {"unreadable": 0o000, "read-only": 0o444}
 
 
@@ -157,6 +162,7 @@ def odd_lines(choose: random.Random, command: str, actions: list[argparse.Action
     good = GOOD[command]
     options = [max(action.option_strings) for action in actions if takes_value(action)]
     option = choose.choice(options) if options else "--output"
+    yield case("as it is", (command, *good), refused=False)
     yield case("nothing", (command,), refused=None if command == "recipes" else True)
     yield case("--nonsense", (command, *good, "--nonsense", "1"), refused=True)
     yield case("misspelt", (command, *good, option[:-2] + option[-1] + option[-2] + "x", "1"), refused=True)
@@ -193,7 +199,8 @@ def takes_value(action: argparse.Action) -> bool:
 
 def case(name: str, argv: tuple[str, ...], steps: tuple = (), **what) -> Input:
     shown = name.encode("ascii", "backslashreplace").decode().strip()
-    return Input(f"{argv[0]} {shown}", argv, steps=steps, **what)
+    plant = SMALL_CORPUS if argv[0] == "corpus" else ""
+    return Input(f"{argv[0]} {shown}", argv, steps=steps, plant=plant, **what)
 
 
 def changed(command: str, option: str, value: str, name: str = "") -> tuple[str, ...]:

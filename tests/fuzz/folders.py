@@ -1,5 +1,6 @@
 """A finished training's folder with one thing in it damaged, and every command that reads or goes on with it."""
 
+import dataclasses
 import random
 from collections.abc import Iterator
 
@@ -61,7 +62,7 @@ OUT = ("../../outside/precious.png", "/etc/hostname", "mine.txt", "notes/mine.md
 def inputs(choose: random.Random) -> Iterator[Input]:
     """All inputs of this surface."""
     for action in ACTIONS:
-        yield of_run(action, (), "as it is")
+        yield dataclasses.replace(of_run(action, (), "as it is"), refused=False)
         yield of_run(action, (("append", "run/README.md", "mine\n"),), "an edited card", keep=("*mine*", "*README.md"))
         yield of_run(action, (("damage", "run", "leads out"),), "elsewhere", keep=("work*mine*",))
         yield of_run(action, (("damage", "run", choose.choice(OF_FOLDERS)),), "the folder itself")

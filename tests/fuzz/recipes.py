@@ -1,5 +1,6 @@
 """Recipes: each key with values of other kinds, YAML that is odd as such, sources of text, contradictions, options."""
 
+import dataclasses
 import json
 import random
 import typing
@@ -100,6 +101,7 @@ FILES = {"data": {"train": "pairs.tsv", "validation": "pairs.csv"}}
 def inputs(choose: random.Random) -> Iterator[Input]:
     """All inputs of this surface."""
     good = in_yaml({})
+    yield dataclasses.replace(of_file("as it is", good), refused=False)
     for name, content in LINES.items():
         content = content.replace("{good}", good).replace("{crlf}", good.replace("\n", "\r\n"))
         yield of_file(f"file: {name}", content.replace("{json}", json.dumps(RECIPE)))

@@ -7,11 +7,9 @@ network, with limits on time, memory and file sizes. The whole copy is compared 
 
 import contextlib
 import ctypes
-import fnmatch
 import functools
 import gc
-import hashlib
-import importlib.util
+import importlib
 import os
 import pkgutil
 import resource
@@ -19,7 +17,6 @@ import shlex
 import shutil
 import signal
 import socket
-import stat
 import sys
 import time
 import traceback
@@ -27,35 +24,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import world
+from .oracle import BROKEN, PACKAGE, harm, judge, snapshot
 
 SECONDS, MEMORY, LARGEST_FILE = 30, 4 << 30, 64 << 20
-BROKEN = 99  # the status of an input that fails by itself
 # Read by the package and its libraries when they are imported: set before that in each worker.
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg",
     "ACCELERATE_USE_CPU": "true", "COLUMNS": "120",
 }  # fmt: skip
-PACKAGE = Path(importlib.util.find_spec("hf_vaswani").origin).parent
 NOTE_IMPORTS = """
-import atexit, os, sys
-def note(exit=os._exit):
-    def leave(status):
-        with open(os.path.join(os.environ["HOME"], "../../world.imports"), "a") as file:
-            file.write("\\n".join(sys.modules) + "\\n")
-        exit(status)
-    return leave
-os._exit = note()
+import os, sys
+def leave(status, exit=os._exit):
+    with open("../../world.imports", "a") as file:
+        file.write("\\n".join(sys.modules) + "\\n")
+    exit(status)
+os._exit = leave
 """
-# In a message to a user, these speak of the code and not of the input.
-UNCLEAR = ("has no attribute", "'NoneType' object", "type 'NoneType'", "positional argument", "not subscriptable",
-           "indices must be", " at 0x", "not iterable", "PyObject", "panicked", "unsupported operand",
-           "object cannot be interpreted", "Python object", "sys.set_int")  # fmt: skip
-OUTPUTS = {  # arguments that name what a command writes; a folder stands for all that is in it
-    "translate": ("--output",), "evaluate": ("--output",), "attention": ("--output",), "card": ("--output", 1),
-    "curves": ("--output", 1), "average": ("--output",), "tokenizer": (1,), "import": (2,), "export": (2,),
-    "corpus": (1,), "train": ("--output_dir", "--training.output_dir", "--data.cache_dir", "--cache_dir"),
-}  # fmt: skip
-OWN = {"card": ("README.md*", "results.json"), "curves": ("curves.png",)}  # of a training's folder, without --output
 
 
 @dataclass(frozen=True)
@@ -137,7 +121,7 @@ def warm_up(folder: Path) -> None:
     for name in (folder / "world.imports").read_text().split():
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    world.loaded(folder / "world" / "work")
+    world.load(folder / "world" / "work")
     gc.collect()
     gc.freeze()  # else each child would look through all of that, and copy it
 
@@ -159,11 +143,9 @@ def run(case: Input, folder: Path, place: Path | None = None) -> Outcome:
         digests: dict[tuple, str] = {}
         before, began = snapshot(sandbox, digests), time.monotonic()
         status, output, crash = in_child(case, sandbox)
-        outcome = Outcome(case, status, output, did=did, seconds=time.monotonic() - began)
-        outcome.problems = judge(case, status, output, crash) + harm(
-            case, status, before, snapshot(sandbox, digests), sandbox
-        )
-        return outcome
+        seconds, after = time.monotonic() - began, snapshot(sandbox, digests)
+        problems = judge(case, status, output, crash) + harm(case, status, before, after, sandbox)
+        return Outcome(case, status, output, problems, did, seconds)
     finally:
         os.chdir(folder)
         if place is None:
@@ -183,7 +165,7 @@ def in_child(case: Input, sandbox: Path) -> tuple[int | str, str, str]:
                 os.dup2(os.open(streams[name], flags, 0o600), number)
             streams["crash"].write_text("")
             be_ordinary(sandbox)
-            status = execute(case, sandbox, streams["crash"])
+            status = execute(case, streams["crash"])
         except BaseException:
             traceback.print_exc(file=sys.__stderr__)
             status = BROKEN
@@ -197,17 +179,18 @@ def in_child(case: Input, sandbox: Path) -> tuple[int | str, str, str]:
 
 
 def wait(process: int, seconds: int) -> int | str:
-    """The status of a child, which is killed with all of its children after so many seconds."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        pid, status = os.waitpid(process, os.WNOHANG)
-        if pid:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else signal.Signals(-code).name
+    """The status of a child, which is killed after so many seconds; those that it has started end with it."""
+    ends, pid = time.monotonic() + seconds, 0
+    while not pid and time.monotonic() < ends:
         time.sleep(0.004)
-    os.killpg(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    return "hang"
+        pid, status = os.waitpid(process, os.WNOHANG)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
+    if not pid:
+        os.waitpid(process, 0)
+        return "hang"
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else signal.Signals(-code).name
 
 
 def be_ordinary(sandbox: Path) -> None:
@@ -230,13 +213,13 @@ def be_ordinary(sandbox: Path) -> None:
     socket.socket.connect = connect
 
 
-def execute(case: Input, sandbox: Path, crash: Path) -> int:
+def execute(case: Input, crash: Path) -> int:
     """What the interpreter does with a command or a script, its exit status included."""
     if case.plant:
         exec(case.plant, {})
     try:
         if case.code:
-            world.execute(case.code, sandbox.parent / "world" / "work")
+            world.execute(case.code)
             return 0
         from hf_vaswani.cli import main
 
@@ -247,140 +230,8 @@ def execute(case: Input, sandbox: Path, crash: Path) -> int:
         traceback.print_exc()
         files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
         crash.write_text("\n".join([*(kind.__name__ for kind in type(error).__mro__), "", *files]))
-        return (
-            1 if any(file != "input" and Path(__file__).parent not in Path(file).parents for file in files) else BROKEN
-        )
-
-
-def judge(case: Input, status: int | str, output: str, crash: str) -> list[tuple[str, str]]:
-    """What is wrong with a status and what was said."""
-    if not isinstance(status, int):
-        return [(status, f"within {case.seconds} s" if status == "hang" else "killed the process")]
-    problems = [("panic", line) for line in output.splitlines() if "panicked at" in line][:1]
-    lines = output.strip().splitlines() or [""]
-    if status == BROKEN:
-        problems.append(("broken input", lines[-1]))
-    elif case.code:
-        problems += judge_error(case, output, crash)
-    elif "Traceback (most recent call last)" in output:
-        problems.append(("traceback", where(output)))
-    elif status not in (0, 2) and not (status == 1 and case.argv[0] == "train"):
-        problems.append(("status", str(status)))
-    elif status and not any(line.lower().partition("error: ")[2] for line in lines):
-        problems.append(("no message", lines[-1][:200]))
-    elif status and (found := [word for word in UNCLEAR if word in output]):
-        problems.append(("unclear", f"{found[0]!r} in: {lines[-1][:200]}"))
-    if case.refused is not None and case.refused == (status == 0):
-        problems.append(("accepted" if case.refused else "refused", "and must not be"))
-    return problems
-
-
-def judge_error(case: Input, output: str, crash: str) -> list[tuple[str, str]]:
-    """What is wrong with an exception; those that come from far away of this package's code are not its own."""
-    kinds, _, places = crash.partition("\n\n")
-    if not kinds or str(PACKAGE) not in places:
-        return []
-    kinds, message = kinds.splitlines(), output[output.rfind("Traceback (most recent call last)") :]
-    if not {"ValueError", "TypeError"} & set(kinds):
-        return [("traceback", where(output))]
-    said = message[message.rfind("\n  File ") :].partition(f"{kinds[0]}:")[2].lower()
-    if case.words and not any(word.lower() in said for word in case.words):
-        return [("unnamed", f"{where(output)} does not name {' or '.join(case.words)}")]
-    return []
-
-
-def where(output: str) -> str:
-    """The last line of a traceback and the last place in this package's own code, or in any."""
-    lines = output.strip().splitlines()
-    places = [line.strip() for line in lines if line.strip().startswith("File ")]
-    own = [place.replace(f"{PACKAGE}/", "") for place in places if str(PACKAGE) in place] or places or [""]
-    error = next((line for line in reversed(lines) if line and not line.startswith((" ", "\t"))), "")
-    return f"{error[:200]}  ({own[-1]})"
-
-
-def snapshot(folder: Path, digests: dict[tuple, str]) -> dict[str, tuple]:
-    """Each path below a folder: its kind, its rights, and what a file holds or a link points to.
-
-    Args:
-        digests: of files by what the system says of them, which is other once they are written to; more are added.
-    """
-    found = {}
-    for place, folders, files in os.walk(folder):
-        for name in [*folders, *files]:
-            path = os.path.join(place, name)
-            status = os.lstat(path)
-            if stat.S_ISLNK(status.st_mode):
-                content = os.readlink(path)
-            elif stat.S_ISREG(status.st_mode):
-                known = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                content = digests[known] = digests.get(known) or digest(path)
-            else:
-                content = ""
-            found[os.path.relpath(path, folder)] = (status.st_mode, content)
-    return {path: entry for path, entry in found.items() if path.split("/")[0] not in ("cache", "home")}
-
-
-def digest(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
-    except PermissionError:  # for who is not root
-        return "unreadable"
-
-
-def harm(case: Input, status: int | str, before: dict, after: dict, sandbox: Path) -> list[tuple[str, str]]:
-    """What was lost, changed or left behind that must not be."""
-    new, replaceable = written(case, status, sandbox)
-    problems, moved = [], {entry[1] for path, entry in after.items() if entry != before.get(path)}
-    for path in before:
-        if before[path] == after.get(path) or path in replaceable:
-            continue
-        is_mine = any(fnmatch.fnmatch(path, pattern) for pattern in case.keep)
-        is_renamed = is_mine and before[path][1] and before[path][1] in moved
-        if not is_renamed and (is_mine or not within(path, replaceable)):
-            problems.append(("harm", f"{path} {'changed' if path in after else 'is gone'}"))
-    made = {str(parent) for path in new for parent in Path(path).parents}
-    left = [path for path in after if path not in before and path not in made and not within(path, new)]
-    problems += [("litter", f"{path} is left") for path in left]
-    return problems[:5]
-
-
-def written(case: Input, status: int | str, sandbox: Path) -> tuple[list[str], list[str]]:
-    """The paths that a command may make, and those that it may replace or remove, relative to the sandbox."""
-    if case.code:
-        return ([*case.writes], []) if status == 0 else ([], [])
-    if status == 2 or case.argv[0] not in OUTPUTS:
-        return [], []
-    command, *rest = case.argv
-    flat = [part for argument in rest for part in (argument.split("=", 1) if argument[:2] == "--" else [argument])]
-    positional = [command, *(word for word in flat if not word.startswith("--"))]
-    named = [positional[key] for key in OUTPUTS[command] if isinstance(key, int) and key < len(positional)]
-    own = [os.path.join(name, pattern) for name in named for pattern in OWN.get(command, ())]
-    if command in OWN:
-        named = []
-    for place, word in enumerate(flat[:-1]):
-        if any(word == name or (len(word) > 4 and name.startswith(word)) for name in map(str, OUTPUTS[command])):
-            ends = next((i for i, later in enumerate(flat[place + 1 :]) if later.startswith("--")), len(flat))
-            named += flat[place + 1 : place + 1 + ends]
-    if command == "card":
-        named += [os.path.splitext(name)[0] for name in named]  # its pictures
-    if command == "curves":
-        own.append("curves.png")  # of several
-    may_replace = command == "train" or "--overwrite" in flat or "--resume" in flat
-    inputs = {os.path.realpath(word) for word in flat if not word.startswith("--") and word not in named}
-    new = [relative(name, sandbox) for name in [*named, *own]] + [*case.writes]
-    replaceable = [relative(name, sandbox) for name in ([*named, *own] if may_replace else own)] + [*case.writes]
-    return new, [
-        path for path in replaceable if os.path.join(sandbox, path) not in inputs or command in (*OWN, "train")
-    ]
-
-
-def relative(path: str, sandbox: Path) -> str:
-    return os.path.relpath(os.path.realpath(os.path.join(sandbox, "work", path)), os.path.realpath(sandbox))
-
-
-def within(path: str, patterns: list[str]) -> bool:
-    return any(path == p or path.startswith(f"{p}/") or fnmatch.fnmatch(path, p) for p in patterns)
+        own = {"input", world.__file__, __file__}
+        return BROKEN if own.issuperset(files) else 1
 
 
 def remove(folder: Path) -> None:

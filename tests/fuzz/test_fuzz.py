@@ -14,9 +14,9 @@ from .runner import Input, Outcome
 
 SEED = 20261123
 SURFACES = {"commands": commands, "recipes": recipes, "folders": folders, "calls": calls}
-# Every so many inputs are run by default; those that train take longer.
-SHARE = {"commands": 10, "recipes": 15, "folders": 15, "calls": 10}
-SHOWN = 40
+# By default every so many inputs are run; those that train take longer.
+SHARE = {"commands": 15, "recipes": 30, "folders": 30, "calls": 15}
+SHOWN = 100
 
 
 def inputs_of(surface: str) -> list[Input]:

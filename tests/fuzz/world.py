@@ -10,7 +10,6 @@ The world is a folder with `work`, in which commands stand, and `outside`, which
 - `mine` a folder of the user's own
 """
 
-import functools
 import gzip
 import json
 import os
@@ -323,23 +322,27 @@ def parquet(path: str, columns: dict) -> str:
 # What Python inputs have at hand.
 
 
-@functools.cache
-def loaded(work: Path) -> dict[str, object]:
-    """Models and what goes with them, loaded once in each worker."""
+LOADED: dict[str, object] = {}
+
+
+def load(work: Path) -> None:
+    """Load models and what goes with them, once in each worker."""
     import torch
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
-    return {
-        "model": AutoModelForSeq2SeqLM.from_pretrained(work / "model"),
-        "other": AutoModelForSeq2SeqLM.from_pretrained(work / "other"),
-        "tokenizer": AutoTokenizer.from_pretrained(work / "model"),
-        "translator": pipeline("translation", model=str(work / "model")),
-        "ids": torch.tensor([[4, 5, 6, 2], [7, 8, 2, 0]]),
-        "pipeline": pipeline,
-    }
+    LOADED.update(
+        {
+            "model": AutoModelForSeq2SeqLM.from_pretrained(work / "model"),
+            "other": AutoModelForSeq2SeqLM.from_pretrained(work / "other"),
+            "tokenizer": AutoTokenizer.from_pretrained(work / "model"),
+            "translator": pipeline("translation", model=str(work / "model")),
+            "ids": torch.tensor([[4, 5, 6, 2], [7, 8, 2, 0]]),
+            "pipeline": pipeline,
+        }
+    )
 
 
-def names(work: Path) -> dict[str, object]:
+def names() -> dict[str, object]:
     """All of them: what is loaded, the public names of the package's modules, and a few of other libraries."""
     import torch
 
@@ -366,9 +369,9 @@ def names(work: Path) -> dict[str, object]:
     )
     public = {name: value for module in modules for name, value in vars(module).items() if name[0] != "_"}
     others = {"torch": torch, "vaswani": hf_vaswani, "Path": Path, "json": json, "config": CONFIG}
-    return {**public, **loaded(work), **others}
+    return {**public, **LOADED, **others}
 
 
-def execute(code: str, work: Path) -> None:
+def execute(code: str) -> None:
     """Run the code of an input."""
-    exec(compile(code, "input", "exec"), names(work))
+    exec(compile(code, "input", "exec"), names())
