@@ -39,6 +39,8 @@ class Bounds:
 
     def error(self, name: str, value: float) -> str | None:
         """What is wrong with a value; `None` where it is within."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"{name} must be a number, got {value!r}"
         if value >= self.least and value > self.above and value <= self.most and value < self.below:
             return None
         return f"{name} must be {self._words(value)}, got {value}"

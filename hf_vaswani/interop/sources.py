@@ -76,6 +76,8 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
             return read(source)
     if not isinstance(source, str | Path):
         raise InputError(f"A {type(source).__name__} cannot be imported. Known are {KNOWN}.")
+    if vocabularies is not None and not isinstance(vocabularies, str | Path):
+        raise ValueError(f"vocabularies must be the path of a folder, got {vocabularies!r}.")
     if vocabularies is not None and not Path(vocabularies).is_dir():
         raise InputError(f"{vocabularies} is no folder. Name the folder with the dictionaries.")
     path = Path(source)

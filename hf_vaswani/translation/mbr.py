@@ -52,7 +52,10 @@ def rank_candidates(
     measure = _measure(utility)
     candidates = _texts("candidates", candidates)
     references = candidates if references is None else _texts("references", references)
-    weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64)
+    try:
+        weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"weights must be numbers, one per reference, got {weights!r}.") from None
     if not references or len(weights) != len(references):
         raise ValueError(f"{len(references)} references and {len(weights)} weights: give as many of both, at least 1.")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
