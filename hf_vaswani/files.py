@@ -73,9 +73,16 @@ def os_error(error: OSError) -> str | None:
 
 def option_errors(options: dict[str, object]) -> list[str]:
     """What is wrong with the paths among the values of options."""
+    texts = {name: value for name, value in options.items() if type(value) is str}
+    errors = [f"--{name} is not UTF-8: {text!a}" for name, text in texts.items() if not _is_utf8(text)]
     values = [value for given in options.values() for value in (given if isinstance(given, list) else [given])]
     paths = dict.fromkeys(value for value in values if isinstance(value, InputPath | OutputPath))
-    return [error for path in paths if (error := path_error(path, isinstance(path, OutputPath)))]
+    return errors + [error for path in paths if (error := path_error(path, isinstance(path, OutputPath)))]
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair, as Python reads bytes that are not UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def is_same_file(path: str | Path, other: str | Path | int) -> bool:

@@ -48,7 +48,7 @@ def test_waits_are_shortened_unless_the_user_says_how_threads_wait(monkeypatch, 
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     with short_waits():
-        assert os.environ.get("GOMP_SPINCOUNT") == given.get("GOMP_SPINCOUNT", None if given else "10000")
+        assert os.environ.get("GOMP_SPINCOUNT") == given.get("GOMP_SPINCOUNT", None if given else "3000")
     assert os.environ.get("GOMP_SPINCOUNT") == given.get("GOMP_SPINCOUNT")
 
 
@@ -67,4 +67,4 @@ import hf_vaswani
 """
     environment = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY",)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stderr.strip() == "10000"
+    assert done.stderr.strip() == "3000"

@@ -155,6 +155,8 @@ class VaswaniGenerationMixin(GenerationMixin):
         if name == "input_ids":
             check_ids(name, inputs)
         mask = model_kwargs.get("attention_mask")
+        if mask is not None and not isinstance(mask, torch.Tensor):
+            raise ValueError(f"attention_mask must be a tensor, (batch, length), got {mask!r}.")
         if mask is not None and model_kwargs.get("encoder_outputs") is None and mask.shape[:2] != inputs.shape[:2]:
             raise ValueError(
                 f"attention_mask must be of the shape of {name}, (batch, length): "

@@ -83,7 +83,7 @@ def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> No
 def check_ids(name: str, token_ids: torch.Tensor) -> None:
     """Refuse what are no token ids of shape `(batch, length)`, both at least 1."""
     is_tensor = isinstance(token_ids, torch.Tensor)
-    if is_tensor and token_ids.dim() == 2 and token_ids.numel() and not token_ids.is_floating_point():
+    if is_tensor and token_ids.dim() == 2 and token_ids.numel() and token_ids.dtype in (torch.int32, torch.int64):
         return
     found = f"{token_ids.dtype} of shape {tuple(token_ids.shape)}" if is_tensor else f"a {type(token_ids).__name__}"
     raise ValueError(f"{name} must be a tensor of token ids, (batch, length), with at least one; got {found}.")

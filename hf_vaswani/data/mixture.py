@@ -12,8 +12,8 @@ import numpy as np
 from ..errors import InputError
 from .sources.parallel_files import Pair
 
-# Pairs of an epoch that are no slip: so many, or so many times what there is.
-LARGEST_EPOCH, LARGEST_GROWTH = 100_000_000, 10
+# Pairs of an epoch that are no slip: this many, or this many times what there is.
+LARGEST_EPOCH, LARGEST_GROWTH = 10_000_000, 100
 
 
 def mixed_rows(origins: np.ndarray, weights: list[float], generator: np.random.Generator) -> np.ndarray:

@@ -47,6 +47,8 @@ class Conversion:
         Raises:
             InputError: weights that are missing, too many, no numbers or of another shape than the configuration's.
         """
+        if not isinstance(dtype, torch.dtype):
+            raise ValueError(f"dtype must be a torch.dtype, such as torch.float32, got {dtype!r}.")
         self.check_weights()
         # Copies, since the source may be a model that lives on.
         weights = {name: tensor.detach().to(dtype, copy=True).contiguous() for name, tensor in self.weights.items()}

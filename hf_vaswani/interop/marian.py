@@ -64,6 +64,8 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
     Raises:
         InputError: all that the model has and Marian lacks.
     """
+    if not isinstance(model, VaswaniForConditionalGeneration):
+        raise ValueError(f"model must be a VaswaniForConditionalGeneration, got a {type(model).__name__}.")
     config = model.config
     faults = inexpressible(model)
     if faults:

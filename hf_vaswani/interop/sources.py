@@ -14,6 +14,7 @@ from transformers import (
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
+from ..files import path_error
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
 from .conversion import Conversion
@@ -75,9 +76,13 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
             return read(source)
     if not isinstance(source, str | Path):
         raise InputError(f"A {type(source).__name__} cannot be imported. Known are {KNOWN}.")
+    if vocabularies is not None and not isinstance(vocabularies, str | Path):
+        raise ValueError(f"vocabularies must be the path of a folder, got {vocabularies!r}.")
     if vocabularies is not None and not Path(vocabularies).is_dir():
         raise InputError(f"{vocabularies} is no folder. Name the folder with the dictionaries.")
     path = Path(source)
+    if error := path_error(path / "config.json"):
+        raise InputError(error)
     if path.is_dir() and not (path / "config.json").exists():
         path = _checkpoint_in(path)
     if path.is_file():

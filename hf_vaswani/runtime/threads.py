@@ -19,8 +19,9 @@ from .cores import available_cores, cpu_quota
 from .launcher import threads_of_user
 from .machine import processes_here
 
-# How many times as fast another number of threads must be to be taken.
-CLEARLY = 1.3
+# How many times as fast fewer, or more, threads must be to be taken. Threads that wait shortly lose little beside
+# other processes; those that spin, as they do where OpenMP was loaded before this package, lose ten times as much.
+FEWER, MORE = 2.0, 1.3
 # A measurement: times each number of threads is tried, seconds of a try, operations of one round.
 TRIES, SECONDS, OPERATIONS = 3, 0.04, 2e8
 # Updates are slow below this share of the highest speed. Seconds over which it is measured, between measurements of
@@ -97,7 +98,7 @@ def feed_forward(d_model: int, inner: int, tokens: int) -> Callable[[], None]:
 def best_number(seconds: dict[int, float], current: int) -> int:
     """The fastest number of threads, if it is clearly faster than the current one."""
     best = min(seconds, key=seconds.get)
-    return best if seconds[current] > CLEARLY * seconds[best] else current
+    return best if seconds[current] > (FEWER if best < current else MORE) * seconds[best] else current
 
 
 class AdaptiveThreads:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.pipeline_inputs import check_many, check_number
+from ..core.pipeline_inputs import check_many, check_number, check_text
 from .utility import UTILITIES
 
 Utility = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 DEFAULT_SAMPLES, DEFAULT_EPSILON = 32, 0.02
-TEXTS_AT_ONCE = 256
+TEXTS_AT_ONCE, MOST_SAMPLES = 256, 10_000
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,12 @@ def rank_candidates(
             unknown utility, or one text where a list is wanted.
     """
     measure = _measure(utility)
-    check_many("candidates", candidates)
-    references = candidates if references is None else references
-    check_many("references", references)
-    weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64)
+    candidates = _texts("candidates", candidates)
+    references = candidates if references is None else _texts("references", references)
+    try:
+        weights = np.ones(len(references)) if weights is None else np.asarray(weights, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"weights must be numbers, one per reference, got {weights!r}.") from None
     if not references or len(weights) != len(references):
         raise ValueError(f"{len(references)} references and {len(weights)} weights: give as many of both, at least 1.")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
@@ -65,6 +67,15 @@ def rank_candidates(
     expected = np.asarray(measure(hypotheses, list(share))) @ np.array(list(share.values()))
     best_first = np.argsort(-expected, kind="stable")
     return [RankedCandidate(hypotheses[i], float(expected[i])) for i in best_first]
+
+
+def _texts(name: str, texts: Iterable[str]) -> list[str]:
+    """An argument's texts as a list; anything else is refused."""
+    check_many(name, texts)
+    texts = list(texts)
+    for text in texts:
+        check_text(name, text)
+    return texts
 
 
 def translate_mbr(
@@ -98,10 +109,12 @@ def translate_mbr(
     measure = _measure(utility)
     check_many("texts", texts)
     check_number("samples", samples)
-    if samples < 2:
+    if samples is None or samples < 2:
         raise ValueError(
             f"samples must be 2 or more, not {samples}: minimum Bayes risk decoding chooses among candidates."
         )
+    if samples > MOST_SAMPLES:
+        raise ValueError(f"samples must be at most {MOST_SAMPLES:,}, got {samples:,}.")
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 <= epsilon < 1:
         raise ValueError(f"epsilon must be a probability below 1, got {epsilon!r}.")
     if do_sample:

@@ -288,9 +288,9 @@ def main() -> None:
     if options.source:
         lines = Path(options.source).read_text(encoding="utf-8").split("\n")[:-1]
     else:
-        from hf_vaswani.data.corpus import generate_corpus
+        from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 
-        lines = [source for source, _ in generate_corpus()["train"]]
+        lines = [source for source, _ in iterate_pairs(TextSource(dataset="embedded", split="train"), ("de", "en"))]
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     print(f"hf_vaswani {hf_vaswani.__version__}, torch {torch.__version__}")
     trained, tokenizer = load(options.model)

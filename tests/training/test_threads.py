@@ -69,8 +69,9 @@ def test_cores_of_a_mask_are_shared_among_the_processes_that_have_them():
 
 
 def test_fewer_threads_are_taken_only_where_they_are_clearly_faster():
-    assert best_number({2: 1.0, 1: 0.8}, current=2) == 2
+    assert best_number({2: 1.0, 1: 0.6}, current=2) == 2
     assert best_number({2: 1.0, 1: 0.1}, current=2) == 1
+    assert best_number({1: 1.0, 2: 0.9}, current=1) == 1
     assert best_number({1: 1.0, 2: 0.6}, current=1) == 2
 
 

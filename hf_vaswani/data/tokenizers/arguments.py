@@ -7,7 +7,7 @@ import difflib
 import math
 import re
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 # In the order of their ids, which are the defaults of VaswaniConfig.
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -39,6 +39,8 @@ class Bounds:
 
     def error(self, name: str, value: float) -> str | None:
         """What is wrong with a value; `None` where it is within."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"{name} must be a number, got {value!r}"
         if value >= self.least and value > self.above and value <= self.most and value < self.below:
             return None
         return f"{name} must be {self._words(value)}, got {value}"
@@ -142,7 +144,9 @@ def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
 
 def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
     """What is wrong between the keys of section `tokenizer`, or with a value; empty where all is well."""
-    faults = bound_errors("tokenizer", arguments)
+    faults = bound_errors("tokenizer", arguments) + _choice_errors(arguments)
+    if not isinstance(arguments.special_tokens, dict):
+        return [*faults, f"tokenizer.special_tokens must be names by role, got {arguments.special_tokens!r}"]
     if arguments.path is not None:
         return faults
     kind = f"tokenizer.type={arguments.type}"
@@ -177,6 +181,16 @@ def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
                 f"{fixed + FEWEST_PIECES}"
             )
     return faults
+
+
+def _choice_errors(arguments: TokenizerArguments) -> list[str]:
+    """Values that are not among those that a key names."""
+    choices = {name: get_args(kind) for name, kind in get_type_hints(TokenizerArguments).items()}
+    return [
+        f"tokenizer.{name} must be one of {', '.join(map(repr, values))}, got {getattr(arguments, name)!r}"
+        for name, values in choices.items()
+        if get_origin(get_type_hints(TokenizerArguments)[name]) is Literal and getattr(arguments, name) not in values
+    ]
 
 
 def _special_token_faults(arguments: TokenizerArguments) -> list[str]:

@@ -9,6 +9,7 @@ from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, 
 
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
+from ...files import path_error
 from ..sources.parallel_files import Pair
 from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
 from .tokenizer_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
@@ -68,6 +69,8 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
     Raises:
         InputError: where there is none.
     """
+    if error := path_error(path):
+        raise InputError(error)
     if Path(path).is_dir() and not has_tokenizer(Path(path)):
         raise InputError(f"{path} has no tokenizer (tokenizer.json). Name the folder of one, or a Hub id.")
     if Path(path).is_dir():

@@ -235,7 +235,7 @@ def damage_of(path: Path) -> str | None:
         wrong = [name for name, digest in digests.items() if file_digest(path / name) != digest]
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         return reason(error)
     if wrong:
         return f"{', '.join(wrong)} changed since it was written"

@@ -12,7 +12,7 @@ import yaml
 from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError, reason
-from ...files import ARE_THERE_LOCKS, lock
+from ...files import ARE_THERE_LOCKS, lock, whole_file
 from ...runtime.processes import on_main_process
 from ..configuration.arguments import MAIN_TEST
 from ..configuration.recipe import Recipe
@@ -104,23 +104,31 @@ def begin_output(start: "Start", launched: dict[str, Any]) -> None:
         InputError: where the folder cannot be written, or as [`replacement_errors`].
     """
     folder, model = start.folder, start.model
+    content = {**start.recipe.to_dict(), "texts": start.texts.digests, "launched": launched}
+    if (folder / LOG_FILE).is_dir():
+        raise InputError(f"{folder / LOG_FILE} is a folder, where the log belongs. Move it away.")
     try:
         if not start.is_resumed:
             _remove_earlier_run(start.recipe)
-        folder.mkdir(parents=True, exist_ok=True)
-        content = {**start.recipe.to_dict(), "texts": start.texts.digests, "launched": launched}
-        part = folder / f"{RECIPE_FILE}.part"
-        part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        part.replace(folder / RECIPE_FILE)
-        if not start.is_resumed:
+            folder.mkdir(parents=True, exist_ok=True)
+            # First of all: by it the folder is known to be a run's, however early that is stopped.
+            _store_recipe(folder, content)
             save_tokenizer(start.tokenizer, folder / TOKENIZER)
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
         # Checkpoints hold weights alone; what model they are of stands beside them.
         (folder / ARCHITECTURE).mkdir(exist_ok=True)
         model.config.to_json_file(folder / ARCHITECTURE / "config.json")
         model.generation_config.save_pretrained(folder / ARCHITECTURE)
+        if start.is_resumed:
+            # Last of all: where the others cannot be written, the run is as it was.
+            _store_recipe(folder, content)
     except OSError as error:
         raise InputError(f"training.output_dir={folder} cannot be written: {reason(error)}") from None
+
+
+def _store_recipe(folder: Path, content: dict[str, Any]) -> None:
+    with whole_file(folder / RECIPE_FILE) as part:
+        part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
 @contextlib.contextmanager

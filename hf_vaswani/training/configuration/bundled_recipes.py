@@ -4,6 +4,7 @@ import difflib
 from pathlib import Path
 
 from ...errors import InputError
+from ...files import path_error
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 
@@ -37,6 +38,8 @@ def recipe_file(recipe: str | Path) -> Path:
     Raises:
         InputError: where there is neither.
     """
+    if error := path_error(recipe):
+        raise InputError(error)
     path, recipes = Path(recipe), bundled_recipes()
     if path.exists() and not path.is_dir():
         return path

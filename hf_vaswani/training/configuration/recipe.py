@@ -124,7 +124,8 @@ def section_from_options(section: str, options: dict[str, str]) -> Any:
     Raises:
         InputError: all values of the wrong kind at once.
     """
-    kinds, faults = recipe_keys()[section], []
+    kinds = recipe_keys()[section]
+    faults = [f"--{name} is empty; null stands for none" for name, text in options.items() if text == ""]
     values = {name: _option_value(text, kinds[name]) for name, text in options.items()}
     typed = _typed({section: values}, faults)
     if faults:
@@ -185,6 +186,9 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
 def _parse_options(options: list[str], faults: list[str]) -> list[tuple[str, str | None]]:
     """`--a.b value`, `--b=value` and `--flag` → names and texts; a flag has none."""
     parsed, rest = [], list(options)
+    for option in rest:
+        if not isinstance(option, str):
+            raise ValueError(f"options must be texts, as on the command line, got {option!r}")
     while rest:
         option = rest.pop(0)
         if not option.startswith("--"):

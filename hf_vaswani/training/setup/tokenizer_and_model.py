@@ -44,7 +44,8 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
         pairs: that a new one learns from; read more than once.
     """
     if is_resumed:
-        return load_tokenizer(str(Path(recipe.training.output_dir) / TOKENIZER))
+        path = str(Path(recipe.training.output_dir) / TOKENIZER)
+        return checked(load_tokenizer(path), path)
     if source := recipe.tokenizer.path:
         return named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
     if source := recipe.training.start_from:

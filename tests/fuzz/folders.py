@@ -1,0 +1,129 @@
+"""A finished training's folder with one thing in it damaged, and every command that reads or goes on with it."""
+
+import dataclasses
+import random
+from collections.abc import Iterator
+
+from .runner import Input
+from .world import DAMAGES, RUN_FILES, RUN_FOLDERS
+
+RESUME = ("train", "recipe.yaml", "--output_dir", "run")
+LONGER = ("--max_updates", "6", "--max_epochs", "3")
+NEW = ("train", "recipe.yaml", "--output_dir", "out", "--max_updates", "1")
+ACTIONS = {
+    "resume": (*RESUME, *LONGER),
+    "finish again": RESUME,
+    "overwrite": (*RESUME, "--overwrite", "true", "--max_updates", "1"),
+    "resume with the Trainer": ("train", "--trainer", *RESUME[1:], *LONGER),
+    "fine-tune": (*NEW, "--start_from", "run"),
+    "its tokenizer": (*NEW, "--tokenizer.path", "run"),
+    "card": ("card", "run"),
+    "card elsewhere": ("card", "run", "--output", "card.md"),
+    "curves": ("curves", "run"),
+    "average": ("average", "run", "--output", "out"),
+    "average best": ("average", "run", "--output", "out", "--best", "1"),
+    "average one": ("average", "run/checkpoints/update-00000004", "--output", "out"),
+    "translate": ("translate", "run", "--input", "text.txt", "--output", "out.txt", "--max_new_tokens", "3"),
+    "score": ("score", "run", "--source", "text.txt", "--target", "refs.txt"),
+    "evaluate": ("evaluate", "run", "--source", "text.txt", "--reference", "refs.txt", "--metrics", "chrf"),
+    "attention": ("attention", "run", "--text", "a b", "--output", "out.png"),
+    "ensemble": ("translate", "model", "--ensemble", "run", "--input", "text.txt", "--output", "out.txt"),
+    "export": ("export", "run", "out"),
+    "import": ("import", "marian", "out"),
+}
+TRAINING = ("resume", "resume", "finish again", "overwrite", "resume with the Trainer")
+MODEL = (
+    "translate",
+    "score",
+    "evaluate",
+    "attention",
+    "ensemble",
+    "export",
+    "fine-tune",
+    "its tokenizer",
+    "finish again",
+)
+CLAIMS = ("card", "card elsewhere", "finish again", "overwrite", "resume")
+CHECKPOINTS = ("resume", "resume", "resume with the Trainer", "average", "average one", "average best", "finish again")
+WHO_READS = (  # the beginning of a path in the folder, and what is done with it
+    ("results.json", CLAIMS), ("README.md", CLAIMS), ("training_recipe.yaml", (*CLAIMS, "resume")),
+    ("log.jsonl", ("curves", "curves", *TRAINING)), ("test_translations.txt", CLAIMS),
+    ("curves.png", (*CLAIMS, "curves")),
+    ("pictures", CLAIMS), ("checkpoints", CHECKPOINTS), ("best", CHECKPOINTS),
+    ("architecture", (*CHECKPOINTS, "finish again")), ("tokenizer/", (*CHECKPOINTS, "finish again")), ("", MODEL),
+)  # fmt: skip
+IN_PLACE = ("gone", "a folder", "a loop", "to nowhere", "unreadable", "read-only", "leads out", "/dev/null")
+OF_FOLDERS = ("gone", "a file", "a loop", "to nowhere", "unreadable", "read-only", "leads out")
+STRUCTURED = [name for name in RUN_FILES if name.endswith((".json", ".jsonl", ".yaml"))]
+OUT = ("../../outside/precious.png", "/etc/hostname", "mine.txt", "notes/mine.md", "../mine.txt", "..", ".", "",
+       "model.safetensors", "checkpoints", "../../outside/precious.txt", "notes", "a\0b", "x" * 300)  # fmt: skip
+
+
+def inputs(choose: random.Random) -> Iterator[Input]:
+    """All inputs of this surface."""
+    for action in ACTIONS:
+        yield dataclasses.replace(of_run(action, (), "as it is"), refused=False)
+        yield of_run(action, (("append", "run/README.md", "mine\n"),), "an edited card", keep=("*mine*", "*README.md"))
+        yield of_run(action, (("damage", "run", "leads out"),), "elsewhere", keep=("work*mine*",))
+        yield of_run(action, (("damage", "run", choose.choice(OF_FOLDERS)),), "the folder itself")
+        yield of_run(action, (("damage", "run", "read-only"),), "read-only")
+    for name in RUN_FILES:
+        for kind in [*choose.sample(list(DAMAGES), 4), *choose.sample(IN_PLACE, 3)]:
+            yield of_run(action_on(choose, name), (("damage", f"run/{name}", kind),), f"{name}: {kind}")
+    for name in RUN_FOLDERS:
+        for kind in OF_FOLDERS:
+            yield of_run(action_on(choose, name), (("damage", f"run/{name}", kind),), f"{name}: {kind}")
+    for name in STRUCTURED:
+        for number in range(14 if "/" not in name else 8):
+            seed, action = choose.randrange(10**6), action_on(choose, name)
+            steps = (("odd_value", f"run/{name}", seed), *intact(name))
+            yield of_run(action, steps, f"{name}: odd value {number}")
+    for path in OUT:
+        for action in choose.sample(CLAIMS, 2):
+            picture = (("set_value", "run/results.json", [path, "pictures/curves.png"], "pictures"),)
+            yield of_run(action, picture, f"picture {path[:30]!r}")
+        test = path.removesuffix(".png") if ".png" in path else f"{path}/x"
+        test = (("rename_key", "run/results.json", test.replace("precious", "x"), "tests", "test"),)
+        yield of_run(choose.choice(("resume", "overwrite", "finish again", "card")), test, f"test {path[:30]!r}")
+    yield from odd_neighbors(choose)
+
+
+def odd_neighbors(choose: random.Random) -> Iterator[Input]:
+    """Files of the user's own, and what another run has left, under names that a training uses itself."""
+    own = ("checkpoints/mine", "best/mine.txt", "run.part", ".final.part/x", "log.jsonl.part", "README.md.old",
+           "results.json.part", "training_recipe.yaml.part", "checkpoints/update-00000004.old/x", "tokenizer/mine.txt",
+           "checkpoints/update-00000004.part/x", "checkpoints/update-1/mine", "checkpoints/update-99999999/mine",
+           "best/update-99999999/mine", "pictures/mine.png", "hf_vaswani/mine", "architecture/mine.json",
+           "test_translations.txt.mine", "my_translations.txt", "checkpoints/update-00000004 (copy)/mine")  # fmt: skip
+    for path in own:
+        for action in choose.sample(("resume", "overwrite", "finish again", "resume with the Trainer", "card"), 2):
+            yield of_run(action, (("write", f"run/{path}", "of the user's own"),), f"with {path}")
+    for path in (
+        "README.md",
+        "curves.png",
+        "model.safetensors",
+        "config.json",
+        "checkpoints/x",
+        "log.jsonl",
+        "photo.png",
+    ):
+        steps = (("write", f"out/{path}", "of the user's own"),)
+        yield Input(f"folder out has {path}", NEW, steps=steps, keep=("*mine*", "work/out/*"))
+        yield Input(f"folder out has {path}, overwrite", (*NEW, "--overwrite", "true"), steps=steps,
+                    keep=("*mine*", "work/out/*"))  # fmt: skip
+
+
+def intact(name: str) -> tuple[tuple, ...]:
+    """A file of a checkpoint must have its digest, else no more of it is read."""
+    return (("new_digests", "run/" + name.rpartition("/")[0]),) if "update-" in name and "digests" not in name else ()
+
+
+def action_on(choose: random.Random, name: str) -> str:
+    return choose.choice(next(actions for beginning, actions in WHO_READS if name.startswith(beginning)))
+
+
+def of_run(action: str, steps: tuple, what: str, keep: tuple[str, ...] = ("*mine*",)) -> Input:
+    name = f"folder {what}: {action}".encode("ascii", "backslashreplace").decode()
+    # What leads out is the run's own, wherever it lies.
+    writes = tuple(f"outside/{step[1].rpartition('/')[2]}*" for step in steps if step[-1] == "leads out")
+    return Input(name, ACTIONS[action], steps=steps, keep=keep, writes=writes)

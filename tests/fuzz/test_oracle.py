@@ -1,0 +1,128 @@
+"""The harness sees what it looks for: harm that is planted in a command or a call is found, and good work is not."""
+
+import pytest
+
+from .runner import Input
+
+CORPUS = ("corpus", "out")
+# What the sub-command `corpus` does in place of its work.
+INSTEAD = "import hf_vaswani.commands.corpus as command\ndef run(options):\n    {}\ncommand.run = run"
+WORKS = "import os; os.mkdir('out'); open('out/train.de', 'w').write('a')"
+REFUSES = "from hf_vaswani.errors import InputError; {}; raise InputError('out cannot be written')"
+
+
+def planted(body: str, **what) -> Input:
+    return Input(body, CORPUS, plant=INSTEAD.format(body), **what)
+
+
+def call(code: str, *words: str) -> Input:
+    return Input(code, code=code, words=words)
+
+
+@pytest.fixture(scope="module")
+def kinds(run_all):
+    """What was found in each of several inputs."""
+    return lambda *cases: [sorted({kind for kind, _ in outcome.problems}) for outcome in run_all(list(cases))]
+
+
+def test_good_work_and_a_clear_refusal_are_no_failures(kinds):
+    assert kinds(
+        planted(WORKS), planted(REFUSES.format("pass")), Input("help", ("corpus", "--help"), refused=False),
+        Input("usage", ("corpus", "--nonsense"), refused=True), call("translator(['a'])"),
+        call("translator(1)", "str"),
+        Input("new", ("train", "recipe.yaml", "--output_dir", "out")),
+        Input("again", ("train", "recipe.yaml", "--output_dir", "run", "--overwrite", "true")),
+        Input("replaced", ("curves", "run", "--output", "mine/photo.png", "--overwrite")),
+    ) == [[]] * 9  # fmt: skip
+
+
+def test_what_is_lost_or_changed_is_seen(kinds):
+    lost = "import os, shutil; {}"
+    assert (
+        kinds(
+            planted(lost.format("os.remove('../outside/precious.txt')")),
+            planted(lost.format("os.remove('mine.txt')")),
+            planted(lost.format("shutil.rmtree('run/notes')")),
+            planted(lost.format("open('text.txt', 'a').write('x')")),
+            planted(lost.format("os.chmod('text.txt', 0o600)")),
+            planted(lost.format("os.rename('recipe.yaml', 'recipe.yml')")),
+            planted(lost.format("os.remove('text.txt'); os.symlink('refs.txt', 'text.txt')")),
+            planted(REFUSES.format("import os; os.remove('run/README.md')")),
+            call("Path('../outside/precious.png').unlink()"),
+        )
+        == [["harm"]] * 5 + [["harm", "litter"]] + [["harm"]] * 3
+    )
+
+
+def test_what_an_option_names_may_be_replaced_only_where_that_is_asked_for(kinds):
+    instead = INSTEAD.replace("corpus", "curves").format("open('notes.png', 'w').write('x')")
+    argv = ("curves", "run", "--output", "notes.png")
+    cases = Input("unasked", argv, plant=instead), Input("asked", (*argv, "--overwrite"), plant=instead)
+    assert kinds(*cases) == [["harm"], []]
+
+
+def test_an_input_is_not_replaced_by_its_other_name(kinds):
+    instead = INSTEAD.replace("corpus", "translate").format("open('hard.txt', 'w').write('x')")
+    argv = ("translate", "model", "--input", "text.txt", "--output", "hard.txt", "--overwrite")
+    case = Input("hard link", argv, plant=instead, steps=(("hard_link", "hard.txt", "text.txt"),))
+    assert kinds(case) == [["harm"]]
+
+
+def test_a_renamed_file_of_the_user_is_kept_and_another_is_not(kinds):
+    steps, argv = (("append", "run/README.md", "mine"),), ("card", "run")
+    renames = INSTEAD.replace("corpus", "card").format("import os; os.rename('run/README.md', 'run/README.md.old')")
+    removes = INSTEAD.replace("corpus", "card").format("import os; os.remove('run/README.md')")
+    keep = ("*README.md",)
+    cases = [Input(plant, argv, steps=steps, plant=plant, keep=keep) for plant in (renames, removes)]
+    assert kinds(*cases) == [[], ["harm"]]
+
+
+def test_what_is_left_behind_is_seen(kinds):
+    assert kinds(
+        planted(REFUSES.format("import os; os.mkdir('out')")),
+        planted("open('stray', 'w')"),
+        call("Path('x').touch()"),
+    ) == [["litter"]] * 3  # fmt: skip
+
+
+def test_tracebacks_and_deaths_are_seen(kinds):
+    assert kinds(
+        planted("{}['x']"),
+        planted("raise OSError('x')"),
+        planted("import os; os.abort()"),
+        planted("import sys; sys.exit(3)"),
+        planted("import sys; sys.exit(2)"),
+        planted("import time; time.sleep(99)", seconds=1),
+        planted("bytearray(1 << 40)"),
+        planted("import sys; print(\"thread 'x' panicked at y\", file=sys.stderr)"),
+        planted("raise __import__('hf_vaswani.errors').errors.InputError(\"'int' object has no attribute 'x'\")"),
+    ) == [
+        ["traceback"], ["traceback"], ["SIGABRT"], ["status"], ["no message"], ["hang"], ["traceback"], ["panic"],
+        ["unclear"],
+    ]  # fmt: skip
+
+
+def test_nonsense_that_is_accepted_is_seen(kinds):
+    assert kinds(planted(WORKS, refused=True), planted(REFUSES.format("pass"), refused=False)) == [
+        ["accepted"],
+        ["refused"],
+    ]
+
+
+def test_errors_of_calls_must_be_of_the_right_kind_and_name_the_argument(kinds):
+    assert kinds(
+        call("Ensemble([])", "ensemble"),
+        call("Ensemble([])", "nothing of that name"),
+        call("vaswani.TranslationPipeline.collate(translator, [])"),
+        call("no_such_name"),
+        call("{}['x']"),
+    ) == [[], ["unnamed"], ["traceback"], ["broken input"], ["broken input"]]
+
+
+def test_commands_have_no_rights_of_root_and_no_network(kinds):
+    steps = (("folder", "locked", 0o555), ("rights", "text.txt", 0))
+    limits = "assert not os.access('text.txt', os.R_OK) and not os.access('locked', os.W_OK)"
+    network = "socket.create_connection(('127.0.0.1', 9))\n    except OSError as e: assert 'no network' in str(e)"
+    assert kinds(
+        planted(f"{WORKS}\n    {limits}", steps=steps), planted(f"{WORKS}; import socket\n    try: {network}")
+    ) == [[], []]  # fmt: skip
