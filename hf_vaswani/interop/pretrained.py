@@ -21,7 +21,13 @@ from transformers.utils import logging
 
 from ..data.tokenizer import has_tokenizer, vocabularies
 from ..errors import InputError, reason
-from ..model_files import AGAIN, check_settings, tokenizer_file_errors, weight_file_errors
+from ..model_files import (
+    AGAIN,
+    check_settings,
+    check_tokenizer_settings,
+    tokenizer_file_errors,
+    weight_file_errors,
+)
 from ..translation_inputs import damaged_weights, fills
 from .checkpoint_file import foreign_classes, read_checkpoint
 from .conversion import listed, weight_faults
@@ -140,6 +146,8 @@ def load_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) 
     """
     if Path(source).is_dir() and not has_tokenizer(Path(source)):
         return None
+    if Path(source).is_dir():
+        check_tokenizer_settings(Path(source))
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
@@ -156,15 +164,13 @@ def _misfits(
     source: str, tokenizer: PreTrainedTokenizerBase, rows: dict[str, int], config: PreTrainedConfig
 ) -> list[str]:
     """Ids without an embedding, embeddings without an id, and special tokens that the model knows under other ids."""
-    largest = {
-        side: max(tokens.values(), default=-1)
-        for side, tokens in zip(("source", "target"), vocabularies(tokenizer), strict=True)
-    }
+    sides = zip(("source", "target"), vocabularies(tokenizer), strict=True)
+    sizes = {side: (len(tokens), max(tokens.values(), default=-1)) for side, tokens in sides}
     faults = [
-        f"{source}: the {side} vocabulary ends with id {largest[side]}, but the weights have {rows[side]} "
-        "embeddings. Put the vocabulary and the weights of one model together."
-        for side in largest
-        if not fills(largest[side] + 1, rows[side])
+        f"{source}: the {side} vocabulary has {count} tokens with ids up to {largest}, but the weights have "
+        f"{rows[side]} embeddings. Put the vocabulary and the weights of one model together."
+        for side, (count, largest) in sizes.items()
+        if largest >= rows[side] or not fills(count, rows[side])
     ]
     faults += [
         f"{source}: {name} is {getattr(tokenizer, name)} in the vocabulary and {getattr(config, name)} in config.json."

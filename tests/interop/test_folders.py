@@ -154,7 +154,7 @@ def test_vocabulary_that_does_not_fit_leaves_no_folder(opus, tmp_path, capsys):
     (broken / "vocab.json").write_text(json.dumps(vocabulary))
     assert main(["import", str(broken), str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
-    assert f"ends with id {len(vocabulary) - 1}, but the weights have {len(vocabulary) - 1} embeddings" in error
+    assert f"ids up to {len(vocabulary) - 1}, but the weights have {len(vocabulary) - 1} embeddings" in error
     assert not (tmp_path / "out").exists()
 
 
