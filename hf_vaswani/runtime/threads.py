@@ -20,7 +20,7 @@ from .launcher import threads_of_user
 from .machine import processes_here
 
 # How many times as fast fewer, or more, threads must be to be taken. Threads that wait shortly lose little beside
-# other processes; those that spin, as they do where OpenMP was loaded before this package, lose ten times as much.
+# other processes; those that spin, as they do where OpenMP was loaded before this package, are ten times as slow.
 FEWER, MORE = 2.0, 1.3
 # A measurement: times each number of threads is tried, seconds of a try, operations of one round.
 TRIES, SECONDS, OPERATIONS = 3, 0.04, 2e8

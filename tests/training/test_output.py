@@ -102,7 +102,7 @@ def test_damaged_lines_of_the_log_are_left_out_when_it_is_cut(recipe):
 def test_damaged_tokenizer_of_a_training_is_a_clear_error(recipe):
     folder = train(recipe("--max_updates=5")).folder
     (folder / "tokenizer" / "tokenizer.json").write_text("{")
-    with pytest.raises(InputError, match="tokenizer.json cannot be read: it is not JSON"):
+    with pytest.raises(InputError, match=r"tokenizer\.json cannot be read: it is not JSON"):
         train(recipe())
 
 
