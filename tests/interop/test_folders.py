@@ -22,7 +22,7 @@ from hf_vaswani.interop import export_marian, folders
 from hf_vaswani.interop.vocabulary import word_backend
 
 from ..conftest import tiny_model
-from ..test_modeling_vaswani import randomise
+from ..core.test_modeling_vaswani import randomise
 from .foreign import random_fsmt, random_marian
 from .test_fairseq import SOURCE, TARGET, write_checkpoint, write_dictionary
 from .test_opennmt import write_checkpoint as opennmt_checkpoint

@@ -6,7 +6,7 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.interop import export_marian, import_model
 
 from ..conftest import tiny_model
-from ..test_modeling_vaswani import batch, randomise
+from ..core.test_modeling_vaswani import batch, randomise
 from .foreign import assert_same_model, random_batch, random_marian
 
 

@@ -21,8 +21,8 @@ from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 from hf_vaswani.translation.pair_scores import normalised, score_pairs
 
 from ..conftest import tiny_model, word_tokenizer
+from ..core.test_modeling_vaswani import reference_logits
 from ..families import LANGUAGES, family
-from ..test_modeling_vaswani import reference_logits
 
 PAIRS = [("w1 w2 w3", "w4 w5"), ("w6", "w7 w8 w9 w10 w11"), ("", "w1"), ("w2 w2", ""), ("w3 w4 w5 w6", "w1")]
 END = 2

@@ -1,0 +1,293 @@
+from concurrent.futures import ThreadPoolExecutor
+from types import MethodType
+
+import pytest
+import torch
+from accelerate.utils.operations import convert_outputs_to_fp32
+from transformers.generation import EosTokenCriteria, GenerationMixin
+from transformers.modeling_outputs import BaseModelOutput
+
+from hf_vaswani import VaswaniForConditionalGeneration
+from hf_vaswani.core import generation_vaswani
+from hf_vaswani.translation.ensemble import Ensemble
+
+from ..conftest import tiny_model
+
+SOURCE = torch.tensor([[5, 9, 12, 7, 2], [6, 8, 2, 0, 0]])
+MASK = SOURCE.ne(0).long()
+
+
+def generate(model, **kwargs):
+    return model.generate(input_ids=SOURCE, attention_mask=MASK, **kwargs)
+
+
+def logits_by_hand(model, source, target):
+    return model(input_ids=source, decoder_input_ids=target).logits[0, -1]
+
+
+def test_greedy_search_takes_the_best_token_at_each_step():
+    model = tiny_model()
+    output = generate(model, max_new_tokens=6, num_beams=1, do_sample=False)
+    target = torch.tensor([[model.config.decoder_start_token_id]])
+    for _ in range(6):
+        best = logits_by_hand(model, SOURCE[1:, :3], target).argmax().view(1, 1)
+        target = torch.cat([target, best], dim=1)
+        if best.item() == model.config.eos_token_id:
+            break
+    assert output[1, : target.shape[1]].tolist() == target[0].tolist()
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm_position": "pre", "position_type": "learned"}])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_gives_the_same_with_and_without_cache(num_beams, changes):
+    model = tiny_model(**changes)
+    with_cache = generate(model, max_new_tokens=12, num_beams=num_beams, use_cache=True)
+    without = generate(model, max_new_tokens=12, num_beams=num_beams, use_cache=False)
+    assert torch.equal(with_cache, without)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_labels_among_the_inputs_change_nothing_and_slow_nothing_down(monkeypatch, num_beams):
+    model, options = tiny_model(), {"num_beams": num_beams, "max_new_tokens": 6}
+    expected = generate(model, **options)
+    # The slower ways, of inputs that the search does not know.
+    monkeypatch.setattr(generation_vaswani, "Rows", None)
+    monkeypatch.setattr(GenerationMixin, "_sample", None)
+    assert torch.equal(generate(model, labels=torch.full((2, 3), 5), **options), expected)
+
+
+def test_beam_search_finds_a_hypothesis_at_least_as_probable_as_greedy_search():
+    model = tiny_model()
+
+    def log_probability(num_beams):
+        output = generate(model, max_new_tokens=3, num_beams=num_beams, length_penalty=0.0)
+        logits = model(input_ids=SOURCE, attention_mask=MASK, decoder_input_ids=output[:, :-1]).logits
+        tokens = logits.log_softmax(-1).gather(-1, output[:, 1:].unsqueeze(-1)).squeeze(-1)
+        return tokens.masked_fill(output[:, 1:].eq(0), 0).sum(-1)
+
+    assert (log_probability(40) >= log_probability(1) - 1e-5).all()
+
+
+def test_sampling_follows_its_seed():
+    model = tiny_model()
+    samples = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        samples.append(generate(model, max_new_tokens=12, do_sample=True).tolist())
+    assert samples[0] == samples[1]
+    assert samples[0] != samples[2]
+
+
+def test_output_ends_50_tokens_after_the_length_of_the_source():
+    model = tiny_model()
+    model.generation_config.eos_token_id = None
+    assert generate(model, eos_token_id=None).shape[1] == 1 + SOURCE.shape[1] + 50
+
+
+def test_given_length_goes_before_that_of_the_source():
+    model = tiny_model()
+    assert generate(model, eos_token_id=None, max_new_tokens=7).shape[1] == 8
+    assert generate(model, eos_token_id=None, max_length=7).shape[1] == 7
+
+
+def test_output_stays_within_learned_positions():
+    model = tiny_model(position_type="learned", max_position_embeddings=12)
+    assert generate(model, eos_token_id=None).shape[1] <= 12
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_length_beyond_learned_positions_is_refused_when_it_is_reached(num_beams):
+    model = tiny_model(position_type="learned", max_position_embeddings=12)
+    with pytest.raises(ValueError, match="max_position_embeddings=12"):
+        generate(model, eos_token_id=None, max_length=20, num_beams=num_beams)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_encoder_output_that_was_given_stays_as_it_is(num_beams):
+    model = tiny_model()
+    source, mask = SOURCE.flip(0), MASK.flip(0)  # the short sentence leaves first, and the other takes its place
+    with torch.inference_mode():
+        states = model.get_encoder()(source, attention_mask=mask).last_hidden_state
+    before = states.clone()
+    settings = {"num_beams": num_beams, "max_length_offset": 2, "attention_mask": mask}
+    output = model.generate(encoder_outputs=BaseModelOutput(states), **settings)
+    assert torch.equal(states, before)
+    assert torch.equal(output, model.generate(source, **settings))
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_end_tokens_of_a_criterion_replace_those_of_the_config(num_beams):
+    model = tiny_model()
+    settings = {"num_beams": num_beams, "max_new_tokens": 12}
+    end = generate(model, eos_token_id=None, **settings)[0, 2].item()
+    output = generate(model, stopping_criteria=[EosTokenCriteria(end)], **settings)
+    assert torch.equal(output, generate(model, eos_token_id=end, **settings))
+    assert not torch.equal(output, generate(model, **settings))
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_separate_target_vocabulary_is_searched_whole(num_beams):
+    model = tiny_model(share_encoder_decoder_embeddings=False, vocab_size=13, decoder_vocab_size=90)
+    output = generate(
+        model,
+        max_new_tokens=10,
+        num_beams=num_beams,
+        return_dict_in_generate=True,
+        output_scores=True,
+        output_logits=True,
+    )
+    assert output.logits[0].shape[-1] == 90
+    scores = model.compute_transition_scores(
+        output.sequences, output.scores, getattr(output, "beam_indices", None), normalize_logits=num_beams == 1
+    )
+    assert scores.isfinite().all()
+    assert model.config.vocab_size == 13
+
+
+def test_threads_that_search_leave_the_config_alone():
+    model = tiny_model(share_encoder_decoder_embeddings=False, vocab_size=13, decoder_vocab_size=30)
+    with ThreadPoolExecutor(4) as pool:
+        outputs = list(pool.map(lambda _: generate(model, max_new_tokens=8, num_beams=3).tolist(), range(12)))
+    assert all(output == outputs[0] for output in outputs)
+    assert model.config.vocab_size == 13
+
+
+def test_untrained_model_generates_without_any_argument():
+    output = tiny_model().generate(SOURCE)
+    assert output.shape[0] == 2
+    assert output[:, 0].tolist() == [1, 1]
+
+
+def lengths_without_padding(output):
+    return (output.ne(0) & output.ne(2)).sum(-1).tolist()
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"do_sample": True}], ids=["greedy", "beam", "sample"])
+def test_each_output_ends_at_the_length_of_its_own_source_plus_the_offset(settings):
+    model = tiny_model()
+    output = generate(model, max_length_offset=4, suppress_tokens=[0, 2], **settings)
+    assert lengths_without_padding(output) == [1 + 5 + 4, 1 + 3 + 4]
+
+
+def test_length_given_in_the_call_replaces_the_offset_of_the_checkpoint():
+    model = tiny_model()
+    model.generation_config.max_length_offset = 2
+    assert generate(model, eos_token_id=None).shape[1] == 1 + 5 + 2
+    assert generate(model, eos_token_id=None, max_new_tokens=20).shape[1] == 21
+
+
+def test_length_and_offset_given_together_both_hold():
+    model = tiny_model()
+    assert generate(model, eos_token_id=None, max_new_tokens=6, max_length_offset=9).shape[1] == 7
+    assert generate(model, eos_token_id=None, max_new_tokens=20, max_length_offset=9).shape[1] == 1 + 5 + 9
+
+
+def test_own_settings_survive_saving(tmp_path):
+    model = tiny_model()
+    model.generation_config.update(num_beams=4, length_penalty=0.6)
+    model.generation_config.length_penalty_type = "gnmt"
+    model.generation_config.max_length_offset = 7
+    model.save_pretrained(tmp_path)
+    loaded = type(model).from_pretrained(tmp_path)
+    assert generate(loaded, eos_token_id=None).shape[1] == 1 + 5 + 7
+    ours, theirs = (generate(m, return_dict_in_generate=True).sequences_scores for m in (loaded, model))
+    assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("setting", [{"length_penalty_type": "paper"}, {"max_length_offset": -1}])
+def test_settings_that_mean_nothing_are_refused(setting):
+    [name] = setting
+    with pytest.raises(ValueError, match=name):
+        generate(tiny_model(), **setting)
+
+
+def test_streamer_gets_each_token_of_greedy_search():
+    class Streamer:
+        def __init__(self):
+            self.tokens = []
+
+        def put(self, tokens):
+            self.tokens += tokens.flatten().tolist()
+
+        def end(self):
+            self.tokens.append("end")
+
+    model, streamer = tiny_model(), Streamer()
+    output = model.generate(SOURCE[:1], streamer=streamer, max_new_tokens=6)
+    assert streamer.tokens == [*output[0].tolist(), "end"]
+
+
+# Whoever watches forward passes.
+
+
+def forbid_slower_ways(monkeypatch):
+    monkeypatch.setattr(generation_vaswani, "Rows", None)
+    monkeypatch.setattr(GenerationMixin, "_sample", None)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+@pytest.mark.parametrize("part", ["", "model", "model.decoder", "model.decoder.layers.0.fc1", "lm_head"])
+@pytest.mark.parametrize("kind", ["register_forward_hook", "register_forward_pre_hook"])
+def test_hooks_see_one_row_for_each_hypothesis_at_each_step(num_beams, part, kind):
+    model = tiny_model()
+    search = {"num_beams": num_beams, "max_new_tokens": 6, "eos_token_id": None}
+    expected = generate(model, **search)
+    rows = []
+
+    def hook(module, args, kwargs, output=None):
+        inputs = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        rows.append(len(inputs[0]))
+
+    getattr(model.get_submodule(part), kind)(hook, with_kwargs=True)
+    assert torch.equal(generate(model, **search), expected)
+    assert rows == 6 * [2 * num_beams]
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+@pytest.mark.parametrize("part", ["", "model.decoder.embed_tokens"])
+def test_forward_that_was_replaced_is_called_at_each_step(num_beams, part):
+    model = tiny_model()
+    search = {"num_beams": num_beams, "max_new_tokens": 6, "eos_token_id": None}
+    expected = generate(model, **search)
+    calls, module = [], model.get_submodule(part)
+    forward = module.forward
+    module.forward = lambda *args, **kwargs: calls.append(1) or forward(*args, **kwargs)
+    assert torch.equal(generate(model, **search), expected)
+    assert len(calls) == 6
+
+
+@pytest.mark.parametrize("watched", ["", "members.1"])
+def test_hook_on_an_ensemble_or_its_member_is_called_at_each_step(watched):
+    ensemble, calls = Ensemble([tiny_model(), tiny_model()]), []
+    ensemble.get_submodule(watched).register_forward_hook(lambda *_: calls.append(1))
+    generate(ensemble, num_beams=2, max_new_tokens=5, eos_token_id=None)
+    assert len(calls) == 5
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_hooks_on_the_encoder_and_those_of_transformers_slow_nothing_down(monkeypatch, num_beams):
+    model, search = tiny_model("eager"), {"num_beams": num_beams, "max_new_tokens": 6}
+    expected = generate(model, **search)
+    generate(model, **search, return_dict_in_generate=True, output_attentions=True, output_hidden_states=True)
+    calls = []
+    model.get_encoder().register_forward_hook(lambda *_: calls.append(1))
+    forbid_slower_ways(monkeypatch)
+    assert torch.equal(generate(model, **search), expected)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_model_on_one_device_of_a_map_is_as_fast_as_without_a_map(monkeypatch, tmp_path, num_beams):
+    model, search = tiny_model(), {"num_beams": num_beams, "max_new_tokens": 6}
+    model.save_pretrained(tmp_path)
+    mapped = VaswaniForConditionalGeneration.from_pretrained(tmp_path, device_map="cpu")
+    forbid_slower_ways(monkeypatch)
+    assert torch.equal(generate(mapped, **search), generate(model, **search))
+
+
+def test_model_that_was_prepared_for_mixed_precision_is_as_fast_as_without_it(monkeypatch):
+    model = tiny_model()
+    expected = generate(model, max_new_tokens=6)
+    model.forward = MethodType(convert_outputs_to_fp32(model.forward.__func__), model)  # what Accelerate does
+    forbid_slower_ways(monkeypatch)
+    assert torch.equal(generate(model, max_new_tokens=6), expected)

@@ -1,0 +1,150 @@
+"""Loading anywhere: through the Auto classes with the package, as remote code without it."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+import hf_vaswani
+from hf_vaswani import (
+    TranslationPipeline,
+    VaswaniConfig,
+    VaswaniForConditionalGeneration,
+    VaswaniModel,
+    VaswaniTokenizer,
+)
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
+
+from ..conftest import tiny_model, word_tokenizer
+
+# An interpreter that has transformers and not this package: without the folders that make it importable.
+WITHOUT_PACKAGE = """
+import importlib.abc, sys
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "hf_vaswani":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+try:
+    import hf_vaswani
+except ModuleNotFoundError:
+    pass
+else:
+    raise SystemExit("the package can be imported")
+"""
+
+
+def run_python(code: str, folder: Path, **environment) -> str:
+    """Run code in a fresh interpreter, in a folder of its own, and return what it printed."""
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=folder,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(folder / "modules"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+def test_auto_classes_load_a_saved_model(saved_model):
+    assert type(AutoConfig.from_pretrained(saved_model)) is VaswaniConfig
+    assert type(AutoModel.from_pretrained(saved_model)) is VaswaniModel
+    assert type(AutoModelForSeq2SeqLM.from_pretrained(saved_model)) is VaswaniForConditionalGeneration
+    assert AutoTokenizer.from_pretrained(saved_model)("w1")["input_ids"] == [5, 2]
+
+
+@pytest.mark.parametrize("options", [{}, {"trust_remote_code": True}])
+def test_pipeline_loads_a_saved_model_with_the_package_installed(saved_model, options):
+    translator = pipeline("translation", model=str(saved_model), **options)
+    assert type(translator) is TranslationPipeline
+    assert type(translator.model) is VaswaniForConditionalGeneration
+
+
+def test_bare_model_loads_without_complaint_from_a_full_checkpoint(tmp_path):
+    tiny_model(share_encoder_decoder_embeddings=False, tie_word_embeddings=False).save_pretrained(tmp_path)
+    _, report = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["unexpected_keys"]
+    assert not report["missing_keys"]
+
+
+def test_checkpoint_folder_without_weights_is_a_clear_error(saved_model):
+    (saved_model / "model.safetensors").unlink()
+    with pytest.raises(OSError, match=r"model\.safetensors"):
+        AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+
+
+def two_vocabulary_folder(folder: Path) -> Path:
+    model = tiny_model(share_encoder_decoder_embeddings=False, vocab_size=7, decoder_vocab_size=8)
+    model.save_pretrained(folder)
+    VaswaniTokenizer.from_backends(
+        word_tokenizer(["w1", "w2", "w3"]), word_tokenizer(["v1", "v2", "v3", "v4"]), **SPECIAL_TOKENS
+    ).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("vocabularies", ["joint", "separate"])
+def test_checkpoint_loads_as_remote_code_without_the_package(saved_model, tmp_path, vocabularies):
+    folder = saved_model if vocabularies == "joint" else two_vocabulary_folder(tmp_path / "two")
+    here = pipeline("translation", model=str(folder))
+    expected = here(["w1 w2", "w3"], num_beams=3)
+    source = torch.tensor([[5, 6, 2]])
+    logits = here.model(input_ids=source, decoder_input_ids=source).logits.sum().item()
+    printed = run_python(
+        WITHOUT_PACKAGE
+        + f"""
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+remote = dict(trust_remote_code=True)
+folder = {str(folder)!r}
+for auto in (AutoConfig, AutoModel, AutoModelForSeq2SeqLM):
+    assert type(auto.from_pretrained(folder, **remote)).__module__.startswith("transformers_modules.")
+tokenizer = AutoTokenizer.from_pretrained(folder, **remote)
+model = AutoModelForSeq2SeqLM.from_pretrained(folder, **remote)
+source = torch.tensor([[5, 6, 2]])
+assert abs(model(input_ids=source, decoder_input_ids=source).logits.sum().item() - {logits}) < 1e-3
+translator = pipeline("translation", model=folder, **remote)
+assert translator(["w1 w2", "w3"], num_beams=3) == {expected}
+assert pipeline("translation_de_to_en", model=folder, **remote)(["w1 w2", "w3"], num_beams=3) == {expected}
+model.save_pretrained("again")
+tokenizer.save_pretrained("again")
+assert pipeline("translation", model="again", **remote)(["w1 w2", "w3"], num_beams=3) == {expected}
+model.config.save_pretrained("from_config")
+import shutil
+shutil.copytree("again", "new", ignore=shutil.ignore_patterns("*.safetensors"))
+new = AutoModelForSeq2SeqLM.from_config(AutoConfig.from_pretrained("new", **remote), **remote)
+assert new.num_parameters() == model.num_parameters()
+print("loaded")
+""",
+        tmp_path,
+    )
+    assert printed.strip().endswith("loaded")
+
+
+def test_import_prints_nothing_and_adds_little_time(tmp_path):
+    code = """
+import time
+start = time.perf_counter()
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, GenerationMixin, pipeline
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+before = time.perf_counter()
+import hf_vaswani
+after = time.perf_counter()
+print((after - before) / (before - start))
+"""
+    root = str(Path(hf_vaswani.__file__).parents[1])
+    assert run_python("import hf_vaswani", tmp_path, PYTHONPATH=root) == ""
+    assert float(run_python(code, tmp_path, PYTHONPATH=root)) < 0.25
+
+
+def test_registering_twice_changes_nothing(saved_model):
+    from hf_vaswani.registration import register
+
+    register()
+    assert type(pipeline("translation", model=str(saved_model))) is TranslationPipeline

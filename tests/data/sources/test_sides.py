@@ -1,0 +1,68 @@
+"""Sides and files that were mixed up show by their text, and what is in order gives no warning."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from hf_vaswani.data.sources.sides import signs_of, swapped_sides
+
+TEXTS = Path(__file__).parents[4] / "shared" / "data"
+NOT_KNOWN = (None, None)
+
+
+def pairs_of(stem: str, source: str, target: str) -> list[tuple[str, str]]:
+    sides = [(TEXTS / f"{stem}.{language}") for language in (source, target)]
+    if not all(side.exists() for side in sides):
+        pytest.skip(f"{stem} is not here")
+    return list(zip(*(side.read_text(encoding="utf-8").splitlines() for side in sides)))
+
+
+def swapped(pairs):
+    return [pair[::-1] for pair in pairs]
+
+
+@pytest.mark.parametrize(
+    ("train", "other", "languages"),
+    [
+        ("multi30k/train", "multi30k/valid", ("de", "en")),
+        ("multi30k/train", "multi30k/valid", ("fr", "de")),
+        ("tatoeba_en_ar/train", "tatoeba_en_ar/valid", ("ar", "en")),
+        ("tatoeba_en_de/train", "newstest2014_en_de/newstest2013", ("de", "en")),
+    ],
+)
+def test_real_text_is_warned_of_when_its_sides_are_swapped_and_only_then(train, other, languages):
+    train, other = pairs_of(train, *languages), pairs_of(other, *languages)
+    assert swapped_sides(train, {"test": other[:50]}, languages) == []
+    assert swapped_sides(train, {"test": swapped(other[:50])}, languages) == [
+        "warning: in the test text, or in the training text, source and target seem to be swapped."
+    ]
+    assert swapped_sides(train, {"test": [(target, target) for _, target in other]}, languages) == [
+        "warning: the test text's source looks like the training text's target, and not like its source. Is it the "
+        "right file?"
+    ]
+    assert swapped_sides(swapped(train), {"test": swapped(other)}, languages) == [
+        f"warning: the training text's target, and not its source, looks like {languages[0]}, the source language. "
+        "Are the sides swapped?"
+    ]
+
+
+def test_text_of_one_language_is_not_warned_of():
+    generator = random.Random(0)
+    lines = [" ".join(generator.choices("abcdefgh", k=generator.randint(2, 6))) for _ in range(80)]
+    pairs = [(line, line[::-1]) for line in lines]
+    assert swapped_sides(pairs[:50], {"validation": pairs[50:], "test": swapped(pairs)}, NOT_KNOWN) == []
+    english = [("the dog is in the house and", "the cat and the dog is") for _ in range(50)]
+    assert swapped_sides(english, {"validation": english}, ("en", "en")) == []
+
+
+def test_few_pairs_say_nothing():
+    pairs = [("der Hund", "the dog")] * 19
+    assert swapped_sides(pairs, {"validation": swapped(pairs)}, NOT_KNOWN) == []
+    assert len(swapped_sides(pairs * 2, {"validation": swapped(pairs * 2)}, NOT_KNOWN)) == 1
+
+
+def test_signs_are_letters_of_a_script_or_frequent_words():
+    assert signs_of("ar-EG", ["كتاب abc"]) == pytest.approx(4 / 7)
+    assert signs_of("de", ["Der Hund ist da"]) == 0.5
+    assert signs_of("xx", ["abc"]) is None

@@ -1,0 +1,370 @@
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from hf_vaswani import VaswaniTokenizer
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments, tokenizer_faults
+from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer, save_tokenizer, side_backends, train_tokenizer
+from hf_vaswani.errors import InputError
+
+PROJECT = Path(__file__).parents[3]
+TATOEBA = PROJECT.parent / "shared" / "data" / "tatoeba_en_ar"
+TYPES = ("bpe", "unigram", "wordpiece", "word")
+SUBWORDS = ("bpe", "unigram", "wordpiece")
+WITH_BYTES = ("bpe", "unigram")
+
+PAIRS = [
+    ("Ein Hund läuft über die Straße.", "A dog runs across the street."),
+    ("Zwei Hunde schlafen; 21 Katzen nicht!", "Two dogs sleep; 21 cats don't!"),
+    ("كلب يجري في الشارع، أليس كذلك؟", "A dog (brown) is running – isn't it?"),
+    ("مَدْرَسَةٌ كبيرة كـــتاب", "a well-known “school”, 1,234.50 €"),
+    ("我们今天去北京大学，好吗？", "L'homme dit : « Bonjour ! »"),
+] * 20
+TEXTS = sorted({side for pair in PAIRS for side in pair})
+# Nothing of this was seen in training.
+STRANGE = [
+    "😀 👨‍👩‍👧",
+    "Жук",
+    "x\ty\r\nz",
+    "▁▂▃ a▁b",
+    "  two  spaces ",
+    " ",
+    "",
+    "<s> </s> <pad> <unk> <0x41>",
+    "\u00a0\u200b\0",
+]
+
+
+def learn(**arguments) -> PreTrainedTokenizerFast:
+    return train_tokenizer(PAIRS, TokenizerArguments(**{"vocab_size": 300, "normalization": "none", **arguments}))
+
+
+def both_ways(tokenizer, text: str) -> str:
+    return tokenizer.decode(tokenizer(text_target=text)["input_ids"], skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("type", TYPES)
+def test_decoding_gives_back_the_text(type, joint):
+    tokenizer = learn(type=type, joint=joint, min_frequency=None if type == "unigram" else 1)
+    for text in TEXTS if joint else {target for _, target in PAIRS}:
+        assert both_ways(tokenizer, text) == text
+
+
+@pytest.mark.parametrize("type", ["bpe", "wordpiece"])
+@pytest.mark.parametrize("mark, marked", [("before", "▁{}"), ("after", "{}▁")])
+def test_words_of_tokenised_text_are_whole_pieces_with_punctuation_and_digits(type, mark, marked):
+    pairs = [("zwei t-shirts , 12 ?", "two t-shirts , 12 ?")] * 20
+    arguments = TokenizerArguments(type=type, words="spaces", space_mark=mark, vocab_size=90)
+    tokenizer = train_tokenizer(pairs, arguments)
+    words = ["two", "t-shirts", ",", "12", "?"]
+    assert tokenizer.tokenize("two t-shirts , 12 ?") == [marked.format(word) for word in words]
+    assert both_ways(tokenizer, "two t-shirts , 12 ?") == "two t-shirts , 12 ?"
+
+
+def test_mark_behind_words_lets_a_compound_end_as_the_word_that_it_ends_in():
+    pairs = [("baum haus", "haus baum")] * 20
+    tokenizer = train_tokenizer(pairs, TokenizerArguments(words="spaces", space_mark="after", vocab_size=40))
+    assert tokenizer.tokenize("haus") == ["haus▁"] and tokenizer.tokenize("baumhaus")[-1] == "haus▁"
+
+
+@pytest.mark.parametrize("mark", ["before", "after"])
+@pytest.mark.parametrize("type", WITH_BYTES)
+def test_no_word_of_tokenised_text_is_taken_for_a_special_token_or_a_byte(type, mark):
+    pairs = [("a<pad> [X]b <0x41>", "<0x41> a<pad>")] * 20
+    arguments = TokenizerArguments(type=type, words="spaces", space_mark=mark, vocab_size=400, byte_fallback=True)
+    tokenizer = train_tokenizer(pairs, arguments)
+    for text in (*STRANGE, *TEXTS, *pairs[0]):
+        assert both_ways(tokenizer, text) == text
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("type", WITH_BYTES)
+def test_with_bytes_any_text_comes_back(type, joint):
+    tokenizer = learn(type=type, joint=joint, vocab_size=500, byte_fallback=True)
+    for text in STRANGE + TEXTS:
+        assert both_ways(tokenizer, text) == text
+        assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
+
+
+@pytest.mark.parametrize("type", SUBWORDS)
+@pytest.mark.parametrize("text", ["  ein  Hund ", " ein Hund", "ein Hund ", "ein   Hund", "  "])
+def test_spaces_are_kept(type, text):
+    assert both_ways(learn(type=type), text) == text
+
+
+@pytest.mark.parametrize("type", SUBWORDS)
+def test_characters_that_libraries_use_as_marks_come_back(type):
+    text = "▁▂▅ a▁b\tc\u00a0d\x1fe\rf\0 \u2028g"
+    tokenizer = train_tokenizer([(text, text)], TokenizerArguments(type=type, normalization="none"))
+    assert both_ways(tokenizer, text) == text
+
+
+@pytest.mark.skipif(not TATOEBA.is_dir(), reason="needs the parallel text of shared/data")
+@pytest.mark.parametrize("type", WITH_BYTES)
+def test_real_sentences_come_back(type):
+    sides = [(TATOEBA / f"train.{side}").read_text(encoding="utf-8").splitlines()[:1500] for side in ("ar", "en")]
+    tokenizer = train_tokenizer(list(zip(*sides)), TokenizerArguments(type=type, vocab_size=1500, byte_fallback=True))
+    for side in ("ar", "en"):
+        for text in (TATOEBA / f"test.{side}").read_text(encoding="utf-8").splitlines():
+            assert both_ways(tokenizer, text) == unicodedata.normalize("NFC", text)
+
+
+def test_byte_pairs_are_merged_by_frequency():
+    # "aa" occurs four times, "▁c" and all others twice at most: after special tokens, letters and "▁" it comes first.
+    tokenizer = train_tokenizer([("aab aab", "caa caa")], TokenizerArguments(vocab_size=9))
+    assert sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)[4:] == ["a", "b", "c", "▁", "aa"]
+    assert tokenizer.tokenize("aab") == ["▁", "aa", "b"]
+
+
+def test_word_pieces_are_the_longest_from_the_left():
+    pairs = [("abc abc abc bcd bcd bcd", "ab")]
+    tokenizer = train_tokenizer(pairs, TokenizerArguments(type="wordpiece", vocab_size=100))
+    assert {"▁abc", "▁bcd"} <= tokenizer.get_vocab().keys()
+    assert tokenizer.tokenize("abcd bcdd") == ["▁abc", "d", "▁bcd", "d"]
+
+
+def test_words_are_split_at_white_space_and_punctuation():
+    tokenizer = learn(type="word", min_frequency=1)
+    assert tokenizer.tokenize("A dog (brown) don't…") == ["A", "dog", "(￭", "brown", "￭)", "don", "￭'￭", "t", "<unk>"]
+
+
+def test_rare_words_are_unknown():
+    pairs = [("ein Hund", "a dog"), ("ein Hase", "a hare")]
+    tokenizer = train_tokenizer(pairs, TokenizerArguments(type="word"))
+    assert sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get) == [
+        "<pad>",
+        "<s>",
+        "</s>",
+        "<unk>",
+        "a",
+        "ein",
+    ]
+    assert tokenizer("ein Hund")["input_ids"] == [5, 3, 2]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_special_tokens_have_the_ids_of_the_default_config(type):
+    tokenizer = learn(type=type)
+    assert (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id) == (
+        0, 1, 2, 3,
+    )  # fmt: skip
+    assert tokenizer("Hund")["input_ids"][-1] == 2
+    assert tokenizer("")["input_ids"] == [2]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("type", TYPES)
+def test_special_tokens_may_have_other_names(type, joint, tmp_path):
+    names = {"unk": "[UNK]", "pad": "[PAD]", "eos": "[EOS]", "bos": "[SOS]"}
+    learn(type=type, joint=joint, special_tokens=names).save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert [tokenizer.pad_token, tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token] == [
+        "[PAD]", "[SOS]", "[EOS]", "[UNK]",
+    ]  # fmt: skip
+    for backend in side_backends(tokenizer).values():
+        assert [backend.id_to_token(i) for i in range(4)] == ["[PAD]", "[SOS]", "[EOS]", "[UNK]"]
+        assert not {"<s>", "</s>", "<pad>", "<unk>"} & backend.get_vocab().keys()
+    assert tokenizer("Hund Ж")["input_ids"][-1] == 2 and 3 in tokenizer("Ж")["input_ids"]
+    assert tokenizer("[EOS] [UNK]")["input_ids"].count(2) == 1
+    ids = tokenizer(text_target="A dog", padding="max_length", max_length=12)["input_ids"]
+    assert ids[-1] == 0 and tokenizer.decode(ids, skip_special_tokens=True) == "A dog"
+
+
+def test_special_tokens_that_are_not_named_keep_their_names():
+    tokenizer = learn(special_tokens={"bos": "<bos>"})
+    assert (tokenizer.bos_token, tokenizer.bos_token_id, tokenizer.eos_token) == ("<bos>", 1, "</s>")
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("type", TYPES)
+def test_special_tokens_in_a_text_are_ordinary_characters(type, joint, tmp_path):
+    learn(type=type, joint=joint).save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    for encoded in (tokenizer("<s> </s>"), tokenizer(text_target="<s> </s><pad>")):
+        assert encoded["input_ids"].count(2) == 1
+        assert not {0, 1} & set(encoded["input_ids"])
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("size", [20, 120])
+def test_vocabulary_never_exceeds_the_size_asked_for(type, size):
+    tokenizer = learn(type=type, vocab_size=size)
+    assert len(tokenizer) <= size
+    if type != "word" and size == 120:
+        assert len(tokenizer) == 120
+
+
+def test_target_vocabulary_has_a_size_of_its_own():
+    tokenizer = learn(joint=False, vocab_size=110, target_vocab_size=70)
+    assert (len(tokenizer), tokenizer.target_vocab_size) == (110, 70)
+
+
+@pytest.mark.parametrize("type", SUBWORDS)
+def test_more_letters_than_pieces_leave_the_rarest_unknown(type, caplog):
+    pairs = [(chr(0x4E00 + i) * (2 if i == 7 else 1), "a") for i in range(300)]
+    with caplog.at_level(logging.WARNING):
+        tokenizer = train_tokenizer(pairs, TokenizerArguments(type=type, vocab_size=50))
+    assert len(tokenizer) <= 50
+    assert "302 different characters" in caplog.text and "room for 46" in caplog.text
+    known = [3 not in tokenizer(source)["input_ids"] for source, _ in pairs]
+    # The space, the "a" and one that occurs twice come first; of the others those with the lowest code points.
+    assert known == [i < 44 for i in range(300)]
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_unknown_letters_are_unknown_tokens_and_no_error(type):
+    assert learn(type=type).unk_token_id in learn(type=type)("Ж")["input_ids"]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("type", TYPES)
+def test_tokenizer_reloads_whole(type, joint, tmp_path):
+    tokenizer = learn(type=type, joint=joint, lowercase=True, normalization="nfkc", byte_fallback=type in WITH_BYTES,
+                      vocab_size=500)  # fmt: skip
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert list(tmp_path.glob("*.py")) == [] if joint else [tmp_path / "tokenization_vaswani.py"]
+    assert isinstance(loaded, PreTrainedTokenizerFast if joint else VaswaniTokenizer)
+    for text in STRANGE + TEXTS:
+        assert loaded(text)["input_ids"] == tokenizer(text)["input_ids"]
+        assert loaded(text_target=text)["input_ids"] == tokenizer(text_target=text)["input_ids"]
+        assert both_ways(loaded, text) == both_ways(tokenizer, text)
+    assert both_ways(loaded, "Ａ DOG") == "a dog"
+
+
+def test_text_takes_the_normal_form_asked_for():
+    decomposed, wide = "la\u0308uft", "Ａ"
+    forms = {form: learn(normalization=form, vocab_size=500, byte_fallback=True) for form in ("nfc", "nfkc", "none")}
+    assert [both_ways(forms[form], decomposed) for form in forms] == ["läuft", "läuft", decomposed]
+    assert [both_ways(forms[form], wide) for form in forms] == [wide, "A", wide]
+
+
+def test_separate_vocabularies_are_learnt_from_their_own_side():
+    tokenizer = learn(joint=False)
+    source, target = tokenizer.get_vocab(), tokenizer.get_target_vocab()
+    assert "ß" in source and "ß" not in target
+    assert "€" in target and "€" not in source
+
+
+def digests() -> list[str]:
+    """Of a tokenizer of each type, with and without room for all characters."""
+    backends = [learn(type=type, vocab_size=size).backend_tokenizer for type in TYPES for size in (40, 200)]
+    return [hashlib.sha256(backend.to_str().encode()).hexdigest() for backend in backends]
+
+
+def test_same_text_gives_the_same_tokenizer_in_every_process():
+    other = subprocess.run(
+        [sys.executable, "-c", f"from {__name__} import digests; print(*digests())"],
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert other.stdout.split() == digests()
+    assert len(set(digests())) == 8
+
+
+def test_text_is_read_once_for_each_vocabulary():
+    class Counted:
+        readings = 0
+
+        def __iter__(self):
+            self.readings += 1
+            return iter(PAIRS)
+
+    for type in TYPES:
+        for joint, readings in ((True, 1), (False, 2)):
+            pairs = Counted()
+            train_tokenizer(pairs, TokenizerArguments(type=type, vocab_size=300, joint=joint))
+            assert pairs.readings == readings
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_empty_text_is_refused(type):
+    for pairs in ([], [("", " ")], [("\t", "\u00a0")]):
+        with pytest.raises(InputError, match="The training text is empty"):
+            train_tokenizer(pairs, TokenizerArguments(type=type))
+    with pytest.raises(InputError, match="The source text is empty"):
+        train_tokenizer([("", "a"), (" ", "b")], TokenizerArguments(type=type, joint=False))
+
+
+def test_text_without_a_repeated_word_is_refused():
+    with pytest.raises(InputError, match="No word of the training text occurs 2 times"):
+        train_tokenizer([("ein Hund", "a dog")], TokenizerArguments(type="word"))
+
+
+@pytest.mark.parametrize(
+    "arguments, fault",
+    [
+        ({"type": "word", "bpe_dropout": 0.1}, "bpe_dropout=0.1 leaves out merges"),
+        ({"type": "unigram", "bpe_dropout": 0.1}, "bpe_dropout=0.1 leaves out merges"),
+        ({"bpe_dropout": 1.0}, r"bpe_dropout must be in \[0, 1\), got 1.0"),
+        ({"bpe_dropout": -0.1, "path": "x"}, r"bpe_dropout must be in \[0, 1\)"),
+        ({"type": "wordpiece", "byte_fallback": True}, "byte_fallback=True is for the types bpe and unigram"),
+        ({"type": "unigram", "min_frequency": 3}, "min_frequency is not used"),
+        ({"min_frequency": 0}, "min_frequency must be at least 1"),
+        ({"target_vocab_size": 100}, "set tokenizer.joint to false"),
+        ({"vocab_size": 0}, "vocab_size must be at least 1"),
+        ({"vocab_size": 5}, "vocab_size=5 is too small: 4 special tokens come first; it must be at least 6"),
+        ({"vocab_size": 261, "byte_fallback": True}, "4 special tokens and 256 bytes come first; it must be at least"),
+        ({"joint": False, "target_vocab_size": 5}, "target_vocab_size=5 is too small"),
+        ({"words": "rules"}, "words=rules is for the type word"),
+        ({"words": "spaces", "type": "word"}, "words=spaces is for sub-words"),
+        ({"space_mark": "after"}, "space_mark=after is for words=spaces, not for words=punctuation"),
+        ({"special_tokens": {"ukn": "[UNK]"}}, "special_tokens.ukn: unknown role; did you mean 'unk'?"),
+        ({"special_tokens": {"cls": "[CLS]"}}, "special_tokens.cls: unknown role; known are pad, bos, eos, unk"),
+        ({"special_tokens": {"unk": ["UNK"]}}, r"must be text, got \['UNK'\]; put it in quotes"),
+        ({"special_tokens": {"unk": "unk"}}, "must stand in brackets"),
+        ({"special_tokens": {"unk": "[un k]"}}, "must stand in brackets"),
+        ({"special_tokens": {"unk": "<0x41>"}}, "must stand in brackets"),
+        ({"special_tokens": {"unk": "<pad>"}}, "<pad> is the token of pad and unk; each has its own"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_refused(arguments, fault):
+    assert len(tokenizer_faults(TokenizerArguments(**arguments))) == 1
+    with pytest.raises(InputError, match=fault):
+        train_tokenizer(PAIRS, TokenizerArguments(**arguments))
+
+
+def test_smallest_vocabularies_are_possible():
+    for arguments in ({"vocab_size": 6}, {"vocab_size": 262, "byte_fallback": True}):
+        for type in WITH_BYTES:
+            assert len(learn(type=type, **arguments)) == arguments["vocab_size"]
+
+
+def test_added_tokens_inside_a_text_leave_its_spaces_alone():
+    tokenizer = learn()
+    tokenizer.add_tokens(["<name>"])
+    assert both_ways(tokenizer, "A<name> dog <name> runs") == "A<name> dog <name> runs"
+    assert tokenizer.tokenize("dog <name> dog") == ["▁dog", "▁", "<name>", "▁dog"]
+
+
+def test_tokenizer_made_before_is_loaded_and_a_missing_one_refused(tmp_path):
+    save_tokenizer(learn(), tmp_path / "made")
+    assert load_tokenizer(str(tmp_path / "made"))("Hund")["input_ids"] == learn()("Hund")["input_ids"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="has no tokenizer"):
+        load_tokenizer(str(tmp_path / "empty"))
+    with pytest.raises(InputError, match="absent is no folder here, and cannot be loaded"):
+        load_tokenizer(str(tmp_path / "absent"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file on which nothing can be written")
+def test_tokenizer_for_which_the_disk_has_no_room_is_an_os_error(tmp_path):
+    (tmp_path / "tokenizer.json").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        save_tokenizer(learn(), tmp_path)
+
+
+def test_both_sides_have_a_backend():
+    joint, separate = learn(), learn(joint=False)
+    assert side_backends(joint)["source"] is side_backends(joint)["target"]
+    assert side_backends(separate)["target"].get_vocab_size() == separate.target_vocab_size

@@ -1,0 +1,47 @@
+import pytest
+
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+from hf_vaswani.errors import InputError
+from hf_vaswani.interop import model_size
+from hf_vaswani.interop.model_size import TRAINING, WEIGHTS, memory_errors, parameter_count
+from hf_vaswani.training.train import train
+
+from ..conftest import tiny_config
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"encoder_layers": 5, "decoder_layers": 1, "norm_position": "pre"},
+        {"position_type": "learned", "max_position_embeddings": 30, "output_bias": True, "attention_bias": False},
+        {"decoder_vocab_size": 50, "share_encoder_decoder_embeddings": False, "tie_word_embeddings": False},
+    ],
+)
+def test_parameters_are_counted_without_building_the_layers(changes):
+    config = tiny_config(**changes)
+    assert parameter_count(config) == VaswaniForConditionalGeneration(config).num_parameters()
+
+
+def test_model_that_fits_into_no_memory_is_told_by_its_size(monkeypatch):
+    monkeypatch.setattr(model_size, "free_memory", lambda: 10 * 10**9)
+    config = VaswaniConfig(d_model=100_000, encoder_attention_heads=10, decoder_attention_heads=10)
+    [error] = memory_errors(config, WEIGHTS)
+    count = parameter_count(config)
+    assert count > 6e11
+    assert error == f"the model has {count:,} parameters and needs {count * 4 / 1e9:,.0f} GB for its weights, but " \
+        "10.0 GB are free"  # fmt: skip
+    assert memory_errors(VaswaniConfig(), TRAINING) == []
+
+
+def test_training_of_a_model_that_cannot_fit_ends_before_any_work(tmp_path, write_lines):
+    from hf_vaswani.training.configuration.recipe import load_recipe
+
+    text, path = write_lines("text", ["a b"]), tmp_path / "recipe.yaml"
+    path.write_text(
+        "model: {d_model: 1000000, encoder_attention_heads: 1000, decoder_attention_heads: 1000}\n"
+        f"data: {{train_source: {text}, train_target: {text}, validation_source: {text}, validation_target: {text}}}"
+    )
+    with pytest.raises(InputError, match=r"model has [\d,]+ parameters and needs [\d,]+ GB to train, but .* are free"):
+        train(load_recipe(path, [f"--output_dir={tmp_path / 'out'}"]))
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,65 @@
+"""Ctrl-C in the first seconds of a command, and errors that several processes of a run come upon."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hf_vaswani import cli
+from hf_vaswani.runtime import interrupts
+
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("program", ["script", "module"])
+def test_ctrl_c_while_a_command_is_imported_is_one_line(program):
+    start = [str(PROJECT / "scripts" / "train.py")] if program == "script" else ["-m", "hf_vaswani.cli", "train"]
+    process = subprocess.Popen(
+        [sys.executable, *start, "recipe.yaml"],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while sum(psutil.Process(process.pid).cpu_times()[:2]) < 0.4:  # it is in the middle of its imports
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == ("", "Interrupted.\n")
+    assert process.returncode == 130
+
+
+def test_ctrl_c_in_a_program_that_imports_the_package_stays_what_it_is(monkeypatch):
+    before = signal.getsignal(signal.SIGINT)
+    interrupts.end_at_ctrl_c()  # of the tests
+    assert signal.getsignal(signal.SIGINT) is before
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/hf-vaswani"])
+    monkeypatch.setattr(sys, "orig_argv", ["python", "/usr/bin/hf-vaswani"])
+    assert interrupts.is_own_command()
+    monkeypatch.setattr(sys, "argv", ["/home/scripts/train.py"])
+    assert not interrupts.is_own_command()
+    monkeypatch.setattr(sys, "argv", [str(PROJECT / "scripts" / "train.py")])
+    assert interrupts.is_own_command()
+
+
+def test_ctrl_c_is_an_exception_again_once_the_command_runs():
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        signal.signal(signal.SIGINT, interrupts._end)
+        interrupts.interrupt_at_ctrl_c()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
+def test_wrong_path_is_said_by_one_of_several_processes(monkeypatch, capsys, tmp_path, rank, lines):
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    monkeypatch.setattr(cli, "SAY_FIRST", 0.0)
+    assert cli.main(["train", str(tmp_path / "absent.yaml")]) == 2
+    error = capsys.readouterr().err.splitlines()
+    assert len(error) == lines and all("absent.yaml does not exist" in line for line in error)

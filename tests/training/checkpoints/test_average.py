@@ -1,0 +1,129 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.checkpoints.average import average
+from hf_vaswani.training.train import train
+
+from ...conftest import tiny_model
+
+
+@pytest.fixture
+def training(recipe):
+    return train(recipe("--max_updates=9", "--save_every=3", "--validate_every=2", "--keep_best=3")).folder
+
+
+def parameters(folder) -> dict[str, torch.Tensor]:
+    return dict(AutoModelForSeq2SeqLM.from_pretrained(folder).named_parameters())
+
+
+def assert_mean(folder, paths):
+    parts = [load_file(path) for path in paths]
+    for name, value in parameters(folder).items():
+        expected = sum(part[name].double() for part in parts) / len(parts)
+        torch.testing.assert_close(value.detach().double(), expected, atol=1e-7, rtol=0)
+
+
+def test_mean_of_the_last_checkpoints_is_a_model_with_its_tokenizer(training, tmp_path, capsys):
+    assert main(["average", str(training), "--last", "2", "--output", str(tmp_path / "mean")]) == 0
+    checkpoints = [training / "checkpoints" / f"update-{update:08d}" for update in (6, 9)]
+    printed = capsys.readouterr().out
+    assert all(str(path) in printed for path in checkpoints)
+    assert_mean(tmp_path / "mean", [path / "model.safetensors" for path in checkpoints])
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "mean")
+    assert tokenizer("a b c").input_ids == AutoTokenizer.from_pretrained(training)("a b c").input_ids
+    assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "mean").generation_config.num_beams == 2
+
+
+def test_mean_of_the_best_weights(training, tmp_path):
+    paths = average([training], tmp_path / "mean", best=2)
+    assert [path.parent.name for path in paths] == ["best", "best"]
+    assert_mean(tmp_path / "mean", [path / "model.safetensors" for path in paths])
+
+
+def test_mean_of_named_checkpoints_and_finished_models(training, tmp_path):
+    checkpoint = training / "checkpoints" / "update-00000003"
+    average([checkpoint, training], tmp_path / "mean")
+    final = parameters(training)
+    for name, value in parameters(tmp_path / "mean").items():
+        expected = (load_file(checkpoint / "model.safetensors")[name].double() + final[name].double()) / 2
+        torch.testing.assert_close(value.detach().double(), expected.detach(), atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("missing", ["absent", "empty"])
+def test_folders_without_weights_are_refused_together(tmp_path, missing):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError) as error:
+        average([tmp_path / missing, tmp_path / "other"], tmp_path / "mean")
+    assert len(str(error.value).splitlines()) == 2
+    assert not (tmp_path / "mean").exists()
+
+
+def test_more_checkpoints_than_there_are_is_a_clear_error(training, tmp_path):
+    with pytest.raises(InputError, match="holds 3 checkpoints, and 4 are needed"):
+        average([training], tmp_path / "mean", last=4)
+
+
+def test_models_of_other_shapes_are_refused_and_nothing_is_left(tmp_path):
+    for name, size in (("a", 16), ("b", 32)):
+        tiny_model(d_model=size).save_pretrained(tmp_path / name)
+    with pytest.raises(InputError, match=r"b has other weights than .*a: .* is \(.*\) and \(.*\)"):
+        average([tmp_path / "a", tmp_path / "b"], tmp_path / "mean")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_models_of_another_kind_or_without_all_their_weights_are_refused(tmp_path):
+    for name in ("whole", "incomplete", "foreign"):
+        tiny_model().save_pretrained(tmp_path / name)
+    config = json.loads((tmp_path / "foreign" / "config.json").read_text())
+    (tmp_path / "foreign" / "config.json").write_text(json.dumps({**config, "model_type": "marian"}))
+    weights = load_file(tmp_path / "incomplete" / "model.safetensors")
+    weights.popitem()
+    save_file(weights, tmp_path / "incomplete" / "model.safetensors", {"format": "pt"})
+    for name, fault in (("foreign", "is a model of the kind 'marian'"), ("incomplete", "lacks weights")):
+        with pytest.raises(InputError, match=f"{name} {fault}"):
+            average([tmp_path / "whole", tmp_path / name], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
+@pytest.mark.parametrize("file", ["architecture/config.json", "architecture", "tokenizer/tokenizer.json"])
+def test_what_belongs_to_checkpoints_and_is_damaged_or_missing_is_named(recipe, tmp_path, file):
+    training = train(recipe("--max_updates=3")).folder
+    path = training / file
+    shutil.rmtree(path) if path.is_dir() else path.write_text("{")
+    with pytest.raises(InputError, match=rf"{file.partition('/')[0]}.* (is missing|cannot be (read|loaded))"):
+        average([training], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
+def test_checkpoint_is_known_in_the_folder_in_which_one_stands(training, tmp_path, monkeypatch):
+    monkeypatch.chdir(training / "checkpoints")
+    average([Path("update-00000009")], tmp_path / "mean")
+    assert (tmp_path / "mean" / "tokenizer.json").exists()
+
+
+def test_model_in_a_folder_called_checkpoints_is_a_model(tmp_path):
+    tiny_model().save_pretrained(tmp_path / "checkpoints" / "update-00000001")
+    average([tmp_path / "checkpoints" / "update-00000001"], tmp_path / "mean")
+    mean = load_file(tmp_path / "mean" / "model.safetensors")
+    assert torch.equal(mean["model.shared.weight"], tiny_model().model.shared.weight)
+
+
+def test_damaged_checkpoint_is_refused(training, tmp_path):
+    weights = training / "checkpoints" / "update-00000009" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    with pytest.raises(InputError, match="update-00000009 is damaged"):
+        average([training], tmp_path / "mean")
+
+
+def test_models_with_other_tokenizers_are_refused(recipe, training, tmp_path):
+    other = train(recipe("--max_updates=3", "--vocab_size=20", "--type=unigram", output="other")).folder
+    with pytest.raises(InputError, match="has another tokenizer than"):
+        average([training, other], tmp_path / "mean")

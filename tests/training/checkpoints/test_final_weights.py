@@ -1,0 +1,131 @@
+"""Which weights become the final model, by validation loss or by what the recipe names."""
+
+import json
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.checkpoints.final_weights import Candidate, candidates, lowest
+from hf_vaswani.training.train import train
+
+from ..helpers import records
+
+
+def compared(results) -> dict[str, float]:
+    return {entry["weights"]: entry["validation_loss"] for entry in results.final_weights["compared"]}
+
+
+@pytest.fixture
+def tune(recipe):
+    """A fine-tuning whose checkpoints are most of the warm-up, of a model that had so many updates."""
+
+    def run(updates, learning_rate):
+        base = train(recipe(f"--max_updates={updates}", "--learning_rate=0.01", output="base")).folder
+        return train(
+            recipe(
+                f"--start_from={base}",
+                "--schedule=linear",
+                f"--learning_rate={learning_rate}",
+                "--max_updates=20",
+                "--warmup_updates=15",
+                "--save_every=4",
+                "--validate_every=20",
+                "--average=auto",
+                "--average_last=5",
+            )  # fmt: skip
+        )
+
+    return run
+
+
+def test_short_fine_tuning_ends_with_the_better_model(tune, capsys):
+    results = tune(updates=2, learning_rate=0.01)
+    losses = compared(results)
+    assert set(losses) == {"the mean of the last 5 checkpoints", "the last checkpoint"}
+    assert losses["the mean of the last 5 checkpoints"] > 1.02 * losses["the last checkpoint"]
+    assert results.validation_loss == min(losses.values()) and results.averaged == [20]
+    out = capsys.readouterr().out
+    assert "The final model is the last checkpoint: a validation loss of" in out
+    stored = json.loads((results.folder / "results.json").read_text())
+    assert stored["final_weights"] == {**results.final_weights, "average": "auto"}
+    assert f"chosen by validation loss: {results.validation_loss:.4f}, against" in (
+        (results.folder / "README.md").read_text()
+    )
+
+
+def test_mean_becomes_the_model_where_it_is_better(tune):
+    results = tune(updates=60, learning_rate=0.02)
+    losses = compared(results)
+    assert min(losses, key=losses.get) == results.final_weights["weights"] == "the mean of the last 5 checkpoints"
+    assert results.averaged == [4, 8, 12, 16, 20]
+
+
+def test_all_that_is_kept_is_compared(recipe):
+    results = train(recipe("--average=auto", "--average_last=2", "--keep_best=2", "--validate_every=3"))
+    assert set(compared(results)) == {
+        "the mean of the last 2 checkpoints", "the mean of the best 2 weights in validation",
+        "the last checkpoint",
+    }  # fmt: skip
+    assert results.validation_loss == min(compared(results).values())
+
+
+@pytest.mark.parametrize(
+    "options, averaged",
+    [
+        (["--average=last"], [8, 12]),
+        (["--average=none"], [12]),
+        (["--average_last=3"], [4, 8, 12]),
+        (["--average=best", "--keep_best=2", "--validate_every=3"], "best two"),
+        (["--average_best=1", "--validate_every=3"], "best one"),
+    ],
+)
+def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):
+    results = train(recipe(*options))
+    if isinstance(averaged, str):
+        losses = {r["update"]: r["validation_loss"] for r in records(results.folder) if "validation_loss" in r}
+        averaged = sorted(losses, key=losses.get)[: 2 if averaged == "best two" else 1]
+    assert results.averaged == averaged
+    assert len(compared(results)) == 1
+
+
+def test_choice_follows_what_is_given():
+    from hf_vaswani.training.configuration.overrides import complete
+
+    def kind(**training):
+        values = {"training": training}
+        complete(values)
+        return values["training"].get("average")
+
+    assert kind() is None
+    assert kind(average_last=10) == "last"
+    assert kind(average_best=3) == kind(average_best=3, average_last=10) == "best"
+    assert kind(average="auto", average_last=10) == "auto"
+
+
+def test_option_for_the_final_weights_replaces_those_of_the_file(recipe):
+    assert recipe().training.average == "last"  # the file has average_last
+    training = recipe("--average_best=1").training
+    assert (training.average, training.average_best) == ("best", 1)
+    assert recipe("--average=none").training.average == "none"
+
+
+def test_contradictions_of_final_weights_are_errors(recipe):
+    with pytest.raises(InputError, match="average_best=1 contradicts training.average='last'"):
+        recipe("--average=last", "--average_best=1")
+    with pytest.raises(InputError, match="average='best' needs kept weights, but training.keep_best=0"):
+        recipe("--average=best", "--keep_best=0")
+
+
+def test_loss_that_is_no_number_is_never_the_lowest():
+    assert lowest([float("nan"), 3.0, 2.0, 2.0]) == 2
+
+
+def test_newest_whole_checkpoint_stands_in_where_the_last_are_damaged(recipe):
+    given = recipe("--average=none")
+    folder = train(given).folder
+    for update in (12, 8):
+        (folder / "checkpoints" / f"update-{update:08d}" / "model.safetensors").write_bytes(b"")
+    said = []
+    [candidate] = candidates(given.training, folder, said.append)
+    assert candidate.updates == [4] and isinstance(candidate, Candidate)
+    assert len(said) == 2

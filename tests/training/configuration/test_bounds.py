@@ -1,0 +1,72 @@
+"""Numbers that are a slip: each key says what it may be, before any work."""
+
+import dataclasses
+import typing
+
+import numpy as np
+import pytest
+
+from hf_vaswani.core.configuration_vaswani import RANGES, VaswaniConfig
+from hf_vaswani.data.mixture import mixed_rows
+from hf_vaswani.data.tokenizers.arguments import bound_errors
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.configuration.recipe import SECTIONS, model_keys
+
+from ...conftest import tiny_config
+
+
+def is_number(kind) -> bool:
+    kinds = {kind, *typing.get_args(kind)}
+    return bool(kinds & {int, float}) and bool not in kinds
+
+
+NUMBERS = [
+    (section, field)
+    for section, arguments in SECTIONS.items()
+    for field in dataclasses.fields(arguments)
+    if is_number(typing.get_type_hints(arguments)[field.name])
+]
+
+
+@pytest.mark.parametrize(("section", "field"), NUMBERS, ids=[f"{section}.{field.name}" for section, field in NUMBERS])
+def test_every_number_of_a_recipe_has_bounds_and_its_default_lies_within(section, field):
+    arguments = SECTIONS[section]()
+    assert bound_errors(section, arguments) == []
+    for absurd in (10**18, -(10**18), float("nan")):
+        setattr(arguments, field.name, [absurd] if isinstance(getattr(arguments, field.name), list) else absurd)
+        [error] = bound_errors(section, arguments)
+        assert error.startswith(f"{section}.{field.name} must be ") and error.endswith(f", got {absurd}")
+
+
+def test_every_whole_number_of_the_architecture_has_a_range():
+    numbers = {name for name, kind in model_keys().items() if is_number(kind) and float not in typing.get_args(kind)}
+    assert numbers | {"vocab_size", "decoder_vocab_size"} == RANGES.keys()
+    for name, (_, most) in RANGES.items():
+        with pytest.raises(ValueError, match=f"{name} must be at most {most:,}, got {10**18}"):
+            tiny_config(**{name: 10**18})
+    with pytest.raises(ValueError, match="layer_norm_eps must be above 0 and at most 1, got 1e[+]300"):
+        VaswaniConfig(layer_norm_eps=1e300)
+    with pytest.raises(ValueError, match="qkv_init_gain must be above 0 and at most 1000"):
+        VaswaniConfig(qkv_init_gain=1e300)
+
+
+def test_absurd_numbers_of_a_recipe_are_refused_together(recipe):
+    with pytest.raises(InputError) as error:
+        recipe("--cpu_threads=10000000", "--vocab_size=1000000000000", "--num_beams=100000", "--seed=-1")
+    assert str(error.value).splitlines() == [
+        "training.seed must be in [0, 4294967296), got -1",
+        "training.cpu_threads must be at most 1,024, got 10000000",
+        "generation.num_beams must be at most 1,000, got 100000",
+        "tokenizer.vocab_size must be at most 10,000,000, got 1000000000000",
+    ]
+
+
+def test_weights_that_make_an_endless_epoch_are_refused(recipe):
+    origins = np.array([0] * 30 + [1] * 10)
+    with pytest.raises(InputError, match=r"1e-09, 1e\+09 of training sources with 30, 10 pairs make an epoch of 30,"):
+        mixed_rows(origins, [1e-9, 1e9], np.random.default_rng(0))
+    entry = "{source: a, target: b, weight: %s}"
+    with pytest.raises(InputError, match=r"weight must be above 0 and at most 1,000,000,000, got 1e\+300"):
+        from hf_vaswani.training.train import train
+
+        train(recipe("--train_source=null", "--train_target=null", f"--train=[{entry % '1e300'}, {entry % 1}]"))

@@ -1,0 +1,564 @@
+"""The card of a training: what it tells was measured, and it never speaks of another model than the one beside it."""
+
+import contextlib
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from huggingface_hub import ModelCard
+from sacrebleu import sentence_chrf
+
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
+from hf_vaswani.files import ARE_THERE_LOCKS
+from hf_vaswani.training.checkpoints.output_folder import held
+from hf_vaswani.training.reporting.metadata import greatest_lengths, hub_id
+from hf_vaswani.training.train import train
+from hf_vaswani.training.validation import Validation
+
+from ...conftest import largest_file
+from ..helpers import files_in
+
+
+def results_of(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_results_hold_what_was_seen_and_what_came_of_it(recipe, tmp_path):
+    folder = train(recipe("--max_updates=25", "--type=word", "--min_frequency=1")).folder
+    results = results_of(folder)
+    lines = (tmp_path / "train.x").read_text().splitlines()
+    # Each word is a token, each text ends with one, and both sides have as many.
+    tokens = sum(len(line.split()) + 1 for line in lines)
+    whole, rest = divmod(results["seen"]["pairs"], 60)
+    assert results["epochs"] == pytest.approx(whole + rest / 60)
+    assert results["epochs"] >= 2
+    for side in ("source_tokens", "target_tokens"):
+        assert whole * tokens <= results["seen"][side] <= (whole + 1) * tokens
+    assert results["pairs"] == {"train": 60, "validation": 8, "test": 8}
+    assert results["tokenizer"] == {"type": "WordLevel", "joint": True, "source_tokens": 12, "target_tokens": 12}
+    assert results["sources"]["train"] == [{"files": ["train.x", "train.y"], "weight": None}]
+    assert results["machines"] and results["processes"] == [1] and results["precision"] == "fp32"
+    assert results["architecture"]["encoder_ffn_dim"] == 64
+    findings = results["findings"]
+    assert findings["unknown_tokens"] == 0
+    sources = (tmp_path / "test.x").read_text().splitlines()
+    assert findings["source_tokens"] == sum(len(line.split()) + 1 for line in sources)
+    translations = (folder / "test_translations.txt").read_text().splitlines()
+    references = (tmp_path / "test.y").read_text().splitlines()
+    scores = {s: sentence_chrf(t, [r]).score for s, t, r in zip(sources, translations, references)}
+    assert findings["worst"][0]["chrf2"] <= findings["best"][0]["chrf2"]
+    for sample in findings["best"] + findings["worst"]:
+        assert sample["chrf2"] == pytest.approx(scores[sample["source"]])
+
+
+def test_code_in_the_card_prints_the_translation_that_it_names(recipe):
+    folder = train(recipe("--max_updates=25")).folder
+    code = (folder / "README.md").read_text().split("```python\n")[1].split("\n```")[0]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code.replace('"out"', repr(str(folder))), {})
+    assert code.splitlines()[-1] == f"# {printed.getvalue().strip() or '(nothing)'}"
+
+
+def test_long_and_unknown_text_of_the_test_set_is_counted(recipe, tmp_path):
+    with (tmp_path / "test.x").open("a") as file:
+        file.write("a b c d e f g h a b c d\nz z a\n")
+    with (tmp_path / "test.y").open("a") as file:
+        file.write("a\nb\n")
+    findings = results_of(train(recipe("--type=word", "--min_frequency=1", "--max_length_offset=1")).folder)[
+        "findings"
+    ]
+    longest = max(len(line.split()) for line in (tmp_path / "train.x").read_text().splitlines()) + 1
+    assert (findings["longest_trained"], findings["beyond_training"]) == (longest, 1)
+    assert findings["unknown_tokens"] == 2
+    # Trained for 12 updates, a model does not know how to end.
+    translations = (tmp_path / "out" / "test_translations.txt").read_text().splitlines()
+    sources = (tmp_path / "test.x").read_text().splitlines()
+    expected = sum(len(t.split()) >= len(s.split()) + 2 for s, t in zip(sources, translations))
+    assert findings["at_limit"] == expected
+
+
+@pytest.mark.parametrize(("positions", "ends"), [("sinusoidal", [7, 10]), ("learned", [7, 8])])
+def test_greatest_lengths_are_those_at_which_the_search_ends(positions, ends):
+    sizes = {name: 1 for name in ("encoder_layers", "decoder_layers")}
+    config = VaswaniConfig(vocab_size=12, d_model=64, position_type=positions, max_position_embeddings=9, **sizes)
+    model = VaswaniForConditionalGeneration(config).eval()
+    pad, eos = config.pad_token_id, config.eos_token_id
+    sources = torch.tensor([[5, 6, eos, pad, pad, pad], [5, 6, 7, 8, 9, eos]])
+    search = {"max_length_offset": 4, "num_beams": 1, "suppress_tokens": [pad, eos]}
+    found = model.generate(sources, attention_mask=sources != pad, **search)
+    # The token that a translation begins with is none of its own.
+    assert (found[:, 1:] != pad).sum(1).tolist() == ends
+    assert greatest_lengths(np.array([3, 6]), 4, config.longest_sequence).tolist() == ends
+
+
+def test_what_was_seen_is_counted_over_all_runs_and_is_that_of_a_training_in_one(recipe):
+    whole = results_of(train(recipe("--accumulation=2", output="whole")).folder)
+    train(recipe("--accumulation=2", "--max_updates=5", output="parts"))
+    parts = results_of(train(recipe("--accumulation=2", output="parts")).folder)
+    assert parts["seen"] == whole["seen"]
+    assert parts["machines"] == whole["machines"] and len(whole["machines"]) == 1
+
+
+def test_cost_counts_the_tokens_of_updates_with_r_drop_twice(recipe):
+    plain = results_of(train(recipe("--max_updates=4", output="plain")).folder)["flops"]
+    doubled = results_of(train(recipe("--max_updates=4", "--r_drop=1", "--r_drop_from=2", output="doubled")).folder)
+    assert doubled["flops"] == pytest.approx(plain * (1 + 3 / 4))
+
+
+def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(recipe):
+    folder = train(recipe("--max_updates=4")).folder
+    [checkpoint] = (folder / "checkpoints").glob("update-*")
+    progress = json.loads((checkpoint / "progress.json").read_text())
+    for name in ("seen", "energy", "machines", "processes"):
+        del progress[name]
+    (checkpoint / "progress.json").write_text(json.dumps(progress))
+    (checkpoint / "digests.json").write_text("{}")
+    results = results_of(train(recipe()).folder)
+    assert results["seen"] is results["epochs"] is results["flops"] is results["processes"] is None
+    assert "tokens an update" not in (folder / "README.md").read_text()
+
+
+def test_card_that_was_edited_is_kept_under_another_name_once_it_speaks_of_another_model(recipe):
+    card = train(recipe("--max_updates=4")).folder / "README.md"
+    card.write_text("my own words")
+    train(recipe())
+    assert "12 updates" in card.read_text()
+    assert card.with_name("README.md.old").read_text() == "my own words"
+
+
+def test_every_card_that_was_edited_is_kept(recipe):
+    folder = train(recipe()).folder
+    for words in ("first words", "second words"):
+        (folder / "README.md").write_text(words)
+        assert main(["card", str(folder)]) == 0
+    assert {path.read_text() for path in folder.glob("README.md.old*")} == {"first words", "second words"}
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "results.json", "README.md", "notes.md", "pictures", "pictures.md"]
+)
+def test_copy_of_a_card_replaces_nothing_unasked(recipe, capsys, name):
+    folder = train(recipe()).folder
+    (folder / "notes.md").write_text("my own words")
+    (folder / "pictures.md").mkdir()
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert main(["card", str(folder), "--output", str(folder / name)]) == 2
+    assert str(folder / name) in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_copy_of_a_card_replaces_another_when_told(recipe, tmp_path):
+    folder, output = train(recipe()).folder, tmp_path / "copy.md"
+    output.write_text("an older card")
+    assert main(["card", str(folder), "--output", str(output), "--overwrite"]) == 0
+    assert ModelCard.load(output).data.model_name == "copy"
+
+
+def test_card_that_was_not_edited_follows_the_model_without_a_copy(recipe):
+    card = train(recipe("--max_updates=4")).folder / "README.md"
+    train(recipe())
+    assert "12 updates" in card.read_text()
+    # Nothing is trained here, and the model is another one all the same.
+    train(recipe("--average_last=1"))
+    assert "has the weights after update 12" in card.read_text()
+    assert not card.with_name("README.md.old").exists()
+
+
+def test_overwriting_takes_the_old_claims_away_before_anything_is_trained(recipe, monkeypatch):
+    folder = train(recipe()).folder
+    (folder / "thesis.txt").write_text("mine")
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hf_vaswani.training.loop.TrainingLoop.run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe("--overwrite=true", "--seed=9"))
+    names = {path.name for path in folder.iterdir()}
+    assert not {"README.md", "README.md.old", "results.json", "test_translations.txt"} & names
+    assert list((folder / "pictures").iterdir()) == []
+    assert "thesis.txt" in names
+
+
+def test_overwriting_keeps_a_card_that_was_edited_under_another_name(recipe):
+    card = train(recipe()).folder / "README.md"
+    card.write_text("my own words")
+    train(recipe("--overwrite=true", "--seed=9"))
+    assert card.with_name("README.md.old").read_text() == "my own words"
+    assert "hf_vaswani" in card.read_text()
+
+
+def claims_of(folder):
+    """The model of a folder and all that speaks of it, by their names."""
+    names = ["README.md", "results.json", "test_translations.txt", "model.safetensors"]
+    return {name: (folder / name).read_bytes() for name in names + results_of(folder)["pictures"]}
+
+
+def left_of(claims, folder):
+    """Which of the claims are still there that every model has of its own; short translations may look alike."""
+    own = [name for name in claims if "translations" not in name and "decoder" not in name]
+    return [name for name in own if (folder / name).exists() and (folder / name).read_bytes() == claims[name]]
+
+
+def test_failing_test_set_leaves_model_and_card_of_before(recipe, monkeypatch):
+    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    before = claims_of(folder)
+    curves = (folder / "curves.png").read_bytes()
+    original = Validation.translate
+
+    def fail(self, model, texts, **options):
+        if "show_progress" in options:  # that of the test set
+            raise RuntimeError
+        return original(self, model, texts, **options)
+
+    monkeypatch.setattr(Validation, "translate", fail)
+    with pytest.raises(RuntimeError):
+        train(recipe("--attention=1"))
+    assert claims_of(folder) == before
+    assert len(results_of(folder)["pictures"]) == 4
+    # The training itself went on, and shows that it did.
+    assert (folder / "curves.png").read_bytes() != curves
+
+
+def test_training_killed_once_its_pictures_are_drawn_leaves_those_of_the_model_before(recipe, monkeypatch):
+    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    before = claims_of(folder)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hf_vaswani.training.reporting.export.save_results", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe("--attention=1"))
+    assert claims_of(folder) == before
+    train(recipe("--attention=1"))
+    assert claims_of(folder).keys() == before.keys() and not left_of(before, folder)
+    assert not (folder / ".final.part").exists()
+
+
+@pytest.mark.parametrize("moment", ["model.safetensors", "results.json", "README.md"])
+def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(recipe, monkeypatch, moment):
+    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    old = claims_of(folder)
+    original = type(folder).replace
+
+    def replace(self, target):
+        if self.parent.name == ".final.part" and target.name == moment:
+            raise KeyboardInterrupt
+        return original(self, target)
+
+    monkeypatch.setattr(type(folder), "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe("--attention=1"))
+    assert not (folder / "README.md").exists()
+    assert left_of(old, folder) in ([], ["model.safetensors"])
+    if (folder / "results.json").exists():
+        assert results_of(folder)["update"] == 12
+        assert (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
+    monkeypatch.undo()
+    train(recipe())
+    assert "12 updates" in (folder / "README.md").read_text()
+
+
+def test_command_writes_the_card_anew(recipe, capsys):
+    folder = train(recipe()).folder
+    written = (folder / "README.md").read_text()
+    (folder / "README.md").write_text("my own words")
+    capsys.readouterr()
+    assert main(["card", str(folder)]) == 0
+    assert capsys.readouterr().out.strip() == str(folder / "README.md")
+    assert (folder / "README.md").read_text() == written
+    assert (folder / "README.md.old").read_text() == "my own words"
+    # It is known as one that nobody has edited.
+    (folder / "README.md.old").unlink()
+    train(recipe("--max_updates=13"))
+    assert not (folder / "README.md.old").exists()
+
+
+def test_command_puts_a_copy_of_the_card_and_its_pictures_elsewhere(recipe, tmp_path):
+    folder = train(recipe("--validate_every=4")).folder
+    results = results_of(folder)
+    (folder / "attention.png").write_bytes(bytes(150_001))
+    (folder / "results.json").write_text(
+        json.dumps({**results, "pictures": ["pictures/curves.png", "attention.png", "gone.png"]})
+    )
+    output = tmp_path / "cards" / "reversal.md"
+    assert main(["card", str(folder), "--output", str(output)]) == 0
+    text = output.read_text()
+    assert "](reversal/pictures/curves.png)" in text and "attention.png" not in text and "gone.png" not in text
+    copies = [path for path in (tmp_path / "cards" / "reversal").rglob("*") if path.is_file()]
+    assert copies == [tmp_path / "cards" / "reversal" / "pictures" / "curves.png"]
+    assert ModelCard.load(output).data.model_name == "reversal"
+
+
+def test_command_gives_the_card_the_name_of_the_model_on_the_hub(recipe):
+    folder = train(recipe()).folder
+    assert main(["card", str(folder), "--name", "you/reversal"]) == 0
+    card = ModelCard.load(folder / "README.md")
+    assert card.data.model_name == "you/reversal"
+    assert "\n# you/reversal\n" in card.content and 'model="you/reversal"' in card.content
+
+
+@pytest.mark.parametrize("name, expected", [("Helsinki-NLP/opus-mt-de-en", True), ("gpt2", True), ("here", False)])
+def test_model_that_training_starts_from_is_named_if_it_is_one_of_the_hub(name, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert hub_id(name) == (name if expected else None)
+    assert not any(map(hub_id, ["../there", "/a/b", "~/a", "a/b/c", str(tmp_path), None]))
+
+
+def test_loss_of_the_validation_is_that_of_as_many_pairs_as_the_card_says(recipe, tmp_path):
+    for name in ("validation.x", "validation.y"):
+        path = tmp_path / name
+        path.write_text("\n" + path.read_text())
+    assert results_of(train(recipe()).folder)["pairs"]["validation"] == 8
+
+
+def test_command_says_what_is_missing(recipe, tmp_path, capsys):
+    assert main(["card", str(tmp_path / "absent")]) == 2
+    error = capsys.readouterr().err
+    assert "training_recipe.yaml is missing" in error and "results.json is missing" in error
+    folder = train(recipe()).folder
+    (folder / "results.json").write_text(json.dumps({"update": 12, "test_bleu": 1.0}))
+    before = (folder / "README.md").read_text()
+    assert main(["card", str(folder)]) == 2
+    assert "of an earlier version" in capsys.readouterr().err
+    assert (folder / "README.md").read_text() == before
+
+
+def test_results_without_a_value_are_told_to_be_damaged(recipe, tmp_path, capsys):
+    folder = train(recipe()).folder
+    results = results_of(folder)
+    del results["flops"]
+    (folder / "results.json").write_text(json.dumps(results))
+    assert main(["card", str(folder)]) == 2
+    assert "results.json is damaged, or of an earlier version" in capsys.readouterr().err
+
+
+@pytest.fixture
+def train_interrupted(monkeypatch):
+    """Runs a training that is interrupted where it calls a function, which it names."""
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    def run(recipe, place: str) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(place, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                train(recipe)
+
+    return run
+
+
+def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(recipe, train_interrupted):
+    folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
+    written = (folder / "README.md").read_text()
+    train_interrupted(
+        recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.reporting.export.score_tests"
+    )
+    assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["generation"]["num_beams"] == 4
+    assert main(["card", str(folder)]) == 0
+    assert (folder / "README.md").read_text() == written
+    assert "| greedy |" in written and "(source + 1 tokens)" in written
+
+
+def test_results_of_an_earlier_version_have_the_search_of_the_recipe(recipe):
+    folder = train(recipe("--num_beams=3")).folder
+    written, results = (folder / "README.md").read_text(), results_of(folder)
+    del results["generation"], results["evaluation"], results["recipe"]
+    (folder / "results.json").write_text(json.dumps(results))
+    assert main(["card", str(folder)]) == 0
+    assert "| beam 3 |" in written and (folder / "README.md").read_text() == written
+
+
+@pytest.mark.skipif(not ARE_THERE_LOCKS, reason="needs locks")
+def test_command_is_refused_while_a_training_runs(recipe, tmp_path, capsys):
+    folder = train(recipe()).folder
+    (folder / "README.md").unlink()
+    with held(folder):
+        assert main(["card", str(folder)]) == 2
+        assert main(["card", str(folder), "--output", str(tmp_path / "copy.md")]) == 2
+    assert capsys.readouterr().err.count(f"Another training is running in {folder}.") == 2
+    assert not (folder / "README.md").exists() and not (tmp_path / "copy.md").exists()
+    assert main(["card", str(folder)]) == 0
+
+
+def test_recipe_without_newer_keys_gives_a_card(recipe):
+    folder = train(recipe()).folder
+    stored = yaml.safe_load((folder / "training_recipe.yaml").read_text())
+    del stored["data"]["license"], stored["training"]["license"]
+    (folder / "training_recipe.yaml").write_text(yaml.safe_dump(stored))
+    results = results_of(folder)
+    del results["recipe"]
+    (folder / "results.json").write_text(json.dumps(results))
+    assert main(["card", str(folder)]) == 0
+
+
+def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recipe, train_interrupted):
+    folder = train(recipe()).folder
+    written = (folder / "README.md").read_text()
+    later = recipe("--max_updates=14", "--average_last=1", "--data.name=Other")
+    train_interrupted(later, "hf_vaswani.training.train.finish")
+    assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["training"]["max_updates"] == 14
+    assert main(["card", str(folder)]) == 0
+    assert (folder / "README.md").read_text() == written
+    assert "max_updates: 12\n" in written
+
+
+def test_results_hold_no_path_of_this_machine(recipe, tmp_path):
+    folder = train(recipe()).folder
+    assert str(tmp_path) not in (folder / "results.json").read_text()
+
+
+def test_stream_that_was_not_read_to_its_end_has_no_number_of_pairs(recipe):
+    whole = results_of(train(recipe("--streaming=true", "--max_length=20", "--max_epochs=1", output="whole")).folder)
+    assert whole["pairs"]["train"] == 60
+    folder = train(recipe("--streaming=true", "--max_length=20", "--max_updates=1", output="part")).folder
+    assert results_of(folder)["pairs"]["train"] is None
+    card = (folder / "README.md").read_text()
+    assert "60 training pairs were read in the first epoch, as far as it went." in card
+    assert "trained from scratch with" in card
+
+
+def test_card_of_a_stream_and_of_bpe_dropout_is_written(recipe):
+    stream = train(recipe("--streaming=true", "--max_length=20", output="stream")).folder
+    assert results_of(stream)["epochs"] is None
+    dropout = train(recipe("--bpe_dropout=0.1", output="dropout")).folder
+    results = results_of(dropout)
+    assert results["epochs"] == results["seen"]["pairs"] / 60
+    for folder in (stream, dropout):
+        assert ModelCard.load(folder / "README.md").data.eval_results
+
+
+def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
+    rates = ("--dropout=0.3", "--embedding_dropout=0.25", "--decoder_word_dropout=0.2", "--encoder_layerdrop=0.1")
+    folder = train(recipe(*rates)).folder
+    assert (
+        "- dropout 0.3; dropout of embeddings 0.25; dropout of target tokens 0.2; LayerDrop in the encoder 0.1; "
+        "label smoothing 0.1\n"
+    ) in (folder / "README.md").read_text()
+
+
+def test_licence_that_the_hub_cannot_know_is_refused(recipe):
+    with pytest.raises(InputError, match="training.license='CC BY' is no identifier"):
+        recipe("--training.license=CC BY")
+
+
+@pytest.fixture
+def finished(recipe):
+    """The folder of a run that has finished, with a picture outside of it that is nobody's to touch."""
+    folder = train(recipe("--max_updates=2", "--log_every=1")).folder
+    (folder.parent / "precious.png").write_text("mine")
+    return folder
+
+
+def change_results(folder, **values):
+    (folder / "results.json").write_text(json.dumps({**results_of(folder), **values}))
+
+
+def test_card_is_made_of_no_picture_outside_the_folder_of_the_run(finished, tmp_path, capsys):
+    (finished / "pictures" / "link.png").symlink_to(tmp_path / "precious.png")
+    for name in (
+        "../precious.png",
+        str(tmp_path / "precious.png"),
+        "pictures/link.png",
+        "pictures/../../precious.png",
+    ):
+        change_results(finished, pictures=[name])
+        before = files_in(tmp_path)
+        for options in ([], ["--output", str(tmp_path / "copy.md")]):
+            assert main(["card", str(finished), *options]) == 2
+            error = capsys.readouterr().err
+            assert f"{finished / 'results.json'} is damaged" in error and name in error
+        assert files_in(tmp_path) == before
+
+
+def test_results_and_recipes_of_wrong_types_are_one_error_that_names_file_and_value(finished, capsys):
+    original = results_of(finished)
+    wrong = {
+        "validation_loss": ("low", 'validation_loss is "low", not a number'),
+        "machines": ("one", 'machines is "one", not a list'),
+        "seen": ([], "seen is [], not keys with values"),
+        "architecture": ({**original["architecture"], "d_model": "wide"}, "results.json is damaged"),
+        "tests": ({"test": {"bleu": "good"}}, "results.json is damaged"),
+        "findings": ({"by_length": 3}, "results.json is damaged"),
+        "recipe": ({"training": {"max_minutes": "long"}}, "training.max_minutes must be a number or null, got 'long'"),
+        "name": (1, "name is 1, not text"),
+    }
+    for key, (value, message) in wrong.items():
+        (finished / "results.json").write_text(json.dumps({**original, key: value}))
+        assert main(["card", str(finished)]) == 2
+        error = capsys.readouterr().err
+        assert error.count("error: ") == 1 and str(finished / "results.json") in error and message in error
+    del original["recipe"]
+    (finished / "results.json").write_text(json.dumps(original))
+    stored = finished / "training_recipe.yaml"
+    stored.write_text(stored.read_text().replace("learning_rate: 0.003", "learning_rate: fast"))
+    assert main(["card", str(finished)]) == 2
+    assert f"{stored}: training.learning_rate must be a number or null, got 'fast'" in capsys.readouterr().err
+
+
+def test_picture_beside_a_copy_of_a_card_is_not_replaced_unasked(finished, tmp_path, capsys):
+    picture = tmp_path / "copy" / "pictures" / "curves.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_text("mine")
+    command = ["card", str(finished), "--output", str(tmp_path / "copy.md")]
+    assert main(command) == 2
+    assert f"{picture} exists already" in capsys.readouterr().err
+    assert picture.read_text() == "mine" and not (tmp_path / "copy.md").exists()
+    assert main([*command, "--overwrite"]) == 0
+    assert picture.read_bytes() == (finished / "pictures" / "curves.png").read_bytes()
+
+
+def test_copy_of_a_card_writes_no_picture_through_a_link(finished, tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "cards" / "copy").symlink_to(tmp_path / "elsewhere")
+    assert main(["card", str(finished), "--output", str(tmp_path / "cards" / "copy.md"), "--overwrite"]) == 2
+    assert "curves.png leads out of" in capsys.readouterr().err
+    assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "cards" / "copy.md").exists()
+
+
+def test_copy_of_a_card_that_finds_no_room_names_its_own_file_and_changes_nothing(finished, tmp_path, capsys):
+    output, picture = tmp_path / "copy.md", tmp_path / "copy" / "pictures" / "curves.png"
+    picture.parent.mkdir(parents=True)
+    for path in (output, picture):
+        path.write_text("older")
+    before = files_in(tmp_path)
+    with largest_file((finished / "pictures" / "curves.png").stat().st_size - 1):
+        assert main(["card", str(finished), "--output", str(output), "--overwrite"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: {picture} cannot be written: File too large. Make room, or name another file.\n"
+    )
+    assert files_in(tmp_path) == before
+
+
+def test_card_that_finds_no_room_leaves_the_edited_one(finished, capsys):
+    (finished / "README.md").write_text("my own words")
+    before = files_in(finished)
+    with largest_file(1000):
+        assert main(["card", str(finished)]) == 2
+    assert "File too large" in capsys.readouterr().err
+    assert files_in(finished) == before
+
+
+def test_name_that_the_card_was_given_is_kept_by_the_next_card_and_the_next_run(recipe, finished):
+    assert main(["card", str(finished), "--name", "you/reversal"]) == 0
+    assert main(["card", str(finished)]) == 0
+    assert ModelCard.load(finished / "README.md").data.model_name == "you/reversal"
+    train(recipe("--max_updates=3"))
+    card = ModelCard.load(finished / "README.md")
+    assert "3 updates" in card.content and card.data.model_name == "you/reversal"
+    # A copy elsewhere is called after its file, as before.
+    assert main(["card", str(finished), "--output", str(finished.parent / "copy.md")]) == 0
+    assert ModelCard.load(finished.parent / "copy.md").data.model_name == "copy"
+    train(recipe("--max_updates=3", "--overwrite=true"))
+    assert ModelCard.load(finished / "README.md").data.model_name == "out"

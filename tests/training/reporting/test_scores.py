@@ -1,0 +1,276 @@
+"""The recipe's section `evaluation`, its further test sets, and the pictures at the end of a training."""
+
+import json
+import logging
+import math
+
+import pytest
+import sacrebleu
+import yaml
+from transformers import pipeline
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training import validation
+from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.reporting import figures as pictures
+from hf_vaswani.training.reporting.export import write_translations
+from hf_vaswani.training.reporting.figures import readable_sentences
+from hf_vaswani.training.train import train
+
+from ..helpers import records
+
+FEW = ("--max_updates=4", "--validate_sentences=4")
+
+
+def stored(folder) -> dict:
+    return json.loads((folder / "results.json").read_text())
+
+
+def lines(path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+@pytest.fixture
+def more_tests(tmp_path):
+    """The option that names two further test sets: the validation text, and the first lines of the test set."""
+    for side in "xy":
+        (tmp_path / f"short.{side}").write_text("".join(f"{t}\n" for t in ("a b c", "b c d e", "h")))
+
+    def option() -> str:
+        sets = {
+            "valid.2": {"source": str(tmp_path / "validation.x"), "target": str(tmp_path / "validation.y")},
+            "short": {"source": str(tmp_path / "short.x"), "target": str(tmp_path / "short.y")},
+        }
+        return f"--tests={yaml.safe_dump(sets, default_flow_style=True, sort_keys=False).strip()}"
+
+    return option
+
+
+# Test sets.
+
+
+def test_each_test_set_is_translated_scored_and_stored_under_its_name(recipe, more_tests, tmp_path):
+    results = train(recipe(*FEW, more_tests()))
+    folder, values = results.folder, stored(results.folder)
+    files = {"test": "test", "valid.2": "validation", "short": "short"}
+    assert list(values["tests"]) == list(files)
+    translator = pipeline("translation", model=str(folder))
+    for name, file in files.items():
+        written = lines(folder / f"{name}_translations.txt")
+        assert written == [t["translation_text"] for t in translator(lines(tmp_path / f"{file}.x"))]
+        scores, references = values["tests"][name], [lines(tmp_path / f"{file}.y")]
+        assert scores["sentences"] == len(written)
+        assert scores["bleu"] == pytest.approx(sacrebleu.corpus_bleu(written, references).score)
+        assert scores["chrf2"] == pytest.approx(sacrebleu.corpus_chrf(written, references).score)
+        assert "tok:13a" in scores["bleu_signature"] and "nc:6" in scores["chrf2_signature"]
+        assert f"{name} chrF2 {scores['chrf2']:.2f} (" in results.report()
+    assert values["test_bleu"] == values["tests"]["test"]["bleu"]
+    assert values["test_chrf2_signature"] == values["tests"]["test"]["chrf2_signature"]
+    assert "greedy_bleu" not in values["tests"]["test"]
+
+
+def test_greedy_search_is_scored_beside_the_recipes_own(recipe, tmp_path):
+    results = train(recipe(*FEW, "--greedy"))
+    folder, scores = results.folder, stored(results.folder)["tests"]["test"]
+    translator = pipeline("translation", model=str(folder))
+    texts, references = lines(tmp_path / "test.x"), [lines(tmp_path / "test.y")]
+    greedy = [t["translation_text"] for t in translator(texts, num_beams=1)]
+    assert lines(folder / "test_translations_greedy.txt") == greedy
+    assert scores["greedy_chrf2"] == pytest.approx(sacrebleu.corpus_chrf(greedy, references).score)
+    assert scores["greedy_bleu_signature"] == scores["bleu_signature"]
+    bleu, chrf = scores["greedy_bleu"], scores["greedy_chrf2"]
+    assert f"test with greedy search: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in results.report()
+
+
+def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
+    calls = []
+    translate = validation.translate
+    monkeypatch.setattr(
+        validation, "translate", lambda *given, **options: calls.append(options) or translate(*given, **options)
+    )
+    results = train(recipe("--max_updates=4", "--validate_every=9", "--greedy", "--num_beams=1"))
+    assert len(calls) == 1
+    scores = stored(results.folder)["tests"]["test"]
+    assert scores["greedy_chrf2"] == scores["chrf2"]
+
+
+def test_bleu_of_tokenised_text_is_that_of_its_own_tokens(recipe, tmp_path, monkeypatch, caplog):
+    references = ["a b,c d e f g .", "b b,c d e f h ."] * 60
+    for split in ("validation", "test"):
+        (tmp_path / f"{split}.x").write_text("a b c\n" * 120)
+        (tmp_path / f"{split}.y").write_text("".join(f"{line}\n" for line in references))
+    # All translations end with a full stop of its own, of which sacreBLEU warns where it shall tokenise.
+    hypotheses = ["a b,c d e f h ."] * 120
+    monkeypatch.setattr(validation, "translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)])
+    with caplog.at_level(logging.WARNING):
+        results = train(recipe("--max_updates=1", "--validate_every=1", "--tokenize=none"))
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True).score
+    assert expected != pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references], force=True).score)
+    [measured] = [record for record in records(results.folder) if "validation_bleu" in record]
+    assert measured["validation_bleu"] == pytest.approx(expected)
+    values = stored(results.folder)
+    assert values["test_bleu"] == pytest.approx(expected)
+    assert "tok:none" in values["test_bleu_signature"]
+    assert "tokenized" not in caplog.text
+
+
+def test_further_test_sets_alone_make_no_score_of_the_recipes_own(recipe, more_tests):
+    results = train(recipe(*FEW, "--test_source=null", "--test_target=null", more_tests()))
+    values = stored(results.folder)
+    assert list(values["tests"]) == ["valid.2", "short"]
+    assert not any(name.startswith("test_") for name in values)
+    assert results.examples[0][0] == lines(results.folder.parent / "validation.x")[0]
+
+
+def test_perplexity_is_reported_with_the_loss(recipe):
+    results = train(recipe(*FEW))
+    perplexity = math.exp(results.validation_loss)
+    assert stored(results.folder)["validation_perplexity"] == pytest.approx(perplexity)
+    assert f"perplexity {perplexity:.2f};" in results.report()
+
+
+# What may change, and what is refused.
+
+
+def test_finished_training_is_measured_anew_in_another_way(recipe, more_tests):
+    first = train(recipe(*FEW))
+    weights = (first.folder / "model.safetensors").read_bytes()
+    again = train(recipe(*FEW, "--tokenize=char", "--greedy", "--attention=1", more_tests()))
+    assert again.update == 4 and (again.folder / "model.safetensors").read_bytes() == weights
+    assert "tok:char" in again.test[0].signature
+    assert len(again.tests) == 3 and again.tests["short"].greedy
+
+
+def test_bleu_that_chooses_the_best_weights_stays_the_same(recipe):
+    train(recipe(*FEW, "--best_metric=bleu"))
+    with pytest.raises(InputError, match="evaluation.tokenize was '13a' and is now 'none'"):
+        train(recipe(*FEW, "--best_metric=bleu", "--tokenize=none"))
+
+
+def test_faults_of_the_keys_are_named_together(recipe):
+    with pytest.raises(InputError) as error:
+        recipe(
+            "--attention=-1",
+            "--attention_layers=some",
+            "--greedy=often",
+            f"--tests={{test: a.tsv, train: a.tsv, a/b: a.tsv, {'ü' * 51}: a.tsv}}",
+        )
+    for expected in (
+        "evaluation.attention must be at least 0, got -1",
+        "evaluation.attention_layers must be one of 'mean', 'all', got 'some'",
+        "evaluation.greedy must be true or false, got 'often'",
+        "data.tests: 'a/b' cannot be the name of a test set",
+        "data.tests: 'üüü",
+        "data.tests: 'test' is the text that data.test",
+        "data.tests: 'train' is the text that data.train",
+    ):
+        assert expected in str(error.value)
+    with pytest.raises(InputError, match="data.tests must be keys with values, got 'a.tsv'"):
+        recipe("--tests=a.tsv")
+
+
+def test_unknown_tokenizer_and_bad_test_sets_are_refused_before_any_work(recipe, tmp_path):
+    with pytest.raises(InputError) as error:
+        train(
+            recipe("--tokenize=moses", "--tests={a: absent.tsv, b: null, c: {fil: x.tsv}, d: [], 2017: {source: x}}")
+        )
+    faults = str(error.value).splitlines()
+    assert [fault.partition(":")[0] for fault in faults] == [
+        "data.tests.b must be the path of a file, or keys and values, got None", "data.tests.c",
+        "data.tests.d must be the path of a file, or keys and values, got []", "evaluation.tokenize",
+    ]  # fmt: skip
+    assert "'moses' is not a BLEU tokenizer. Choose from" in faults[-1]
+    with pytest.raises(InputError) as error:
+        train(recipe("--tests={a: absent.tsv, 2017: {source: x}}"))
+    assert [line.partition(":")[0] for line in str(error.value).splitlines()] == ["data.tests.a", "data.tests.2017"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_section_is_read_from_the_file(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "data: {dataset: embedded, tests: {news: {source: a.de, target: a.en}}}\ntraining: {output_dir: o}\n"
+        "evaluation: {tokenize: none, greedy: true, attention: 2, attention_layers: all}\n"
+    )
+    loaded = load_recipe(path)
+    assert loaded.data.tests == {"news": {"source": "a.de", "target": "a.en"}}
+    assert loaded.to_dict()["evaluation"] == {
+        "tokenize": "none", "greedy": True, "attention": 2, "attention_layers": "all",
+    }  # fmt: skip
+
+
+# Pictures.
+
+
+def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(recipe, tmp_path):
+    texts = ["a b", "a b c d e", "a b c d e", "a b c d e f"]
+    for side in "xy":
+        (tmp_path / f"test.{side}").write_text("".join(f"{text}\n" for text in texts))
+    results = train(recipe(*FEW, "--type=word", "--min_frequency=1", "--attention=2"))
+    names = [f"attention_test_{line}_{kind}.png" for line in (2, 4) for kind in ("encoder", "decoder", "cross")]
+    assert stored(results.folder)["pictures"] == ["pictures/curves.png", *(f"pictures/{name}" for name in names)]
+    assert f"pictures: {results.folder / 'pictures'}\n" in results.report()
+    for name in names:
+        assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_layer_gets_a_picture_with_all_heads_and_replaces_those_of_before(recipe, monkeypatch):
+    options = (*FEW, "--encoder_layers=2", "--test_source=null", "--test_target=null")
+    folder = train(recipe(*options, "--attention=3")).folder
+    mine = folder / "pictures" / "mine.png"
+    mine.write_bytes(b"mine")
+    drawn = []
+    figure = pictures.attention_figure
+    monkeypatch.setattr(pictures, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
+    results = train(recipe(*options, "--attention=1", "--attention_layers=all"))
+    [_, first, *_] = results.pictures
+    prefix = first.removesuffix("_encoder_layer_0.png")
+    assert results.pictures[1:] == [
+        f"{prefix}_{end}.png" for end in ("encoder_layer_0", "encoder_layer_1", "decoder_layer_0", "cross_layer_0")
+    ]
+    assert prefix.startswith("pictures/attention_validation_")
+    assert {f"pictures/{path.name}" for path in (folder / "pictures").iterdir() if path != mine} == {*results.pictures}
+    panels = [[axes.get_title() for axes in each.axes if axes.images] for each in drawn]
+    assert panels == [["head 0", "head 1"]] * 4
+    assert mine.read_bytes() == b"mine"
+
+
+def test_picture_that_cannot_be_drawn_costs_no_results(recipe, monkeypatch, capsys):
+    def fail(*given, **options):
+        raise RuntimeError("no\nfont")
+
+    monkeypatch.setattr(pictures, "attention_figure", fail)
+    results = train(recipe(*FEW, "--attention=2"))
+    assert "Attention could not be drawn: RuntimeError: no font\n" in capsys.readouterr().out
+    values = stored(results.folder)
+    assert values["pictures"] == ["pictures/curves.png"] and "test_bleu" in values
+    assert (results.folder / "model.safetensors").exists() and (results.folder / "README.md").exists()
+
+
+def test_readable_sentences_are_the_first_of_five_to_twenty_tokens(tokenizer):
+    def words(count: int, first: int = 0) -> str:
+        return " ".join(f"w{number % 36}" for number in range(first, first + count))
+
+    texts = [words(4), words(30), words(5), "", words(20), words(5), words(21), words(7)]
+    assert readable_sentences(tokenizer, texts, 0) == []
+    assert readable_sentences(tokenizer, texts, 2) == [2, 4]
+    assert readable_sentences(tokenizer, texts, 3) == [2, 4, 7]
+    # Then those nearest in length, each text once, none that is blank.
+    assert readable_sentences(tokenizer, texts, 4) == [0, 2, 4, 7]
+    assert readable_sentences(tokenizer, texts, 9) == [0, 1, 2, 4, 6, 7]
+
+
+def test_translation_with_a_line_end_is_one_line_of_the_file(tmp_path):
+    write_translations(tmp_path / "t", ["a dog\nruns", "a\r\ncat", "b"])
+    assert (tmp_path / "t").read_bytes() == b"a dog runs\na cat\nb\n"
+
+
+def test_model_whose_loss_is_not_a_number_is_validated_without_translations(monkeypatch):
+    def no_translations(*arguments, **options):
+        raise ValueError("The model's scores are NaN, not numbers.")
+
+    measuring = object.__new__(validation.Validation)
+    measuring.texts, measuring.tokenize = [("a b c d", "d c b a")], "13a"
+    monkeypatch.setattr(validation.Validation, "likelihood", lambda self, model: (math.nan, 0.0))
+    monkeypatch.setattr(validation.Validation, "translate", no_translations)
+    assert measuring.measure(None)["validation_bleu"] == 0
