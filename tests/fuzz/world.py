@@ -348,9 +348,11 @@ def names() -> dict[str, object]:
 
     import hf_vaswani
     from hf_vaswani import interop
-    from hf_vaswani.data import arguments, tokenizer
+    from hf_vaswani.data.tokenizers import arguments, tokenizer
     from hf_vaswani.evaluation import attention, score
-    from hf_vaswani.training import average, card, recipe
+    from hf_vaswani.training.checkpoints import average
+    from hf_vaswani.training.configuration import recipe
+    from hf_vaswani.training.reporting import card
     from hf_vaswani.translation import ensemble, mbr, pair_scores, translate
 
     modules = (
