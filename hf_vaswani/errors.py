@@ -46,7 +46,11 @@ def reason(error: Exception) -> str:
     too where that is a word at most, such as the key of a `KeyError`."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({Path(error.filename).name})" if isinstance(error.filename, str) else error.strerror
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     message = " ".join(str(error).split())
+    if "integer string conversion" in message:
+        return "it holds a number of thousands of digits"
     return message if " " in message else f"{type(error).__name__} {message}".strip()
 
 

@@ -126,6 +126,11 @@ def written(case: "Input", status: int | str, sandbox: Path) -> tuple[list[str],
     """The paths that a command may make, and those that it may replace or remove, relative to the sandbox."""
     if case.code:
         return ([*case.writes], []) if status == 0 else ([], [])
+    if status == 2 and case.argv[0] == "translate":
+        # What was translated before the input turned out to be damaged stays, for --resume.
+        names = [word for option, word in zip(case.argv, case.argv[1:]) if option == "--output"]
+        partial = [path for name in names for path in (name, f"{os.path.dirname(name)}.{os.path.basename(name)}.*")]
+        return [relative(path, sandbox) for path in partial], []
     if status == 2 or case.argv[0] not in OUTPUTS:
         return [], []
     command, *rest = case.argv
@@ -143,6 +148,10 @@ def written(case: "Input", status: int | str, sandbox: Path) -> tuple[list[str],
         named += [os.path.splitext(name)[0] for name in named]  # its pictures
     if command == "curves":
         own.append("curves.png")  # of several
+    if command == "train":
+        own.append("*/" + "[0-9a-f]" * 32 + "*")  # prepared text, where the recipe says so
+    if command == "attention":
+        own.append("../*.png")  # into a folder
     may_replace = command == "train" or "--overwrite" in flat or "--resume" in flat
     inputs = {os.path.realpath(word) for word in flat if not word.startswith("--") and word not in named}
     new = [relative(name, sandbox) for name in [*named, *own]] + [*case.writes]

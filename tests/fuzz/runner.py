@@ -26,7 +26,7 @@ from pathlib import Path
 from . import world
 from .oracle import BROKEN, PACKAGE, harm, judge, snapshot
 
-SECONDS, MEMORY, LARGEST_FILE = 30, 4 << 30, 64 << 20
+SECONDS, MEMORY, LARGEST_FILE = 120, 4 << 30, 64 << 20
 # Read by the package and its libraries when they are imported: set before that in each worker.
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg",

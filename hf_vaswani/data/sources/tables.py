@@ -137,7 +137,7 @@ def _read_json_lines(path: str | Path, candidates: Candidates, header: bool | No
         except UnicodeEncodeError:
             raise InputError(f"{path}, line {number}: half of a surrogate pair (\\ud800 to \\udfff) alone.") from None
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {number}: not JSON: {error}") from None
+            raise InputError(f"{path}, line {number}: not JSON: {reason(error)}") from None
         if not isinstance(record, dict):
             raise InputError(f'{path}, line {number}: not an object, as {{"source": …, "target": …}} is one.')
         yield number, flat_record(record)

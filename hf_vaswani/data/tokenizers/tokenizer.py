@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, 
 
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
-from ...files import path_error
+from ...files import AGAIN, path_error
 from ..sources.parallel_files import Pair
 from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
 from .tokenizer_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
@@ -80,6 +80,8 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
     except Exception as error:  # transformers raises many kinds for files that are damaged or missing
         if faults := tokenizer_file_errors(Path(path)):
             raise InputError.of(faults) from None
+        if isinstance(error, TypeError | AttributeError):
+            raise InputError(f"{path} cannot be loaded: a value in its files is of a wrong type. {AGAIN}") from None
         where = "" if Path(path).exists() else " is no folder here, and"
         raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
 

@@ -100,11 +100,18 @@ def set_weights(model: nn.Module, values: Tensors) -> None:
     """Copy values into the parameters of those names.
 
     Raises:
-        ValueError: where the names are not the same.
+        ValueError: where the names are not the same; an [`InputError`] where shapes are not.
     """
     parameters = weights(model)
     if parameters.keys() != values.keys():
         raise ValueError(f"Other parameters than the model's: {sorted(parameters.keys() ^ values.keys())}")
+    wrong = [name for name, parameter in parameters.items() if parameter.shape != values[name].shape]
+    if wrong:
+        raise InputError(
+            f"The weights that were stored have other shapes than the model's: {wrong[0]}, for one, is "
+            f"{tuple(values[wrong[0]].shape)} and not {tuple(parameters[wrong[0]].shape)}. Its tokenizer or its "
+            "architecture has changed since: put them back, or begin again with --overwrite true."
+        )
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(part(values[name], parameter))

@@ -36,7 +36,7 @@ TEST_NAME = re.compile(r"[^/\\:\x00]+")
 
 def read_results(folder: Path) -> dict[str, Any]:
     """The results in a folder; empty where there are none that can be read."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         results = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
         if isinstance(results, dict):
             return results
@@ -87,7 +87,8 @@ def claims_of(folder: Path) -> list[Path]:
     name the others.
 
     Raises:
-        InputError: where the results name what is no such file, or is not in the folder: it is not theirs to delete.
+        InputError: where the results name what is no such file, or is not in the folder: it is not theirs to delete;
+            where a folder has taken the place of a file.
     """
     results, results_file = read_results(folder), folder / RESULTS_FILE
     errors = type_errors(results, {"tests": dict, "pictures": list[str], CARD_NAME: str}, optional=True)
@@ -98,7 +99,12 @@ def claims_of(folder: Path) -> list[Path]:
         raise InputError.of([f"{results_file}: {error}. Correct or delete that file." for error in errors])
     endings = (TRANSLATIONS, GREEDY_TRANSLATIONS)
     names = [CARD_FILE, *(f"{test}{ending}" for test in tests for ending in endings), *pictures, RESULTS_FILE]
-    return [folder / name for name in names]
+    paths = [folder / name for name in names]
+    if folders := [path for path in paths if path.is_dir()]:
+        raise InputError.of(
+            [f"{path} is a folder, where a file belongs. Move it away." for path in folders]
+        )
+    return paths
 
 
 def picture_error(folder: Path, name: str) -> str | None:
