@@ -101,9 +101,7 @@ def claims_of(folder: Path) -> list[Path]:
     names = [CARD_FILE, *(f"{test}{ending}" for test in tests for ending in endings), *pictures, RESULTS_FILE]
     paths = [folder / name for name in names]
     if folders := [path for path in paths if path.is_dir()]:
-        raise InputError.of(
-            [f"{path} is a folder, where a file belongs. Move it away." for path in folders]
-        )
+        raise InputError.of([f"{path} is a folder, where a file belongs. Move it away." for path in folders])
     return paths
 
 
