@@ -158,6 +158,6 @@ def check_fields(fields: Iterable[str]) -> None:
 
 def preset_fields(name: str) -> dict[str, Any]:
     """What a preset sets."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise InputError(f"There is no preset {name!r}. There are: {', '.join(PRESETS)}.")
     return dict(PRESETS[name])

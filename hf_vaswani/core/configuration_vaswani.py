@@ -384,15 +384,16 @@ def _position_faults(config: VaswaniConfig) -> list[str]:
 
 def _special_token_faults(config: VaswaniConfig) -> list[str]:
     """Special tokens outside the vocabularies: padding must be in both, the others in the target's."""
-    smaller = min(config.vocab_size, config.decoder_vocab_size)
+    sizes = [("vocab_size", config.vocab_size), ("decoder_vocab_size", config.decoder_vocab_size)]
+    smaller, target = min(sizes, key=lambda size: size[1]), sizes[1]
     eos = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     limits = [("pad_token_id", config.pad_token_id, smaller)]
-    limits += [("eos_token_id", token, config.decoder_vocab_size) for token in eos]
-    limits += [("decoder_start_token_id", config.decoder_start_token_id, config.decoder_vocab_size)]
+    limits += [("eos_token_id", token, target) for token in eos]
+    limits += [("decoder_start_token_id", config.decoder_start_token_id, target)]
     faults = [
-        f"{name}={token} is outside a vocabulary of {limit} tokens"
-        for name, token, limit in limits
-        if token is not None and not 0 <= token < limit
+        f"{name}={token} is outside the vocabulary, {size_name}={size}"
+        for name, token, (size_name, size) in limits
+        if token is not None and not 0 <= token < size
     ]
     if config.decoder_start_embedding == "zero" and config.decoder_start_token_id is None:
         faults.append('decoder_start_embedding="zero" needs a decoder_start_token_id')

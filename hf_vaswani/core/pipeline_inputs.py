@@ -5,7 +5,7 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -94,6 +94,15 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:
+    """Pairs of a source and a target as they are read, each of which must be two texts, cleaned as by [`clean`]."""
+    for i, pair in enumerate(pairs):
+        is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+        if not (is_pair and all(isinstance(text, str) for text in pair)):
+            raise ValueError(f"pairs must be (source, target), two str each, but pairs[{i}] is {_shown(pair)}.")
+        yield clean(pair[0]), clean(pair[1])
 
 
 def is_blank(text: str) -> bool:

@@ -235,6 +235,8 @@ class TranslationPipeline(Pipeline):
             as_tensors = not return_text
         elif return_tensors is None and return_type is not None:
             as_tensors = getattr(return_type, "name", return_type) in ("TENSORS", 0)
+        if not isinstance(generate_kwargs, dict | None):
+            raise ValueError(f"generate_kwargs must be a dict of arguments, got {generate_kwargs!r}.")
         forward = {**(generate_kwargs or {}), **other_generate_kwargs}
         if stop_sequence is not None:
             forward["eos_token_id"] = self._first_token(stop_sequence)

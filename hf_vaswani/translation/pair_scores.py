@@ -17,7 +17,7 @@ from ..core.generation_beam_search import Scoring
 from ..core.generation_scores import shifted_right
 from ..core.modeling_alignment import to_tokens
 from ..core.pipeline_call import token_batches
-from ..core.pipeline_inputs import check_many, check_number, position_limit
+from ..core.pipeline_inputs import check_many, check_number, check_text, position_limit, text_pairs
 from ..core.pipeline_translation import translation_task
 from ..data.tokenizers.tokenizer import check_target_encoding
 
@@ -79,12 +79,16 @@ def score_pairs(
     check_many("pairs", pairs, "(source, target)")
     check_number("batch_tokens", batch_tokens)
     check_number("max_length", max_length)
+    languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
+    for name, code in languages.items():
+        if code is not None:
+            check_text(name, code)
     prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
     vocabulary_size = model.get_output_embeddings().weight.shape[0]
     return _scores(
         model,
         tokenizer,
-        ((prefix + source, target) for source, target in _checked(pairs)),
+        ((prefix + source, target) for source, target in text_pairs(pairs)),
         batch_tokens or min(BATCH_TOKENS, max(1, BATCH_LOGITS // vocabulary_size)),
         _most_tokens(model, max_length),
         with_tokens,
@@ -92,15 +96,6 @@ def score_pairs(
         tgt_lang,
         report,
     )
-
-
-def _checked(pairs: Iterable) -> Iterator[tuple[str, str]]:
-    """The pairs, each of which must be two texts."""
-    for i, pair in enumerate(pairs):
-        is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
-        if not (is_pair and all(isinstance(text, str) for text in pair)):
-            raise ValueError(f"pairs must be (source, target), two str each, but pairs[{i}] is {pair!r}.")
-        yield tuple(pair)
 
 
 def _scores(

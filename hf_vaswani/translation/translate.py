@@ -32,6 +32,7 @@ def translate(
         One translation for each text.
     """
     check_many("texts", texts)
+    texts = list(texts)
     # Models spread over several devices take no other one.
     device = None if getattr(model, "hf_device_map", None) else model.device
     # Known from the start, languages choose T5's prefix.

@@ -45,7 +45,7 @@ def test_all_contradictions_are_named_at_once():
 
 
 def test_padding_token_outside_the_vocabulary_is_refused():
-    with pytest.raises(ValueError, match="pad_token_id=99 is outside a vocabulary of 40"):
+    with pytest.raises(ValueError, match="pad_token_id=99 is outside the vocabulary, vocab_size=40"):
         tiny_config(pad_token_id=99)
 
 
@@ -80,8 +80,8 @@ def test_all_faults_of_the_variants_are_named_at_once():
         "layer_norm_eps must be above 0 and at most 1, got 0.0",
         "qkv_init_gain must be above 0 and at most 1000, got 0.0",
         "d_k must be at least 1, got 0",
-        "eos_token_id=40 is outside a vocabulary of 40",
-        "decoder_start_token_id=-1 is outside a vocabulary of 40",
+        "eos_token_id=40 is outside the vocabulary, decoder_vocab_size=40",
+        "decoder_start_token_id=-1 is outside the vocabulary, decoder_vocab_size=40",
     ):
         assert fault in str(error.value)
 

@@ -155,3 +155,16 @@ def test_training_in_parts_equals_one_in_a_piece(recipe):
     parts = train(recipe("--average_last=3", "--log_every=2", output="parts")).folder
     assert losses(parts) == losses(whole)
     assert same_weights(parts, whole)
+
+
+def test_resumed_training_whose_tokenizer_was_edited_is_refused_before_anything_changes(recipe):
+    options = ("--vocab_size=30", "--type=word", "--min_frequency=1")
+    folder = train(recipe(*options, "--max_updates=2", "--save_every=2")).folder
+    path = folder / "tokenizer" / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["vocab"]["onemore"] = len(content["model"]["vocab"])
+    path.write_text(json.dumps(content))
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    with pytest.raises(InputError, match="other shapes than the model's"):
+        train(recipe(*options, "--max_updates=4", "--save_every=2"))
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before

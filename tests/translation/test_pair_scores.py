@@ -179,3 +179,16 @@ def test_model_in_training_goes_on_training_and_is_scored_without_dropout(tokeni
     expected = list(score_pairs(model, tokenizer, PAIRS))
     assert list(score_pairs(model.train(), tokenizer, PAIRS)) == expected
     assert model.training
+
+
+@pytest.mark.parametrize("name", ["src_lang", "tgt_lang"])
+def test_language_that_is_no_text_is_refused_by_name(name, tokenizer):
+    with pytest.raises(ValueError, match=f"{name} must be a str, got int"):
+        score_pairs(tiny_model(), tokenizer, PAIRS, **{name: 1})
+
+
+def test_half_a_surrogate_pair_is_scored_as_the_replacement_character(tokenizer):
+    model = tiny_model()
+    [got] = score_pairs(model, tokenizer, [("w1 \ud800", "w2 \ud800")])
+    [expected] = score_pairs(model, tokenizer, [("w1 \ufffd", "w2 \ufffd")])
+    assert got == expected

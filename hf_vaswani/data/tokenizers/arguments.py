@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from ...files import type_errors
+
 # In the order of their ids, which are the defaults of VaswaniConfig.
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 ROLES = [name.removesuffix("_token") for name in SPECIAL_TOKENS]
@@ -144,9 +146,11 @@ def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
 
 def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
     """What is wrong between the keys of section `tokenizer`, or with a value; empty where all is well."""
+    kinds = get_type_hints(TokenizerArguments)
+    plain = {name: kind for name, kind in kinds.items() if get_origin(kind) is not Literal}
+    if errors := type_errors(vars(arguments), plain):
+        return [f"tokenizer.{error}" for error in errors]
     faults = bound_errors("tokenizer", arguments) + _choice_errors(arguments)
-    if not isinstance(arguments.special_tokens, dict):
-        return [*faults, f"tokenizer.special_tokens must be names by role, got {arguments.special_tokens!r}"]
     if arguments.path is not None:
         return faults
     kind = f"tokenizer.type={arguments.type}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from ...core.pipeline_inputs import check_many, text_pairs
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
 from ...files import AGAIN, path_error
@@ -46,18 +47,19 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
     faults = tokenizer_faults(arguments)
     if faults:
         raise InputError.of(faults)
+    check_many("pairs", pairs, "(source, target)")
     settings = {
         **special_tokens(arguments),
         "model_input_names": ["input_ids", "attention_mask"],
         "split_special_tokens": True,
     }
     if arguments.joint:
-        texts = lambda: (side for pair in pairs for side in pair)  # noqa: E731
+        texts = lambda: (side for pair in text_pairs(pairs) for side in pair)  # noqa: E731
         backend = learn_vocabulary(texts, arguments, arguments.vocab_size, "training")
         return PreTrainedTokenizerFast(tokenizer_object=backend, **settings)
     sizes = {"source": arguments.vocab_size, "target": arguments.target_vocab_size or arguments.vocab_size}
     backends = [
-        learn_vocabulary(lambda side=side: (pair[side] for pair in pairs), arguments, size, name)
+        learn_vocabulary(lambda side=side: (pair[side] for pair in text_pairs(pairs)), arguments, size, name)
         for side, (name, size) in enumerate(sizes.items())
     ]
     return VaswaniTokenizer.from_backends(*backends, **settings)

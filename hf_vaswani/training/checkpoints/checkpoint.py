@@ -18,7 +18,7 @@ from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -34,6 +34,8 @@ PROGRESS_FILE = "progress.json"
 DIGESTS_FILE = "digests.json"
 # Endings of what is written, or deleted, when a kill comes.
 LEFT_BY_A_KILL = ("part", "removed")
+
+DELETE_IT = "Delete it to go on from the one before."
 
 Tensors = dict[str, torch.Tensor]
 
@@ -105,16 +107,38 @@ def set_weights(model: nn.Module, values: Tensors) -> None:
     parameters = weights(model)
     if parameters.keys() != values.keys():
         raise ValueError(f"Other parameters than the model's: {sorted(parameters.keys() ^ values.keys())}")
-    wrong = [name for name, parameter in parameters.items() if parameter.shape != values[name].shape]
-    if wrong:
-        raise InputError(
-            f"The weights that were stored have other shapes than the model's: {wrong[0]}, for one, is "
-            f"{tuple(values[wrong[0]].shape)} and not {tuple(parameters[wrong[0]].shape)}. Its tokenizer or its "
-            "architecture has changed since: put them back, or begin again with --overwrite true."
-        )
+    _check_shapes(parameters, {name: tuple(value.shape) for name, value in values.items()})
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(part(values[name], parameter))
+
+
+def check_fits(model: nn.Module, checkpoint: Path) -> None:
+    """Refuse a checkpoint of another model by the header of its weights, before anything of its run is changed.
+
+    Args:
+        model: not yet sharded.
+
+    Raises:
+        InputError: where shapes are not the same.
+        TrainingError: where the checkpoint is damaged.
+    """
+    try:
+        with safe_open(checkpoint / WEIGHTS_FILE, "pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"{checkpoint} is damaged ({reason(error)}). {DELETE_IT}") from None
+    _check_shapes(weights(model), shapes)
+
+
+def _check_shapes(parameters: Tensors, shapes: dict[str, tuple[int, ...]]) -> None:
+    wrong = [n for n, parameter in parameters.items() if n in shapes and tuple(parameter.shape) != shapes[n]]
+    if wrong:
+        raise InputError(
+            f"The weights that were stored have other shapes than the model's: {wrong[0]}, for one, is "
+            f"{shapes[wrong[0]]} and not {tuple(parameters[wrong[0]].shape)}. Its tokenizer or its architecture has "
+            "changed since: put them back, or begin again with --overwrite true."
+        )
 
 
 def checkpoint_folders(folder: Path) -> list[Path]:
@@ -300,7 +324,7 @@ def load_checkpoint(path: Path) -> TrainingState:
             scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
         )
     except (OSError, ValueError, TypeError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
-        raise TrainingError(f"{path} is damaged ({reason(error)}). Delete it to go on from the one before.") from None
+        raise TrainingError(f"{path} is damaged ({reason(error)}). {DELETE_IT}") from None
 
 
 def average_weights(models: Iterable[Tensors]) -> Tensors:

@@ -6,6 +6,7 @@ The keys stand in `arguments.py`.
 import dataclasses
 import types
 import typing
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -185,6 +186,8 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
 
 def _parse_options(options: list[str], faults: list[str]) -> list[tuple[str, str | None]]:
     """`--a.b value`, `--b=value` and `--flag` → names and texts; a flag has none."""
+    if isinstance(options, str) or not isinstance(options, Iterable):
+        raise ValueError(f"options must be a list of texts, as on the command line, got {options!r}")
     parsed, rest = [], list(options)
     for option in rest:
         if not isinstance(option, str):

@@ -17,7 +17,7 @@ from ...data.sources.sides import swapped_sides
 from ...data.tokenizers.arguments import keys_of_a_new_tokenizer
 from ...errors import InputError, counted
 from ...runtime.processes import first_on_each_machine, on_main_process
-from ..checkpoints.checkpoint import newest_intact
+from ..checkpoints.checkpoint import check_fits, newest_intact
 from ..checkpoints.output_folder import CHECKPOINTS, begin_output, is_resumed
 from ..configuration.recipe import Recipe
 from ..optimization.optimizer import freeze
@@ -109,6 +109,8 @@ def begin(start: Start, processes: Accelerator) -> Path | None:
 
     def find() -> Path | None:
         checkpoint = newest_intact(start.folder / CHECKPOINTS, print) if start.is_resumed else None
+        if checkpoint is not None:
+            check_fits(start.model, checkpoint)
         # All that could be wrong with the input has been seen: only now is anything written or deleted.
         begin_output(start, launched(processes))
         return checkpoint

@@ -326,12 +326,31 @@ def test_text_without_a_repeated_word_is_refused():
         ({"special_tokens": {"unk": "[un k]"}}, "must stand in brackets"),
         ({"special_tokens": {"unk": "<0x41>"}}, "must stand in brackets"),
         ({"special_tokens": {"unk": "<pad>"}}, "<pad> is the token of pad and unk; each has its own"),
+        ({"special_tokens": "<pad>"}, 'tokenizer.special_tokens is "<pad>"'),
+        ({"vocab_size": "40"}, 'tokenizer.vocab_size is "40", not a whole number'),
+        ({"byte_fallback": 2**31}, "tokenizer.byte_fallback is 2147483648, not true or false"),
     ],
 )
 def test_arguments_that_contradict_each_other_are_refused(arguments, fault):
     assert len(tokenizer_faults(TokenizerArguments(**arguments))) == 1
     with pytest.raises(InputError, match=fault):
         train_tokenizer(PAIRS, TokenizerArguments(**arguments))
+
+
+@pytest.mark.parametrize(
+    "pairs, error",
+    [
+        (None, "pairs must be a list"),
+        ("a b", "pairs must be a list"),
+        ([("a", "b"), ("a", 1)], r"pairs\[1\]"),
+        ([("a", "b"), None], r"pairs\[1\]"),
+        ([("a", b"b")], r"pairs\[0\]"),
+    ],
+)
+@pytest.mark.parametrize("joint", [True, False])
+def test_what_is_no_pair_of_texts_is_refused_by_its_place(pairs, error, joint):
+    with pytest.raises(ValueError, match=error):
+        train_tokenizer(pairs, TokenizerArguments(joint=joint))
 
 
 def test_smallest_vocabularies_are_possible():
