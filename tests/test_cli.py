@@ -48,7 +48,7 @@ def test_train_help_names_the_keys_of_the_recipe(capsys):
     with pytest.raises(SystemExit) as leave:
         main(["train", "--help"])
     assert leave.value.code == 0
-    assert "warmup_updates" in capsys.readouterr().out
+    assert "warmup_steps" in capsys.readouterr().out
 
 
 def test_tokenizer_is_learnt_from_files_and_saved(write_lines, tmp_path, capsys):
@@ -116,8 +116,8 @@ def test_folder_with_weights_of_torch_alone_is_translated_with(saved_model, writ
 
 def test_unknown_recipe_key_leaves_with_status_2(refused, tmp_path):
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("data: {dataset: embedded}\ntraining: {output_dir: out, warmup_update: 3}")
-    assert "did you mean 'warmup_updates'" in refused("train", recipe)
+    recipe.write_text("data: {dataset: built-in}\ntraining: {output_dir: out, warmup_update: 3}")
+    assert "did you mean 'warmup_steps'" in refused("train", recipe)
 
 
 def test_corpus_leaves_a_folder_in_use_alone(refused, tmp_path):

@@ -157,7 +157,7 @@ def train(recipe_file, capsys):
 @pytest.fixture
 def recipe_file(folder):
     path = folder / "recipe.yaml"
-    path.write_text("training: {max_updates: 1}")
+    path.write_text("training: {max_steps: 1}")
     return path
 
 

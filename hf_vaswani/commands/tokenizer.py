@@ -35,7 +35,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--dataset",
         type=InputPath,
         metavar="ID",
-        help="Hub id or folder of a dataset; embedded: this package's own corpus",
+        help="Hub id or folder of a dataset; built-in: this package's own synthetic corpus",
     )
     text.add_argument("--config", metavar="NAME", help="configuration of the dataset: de-en")
     text.add_argument("--split", metavar="NAME", help="split of the dataset: train (default: its only one)")

@@ -49,7 +49,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "options",
         nargs=argparse.REMAINDER,
         metavar="--key value",
-        help="any key of the recipe, in place of what the file says: --max_updates 1000",
+        help="any key of the recipe, in place of what the file says: --max_steps 1000",
     )
     train.add_argument("--trainer", action="store_true", help="make the updates with transformers' Trainer")
     train.set_defaults(run=run)

@@ -147,7 +147,7 @@ def _origin(source: dict[str, Any]) -> str:
         return ", ".join(map(plain, source["files"])) + weight
     name = source["dataset"]
     words = f"[{plain(name)}](https://huggingface.co/datasets/{name})" if source["on_hub"] else plain(name)
-    if name == "embedded":
+    if name == "built-in":
         words = "the corpus of `hf_vaswani`, made from a grammar"
     details = [plain(source[key]) for key in ("config", "split", "revision") if source[key]]
     return ", ".join([words, *details]) + weight
@@ -278,15 +278,15 @@ def _again(training: dict[str, Any], results: dict[str, Any]) -> str:
     if precision in ("fp16", "bf16") and training["mixed_precision"] is None:
         command += f" --mixed_precision {precision}"
     if training["max_minutes"] and results["seconds"] >= 60 * training["max_minutes"]:
-        if training["schedule"] in ("linear", "cosine"):
+        if training["lr_scheduler_type"] in ("linear", "cosine"):
             words = " It was the clock that ended this training: on another machine it makes other updates."
         else:
             # The clock ended it, which says nothing on another machine.
-            command += f" --max_minutes null --max_updates {results['update']}"
+            command += f" --max_minutes null --max_steps {results['update']}"
     how = ""
     if len(processes) == 1 and processes[0] > 1:
         # One process makes the updates of several when each of its updates has all their forward passes.
-        command += f" --accumulation {training['accumulation'] * processes[0]}"
+        command += f" --gradient_accumulation_steps {training['gradient_accumulation_steps'] * processes[0]}"
         how = f", in one process in place of {processes[0]}"
     start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
     return f"`{command}` with this file{start} and the text above trains the model again{how}.{words}"

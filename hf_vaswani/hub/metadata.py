@@ -94,7 +94,7 @@ def title_of(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
     if name != "test" or not source or "files" in source:
         parts = [text, source["files"][0].partition(".")[0] if name == "test" and source else name]
     else:
-        dataset = "hf_vaswani's corpus" if source["dataset"] == "embedded" else source["dataset"]
+        dataset = "hf_vaswani's corpus" if source["dataset"] == "built-in" else source["dataset"]
         parts = [dataset, source["config"], source["split"]]
     if is_held_out(name, recipe):
         parts.append(f"{100 * data['test_share']:g}% held out, seed {data['split_seed']}")

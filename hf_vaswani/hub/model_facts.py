@@ -34,9 +34,9 @@ def architecture_facts(recipe: dict[str, Any], results: dict[str, Any]) -> list[
     # A tokenizer that was made before was used as it is, whatever these keys say.
     settings = recipe["tokenizer"] if has_new_tokenizer(recipe) else {}
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
-    if settings.get("words") == "spaces":
+    if settings.get("pre_tokenizer") == "whitespace":
         treatment.append("words end at white space alone")
-    if settings.get("space_mark") == "after":
+    if settings.get("word_boundary") == "after":
         treatment.append("marks at the ends of words")
     if settings.get("normalization") not in (None, "none"):
         treatment.append(f"Unicode form {settings['normalization'].upper()}")
@@ -119,7 +119,7 @@ def _optimisation(training: dict[str, Any], processes: list[int] | None) -> list
     Args:
         processes: numbers of them that trained; `None` where that is not known.
     """
-    beta1, beta2 = training["adam_betas"]
+    beta1, beta2 = training["adam_beta1"], training["adam_beta2"]
     decay, clipping, average = (training[key] for key in ("weight_decay", "max_grad_norm", "ema_decay"))
     settings = [
         (f"AdamW, weight decay {decay:g}, betas" if decay else "Adam, betas", f"{beta1:g} and {beta2:g}"),
@@ -134,7 +134,7 @@ def _optimisation(training: dict[str, Any], processes: list[int] | None) -> list
 
 
 def _learning_rate(training: dict[str, Any]) -> str:
-    schedule, peak, warmup = training["schedule"], f"{training['learning_rate']:g}", training["warmup_updates"]
+    schedule, peak, warmup = training["lr_scheduler_type"], f"{training['learning_rate']:g}", training["warmup_steps"]
     if schedule == "paper":
         rate = f"{peak} × equation 3"
     else:
@@ -146,7 +146,7 @@ def _update_size(training: dict[str, Any], processes: list[int] | None) -> str:
     """The most that an update is computed from, in all its forward passes; those of a single device where the number
     of processes is not known, or has changed."""
     is_known = processes is not None and len(processes) == 1
-    passes = training["accumulation"] * (processes[0] if is_known else 1)
+    passes = training["gradient_accumulation_steps"] * (processes[0] if is_known else 1)
     size = f"up to {training['max_tokens'] * passes:,} tokens a side, padding included"
     if training["max_sentences"]:
         size += f", and {training['max_sentences'] * passes:,} pairs"

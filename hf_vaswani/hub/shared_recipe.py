@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 # Keys of a recipe that say nothing of the model.
-PRIVATE = {"output_dir", "overwrite", "cache_dir", "processes", "cpu_threads"}
+PRIVATE = {"output_dir", "overwrite", "cache_dir", "num_proc", "cpu_threads"}
 # Those whose values are files, if they are text.
 FILE_KEYS = {"file", "source", "target", "train", "validation", "test"} | {
     f"{split}_{side}" for split in ("train", "validation", "test") for side in ("source", "target")

@@ -44,7 +44,7 @@ from .validation import Validation, total
 
 
 class TrainingLoop:
-    """Trains a model up to `max_updates`, `max_epochs`, `max_minutes` or until validation gains no more.
+    """Trains a model up to `max_steps`, `num_train_epochs`, `max_minutes` or until validation gains no more.
 
     Args:
         arguments: of the training.
@@ -76,7 +76,7 @@ class TrainingLoop:
         if arguments.gradient_checkpointing:
             # transformers gives it another name from 5.20 on.
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-        if arguments.compile:
+        if arguments.torch_compile:
             model.compile(dynamic=True)
         self.d_model, self.inner = model.config.d_model, model.config.encoder_ffn_dim
         if drops_layers(model.config) and accelerator.ddp_handler:
@@ -93,7 +93,7 @@ class TrainingLoop:
             self.progress,
             self.last_update(),
             arguments.max_minutes,
-            accelerator.log if arguments.trackers else None,
+            accelerator.log if arguments.report_to else None,
         )
         if checkpoint:
             self.log.say(f"Going on from {checkpoint}")
@@ -179,7 +179,7 @@ class TrainingLoop:
             (progress.epoch, progress.part, progress.batch),
             self.accelerator.process_index,
             self.accelerator.num_processes,
-            self.arguments.accumulation,
+            self.arguments.gradient_accumulation_steps,
         )
         # On an accelerator, batches are made while it computes; on a CPU the cores are busy anyway.
         return updates_loader(updates, workers=int(self.accelerator.device.type == "cuda"))
@@ -205,7 +205,7 @@ class TrainingLoop:
             progress.skipped_in_a_row = 0
             self._after_update(loss, data)
         is_finished = self.is_finished()
-        progress.is_irregular = loss is None or progress.update % arguments.save_every != 0
+        progress.is_irregular = loss is None or progress.update % arguments.save_steps != 0
         if is_finished or is_told_to_stop or not progress.is_irregular:
             self.save()
         if is_told_to_stop and not is_finished:
@@ -226,11 +226,11 @@ class TrainingLoop:
         torch.manual_seed(generator_seed(arguments.seed, *numbers, self.accelerator.process_index))
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(
-                arguments.schedule,
+                arguments.lr_scheduler_type,
                 progress.update + 1,
                 peak=arguments.learning_rate,
-                warmup=arguments.warmup_updates,
-                max_updates=arguments.max_updates,
+                warmup=arguments.warmup_steps,
+                max_steps=arguments.max_steps,
                 d_model=self.d_model,
             )
 
@@ -279,9 +279,9 @@ class TrainingLoop:
             self.ema.follow(self.raw_model, progress.update)
         self.log.advance(loss, data.target_tokens)
         self.adapt_threads(data.target_tokens)
-        if progress.update % arguments.log_every == 0:
+        if progress.update % arguments.logging_steps == 0:
             self.log.record_window(self.optimizer.param_groups[0]["lr"])
-        if progress.update % arguments.validate_every == 0:
+        if progress.update % arguments.eval_steps == 0:
             self.validate()
 
     def _note_skipped_update(self) -> None:
@@ -289,7 +289,7 @@ class TrainingLoop:
         progress.skipped += 1
         progress.skipped_in_a_row += 1
         self.log.say(f"update {progress.update + 1}: loss or gradient not finite; batch left out")
-        if progress.skipped_in_a_row < self.arguments.max_skipped_updates:
+        if progress.skipped_in_a_row < self.arguments.max_skipped_steps:
             return
         checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)
         error = TrainingError(
@@ -307,9 +307,9 @@ class TrainingLoop:
                 values = self.validation.measure(model)
             self.log.record(**values)
             scores = {name.removeprefix("validation_"): value for name, value in values.items()}
-            note_validation(progress, arguments.best_metric, scores[arguments.best_metric])
+            note_validation(progress, arguments.metric_for_best_model, scores[arguments.metric_for_best_model])
             if arguments.keep_best:
-                best = BestWeights(self.folder / BEST, arguments.best_metric, arguments.keep_best)
+                best = BestWeights(self.folder / BEST, arguments.metric_for_best_model, arguments.keep_best)
                 # Not of the unsharded model, which mixed precision has in 16 bits.
                 weights = gather_weights(model)
                 on_main_process(self.accelerator, lambda: best.consider(weights, progress.update, scores))
@@ -332,32 +332,32 @@ class TrainingLoop:
         state = gather_state(self.accelerator, self.model, self.optimizer, self.ema, self.progress)
         on_main_process(
             self.accelerator,
-            lambda: save_checkpoint(self.folder / CHECKPOINTS, state, self.arguments.keep_last),
+            lambda: save_checkpoint(self.folder / CHECKPOINTS, state, self.arguments.save_total_limit),
         )
 
     def last_update(self) -> int | None:
         """The update at which the training ends, as far as that is known beforehand: epochs differ by a few."""
-        arguments, ends = self.arguments, [self.arguments.max_updates]
-        if arguments.max_epochs and isinstance(self.corpus, TokenisedCorpus):
+        arguments, ends = self.arguments, [self.arguments.max_steps]
+        if arguments.num_train_epochs and isinstance(self.corpus, TokenisedCorpus):
             batches = len(self.corpus.token_budget.epoch(0))
-            size = self.accelerator.num_processes * arguments.accumulation
-            ends.append(arguments.max_epochs * math.ceil(batches / size))
+            size = self.accelerator.num_processes * arguments.gradient_accumulation_steps
+            ends.append(arguments.num_train_epochs * math.ceil(batches / size))
         return min((end for end in ends if end is not None), default=None)
 
     def early_end(self) -> str | None:
-        """Why the training came to its end before `max_updates`, where it did."""
+        """Why the training came to its end before `max_steps`, where it did."""
         arguments, progress = self.arguments, self.progress
         if self._is_at_the_last_update():
             return None
         ended = f"Ended after {counted(progress.update, 'update')}"
-        if arguments.patience and progress.validations_without_gain >= arguments.patience:
+        if self._is_out_of_patience():
             best = "none" if progress.best_score is None else f"{progress.best_score:.4f}"
             return (
-                f"{ended}: no gain in validation {arguments.best_metric} for "
+                f"{ended}: no gain in validation {arguments.metric_for_best_model} for "
                 f"{counted(progress.validations_without_gain, 'validation')} (best: {best})"
             )
         if self._is_after_the_last_epoch():
-            return f"{ended}: max_epochs={arguments.max_epochs} reached"
+            return f"{ended}: num_train_epochs={arguments.num_train_epochs} reached"
         return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
 
     def is_finished(self) -> bool:
@@ -365,19 +365,23 @@ class TrainingLoop:
         arguments, progress = self.arguments, self.progress
         if self._is_at_the_last_update() or self._is_after_the_last_epoch():
             return True
-        if arguments.patience and progress.validations_without_gain >= arguments.patience:
+        if self._is_out_of_patience():
             return True
         # Clocks differ a little: the main process decides for all.
         return arguments.max_minutes is not None and on_main_process(
             self.accelerator, lambda: progress.seconds >= 60 * arguments.max_minutes
         )
 
+    def _is_out_of_patience(self) -> bool:
+        patience = self.arguments.early_stopping_patience
+        return patience is not None and self.progress.validations_without_gain >= patience
+
     def _is_at_the_last_update(self) -> bool:
-        last = self.arguments.max_updates
+        last = self.arguments.max_steps
         return last is not None and self.progress.update >= last
 
     def _is_after_the_last_epoch(self) -> bool:
-        epochs = self.arguments.max_epochs
+        epochs = self.arguments.num_train_epochs
         return epochs is not None and self.progress.epoch >= epochs
 
 

@@ -69,7 +69,7 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
     return Accelerator(
         mixed_precision=arguments.mixed_precision,
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
-        log_with=[name for name in arguments.trackers if name in available_trackers()] or None,
+        log_with=[name for name in arguments.report_to if name in available_trackers()] or None,
         project_dir=arguments.output_dir,
         kwargs_handlers=[
             DistributedDataParallelKwargs(),
@@ -104,7 +104,7 @@ def train_and_finish(recipe: Recipe, accelerator: Accelerator, kind: type[Traini
 
 def train_updates(recipe: Recipe, start: Start, accelerator: Accelerator, kind: type[TrainingLoop]) -> Results | None:
     """The updates of a training, and its end."""
-    if recipe.training.trackers:
+    if recipe.training.report_to:
         on_main_process(accelerator, lambda: begin_tracking(recipe, accelerator))
     checkpoint = begin(start, accelerator)
     loop = kind(
@@ -143,8 +143,8 @@ def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
             with suppress(Exception):  # those that were not opened cannot be closed
                 tracker.finish()
         accelerator.trackers = []
-        names = ", ".join(recipe.training.trackers)
-        raise InputError(f"training.trackers={names}: cannot be opened: {reason(error)}") from error
+        names = ", ".join(recipe.training.report_to)
+        raise InputError(f"training.report_to={names}: cannot be opened: {reason(error)}") from error
 
 
 def flat(sections: dict[str, dict]) -> dict[str, str | int | float | bool]:

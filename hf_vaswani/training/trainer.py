@@ -156,8 +156,8 @@ def trainer_arguments(loop: TrainingLoop) -> Seq2SeqTrainingArguments:
     args = Seq2SeqTrainingArguments(
         output_dir=str(loop.folder),
         # Where epochs or minutes end the training, the loop says when; the Trainer must have a number.
-        max_steps=arguments.max_updates or WITHOUT_END,
-        gradient_accumulation_steps=arguments.accumulation,
+        max_steps=arguments.max_steps or WITHOUT_END,
+        gradient_accumulation_steps=arguments.gradient_accumulation_steps,
         # For the Trainer 0 means no clipping, and 1 is its default.
         max_grad_norm=arguments.max_grad_norm or 0.0,
         seed=arguments.seed,

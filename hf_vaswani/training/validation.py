@@ -22,7 +22,7 @@ class Validation:
 
     Args:
         pairs: encoded.
-        arguments: `max_tokens` of a forward pass, and `validate_sentences`.
+        arguments: `max_tokens` of a forward pass, and `eval_sentences`.
         texts: the pairs' text; so many sentences of it are translated.
         tokenize: sacreBLEU's tokenizer for BLEU.
     """
@@ -39,7 +39,7 @@ class Validation:
         self.accelerator = accelerator
         self.tokenizer = tokenizer
         self.pairs = pairs
-        self.texts = texts[: arguments.validate_sentences]
+        self.texts = texts[: arguments.eval_sentences]
         self.tokenize = tokenize
         self.collate = Collator(tokenizer.pad_token_id)
         lengths = pairs.source_lengths, pairs.target_lengths

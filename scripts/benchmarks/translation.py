@@ -290,7 +290,7 @@ def main() -> None:
     else:
         from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 
-        lines = [source for source, _ in iterate_pairs(TextSource(dataset="embedded", split="train"), ("de", "en"))]
+        lines = [source for source, _ in iterate_pairs(TextSource(dataset="built-in", split="train"), ("de", "en"))]
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     print(f"hf_vaswani {hf_vaswani.__version__}, torch {torch.__version__}")
     trained, tokenizer = load(options.model)

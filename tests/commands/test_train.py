@@ -31,7 +31,7 @@ def test_missing_recipe_is_said_with_the_command_and_the_names(capsys):
         "--train_target a.en ..."
     )
     assert "multi30k_de_en, " in second and "quickstart" in second
-    assert "train my.yaml --max_updates 3" in errors_of(capsys, "train", "--max_updates", "3", "my.yaml")[0]
+    assert "train my.yaml --max_steps 3" in errors_of(capsys, "train", "--max_steps", "3", "my.yaml")[0]
     assert errors_of(capsys, "train")[0].endswith("hf-vaswani train multi30k_de_en")
 
 
@@ -53,13 +53,12 @@ def refused_keys(*options: str) -> list[str]:
         ("batch_size", "'max_tokens' and 'max_sentences'"),
         ("per_device_train_batch_size", "'max_tokens' and 'max_sentences'"),
         ("lr", "'learning_rate'"),
-        ("epochs", "'max_epochs'"),
-        ("num-train-epochs", "'max_epochs'"),
-        ("max_steps", "'max_updates'"),
-        ("gradient_accumulation_steps", "'accumulation'"),
-        ("warmup_steps", "'warmup_updates'"),
-        ("eval_steps", "'validate_every'"),
-        ("save_steps", "'save_every'"),
+        ("epochs", "'num_train_epochs'"),
+        ("train-steps", "'max_steps'"),
+        ("update_freq", "'gradient_accumulation_steps'"),
+        ("num_warmup_steps", "'warmup_steps'"),
+        ("validate_interval_updates", "'eval_steps'"),
+        ("save_interval_updates", "'save_steps'"),
         ("fp16", "'mixed_precision=fp16'"),
         ("bf16", "'mixed_precision=bf16'"),
         ("hidden_size", "'d_model'"),
@@ -80,7 +79,7 @@ def test_names_of_other_toolkits_lead_to_the_key(foreign, own):
 
 def test_names_of_other_toolkits_in_a_file_lead_to_the_key_and_its_section(tmp_path):
     path = tmp_path / "r.yaml"
-    path.write_text("training: {batch_size: 3, beam_size: 4}\ndata: {dataset: embedded}\n")
+    path.write_text("training: {batch_size: 3, beam_size: 4}\ndata: {dataset: built-in}\n")
     with pytest.raises(InputError) as error:
         load_recipe(path)
     for expected in (
@@ -103,18 +102,18 @@ def test_recipes_are_listed_each_with_its_first_line(capsys):
 def test_recipe_that_is_printed_can_be_edited_and_trained_with(tmp_path, monkeypatch, capsys):
     assert main(["recipes", "quickstart"]) == 0
     monkeypatch.chdir(tmp_path)
-    Path("mine.yaml").write_text(capsys.readouterr().out.replace("max_updates: 2500", "max_updates: 7"))
-    assert load_recipe("mine.yaml").training.max_updates == 7
-    assert load_recipe("quickstart").training.max_updates == 2500
+    Path("mine.yaml").write_text(capsys.readouterr().out.replace("max_steps: 2500", "max_steps: 7"))
+    assert load_recipe("mine.yaml").training.max_steps == 7
+    assert load_recipe("quickstart").training.max_steps == 2500
 
 
 def test_local_file_goes_before_the_packages_recipe_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("quickstart").mkdir()
-    assert load_recipe("quickstart").training.max_updates == 2500
+    assert load_recipe("quickstart").training.max_steps == 2500
     Path("quickstart").rmdir()
-    Path("quickstart").write_text("data: {dataset: embedded}\ntraining: {output_dir: o, max_updates: 3}")
-    assert load_recipe("quickstart").training.max_updates == 3
+    Path("quickstart").write_text("data: {dataset: built-in}\ntraining: {output_dir: o, max_steps: 3}")
+    assert load_recipe("quickstart").training.max_steps == 3
 
 
 @pytest.mark.parametrize("command", [["recipes"], ["train"]])

@@ -271,7 +271,7 @@ def test_settings_beyond_the_papers_are_told():
 )
 def test_learning_rate_is_told_as_its_schedule_has_it(schedule, warmup, words):
     recipe = recipe_dict()
-    recipe["training"].update(schedule=schedule, learning_rate=1e-4, warmup_updates=warmup)
+    recipe["training"].update(lr_scheduler_type=schedule, learning_rate=1e-4, warmup_steps=warmup)
     assert words in training_of(card_of(recipe))
 
 
@@ -291,7 +291,7 @@ def test_each_dropout_is_called_so_where_there_is_no_other():
 )
 def test_size_of_an_update_is_that_of_all_forward_passes(processes, words):
     recipe = recipe_dict()
-    recipe["training"].update(max_tokens=1000, max_sentences=8, accumulation=3)
+    recipe["training"].update(max_tokens=1000, max_sentences=8, gradient_accumulation_steps=3)
     assert f"; updates of {words}" in training_of(card_of(recipe, processes=processes))
 
 
@@ -323,7 +323,7 @@ def test_score_of_a_test_set_of_several_texts_is_none_of_the_first():
 
 def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
     recipe = recipe_dict()
-    recipe["tokenizer"].update(lowercase=True, words="spaces", space_mark="after")
+    recipe["tokenizer"].update(lowercase=True, pre_tokenizer="whitespace", word_boundary="after")
     words = (
         "all text lower-cased",
         "words end at white space alone",
@@ -344,10 +344,18 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
     [
         ({}, {}, "`hf-vaswani train recipe.yaml --output_dir FOLDER` with this file and the text above trains the"),
         ({"max_minutes": 6}, {}, "--output_dir FOLDER` with"),
-        ({"max_minutes": 5}, {}, "--output_dir FOLDER --max_minutes null --max_updates 1234` with"),
-        ({"max_minutes": 5, "schedule": "linear"}, {}, "model again. It was the clock that ended this training"),
-        ({}, {"precision": "bf16, mixed", "processes": [4]}, " --mixed_precision bf16 --accumulation"),
-        ({"accumulation": 2}, {"processes": [4]}, "--output_dir FOLDER --accumulation 8` with"),
+        ({"max_minutes": 5}, {}, "--output_dir FOLDER --max_minutes null --max_steps 1234` with"),
+        (
+            {"max_minutes": 5, "lr_scheduler_type": "linear"},
+            {},
+            "model again. It was the clock that ended this training",
+        ),
+        ({}, {"precision": "bf16, mixed", "processes": [4]}, " --mixed_precision bf16 --gradient_accumulation_steps"),
+        (
+            {"gradient_accumulation_steps": 2},
+            {"processes": [4]},
+            "--output_dir FOLDER --gradient_accumulation_steps 8` with",
+        ),
         ({}, {"processes": [4]}, "trains the model again, in one process in place of 4."),
         ({"start_from": "/models/first"}, {}, "` with this file, first and the text above trains the model again."),
     ],
@@ -397,8 +405,8 @@ def test_card_names_files_and_no_paths_of_this_machine(tmp_path):
 
 
 def test_recipe_in_the_card_gives_the_same_training(tmp_path):
-    recipe = recipe_dict(dataset="embedded", test_split=None)
-    recipe["training"].update(freeze=["model.encoder"], adam_betas=[0.8, 0.9], max_minutes=2.0, ema_decay=0.9)
+    recipe = recipe_dict(dataset="built-in", test_split=None)
+    recipe["training"].update(freeze=["model.encoder"], adam_beta1=0.8, adam_beta2=0.9, max_minutes=2.0, ema_decay=0.9)
     recipe["tokenizer"].update(type="word", lowercase=True)
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe_in(card_of(recipe)), encoding="utf-8")
@@ -423,8 +431,8 @@ def test_recipe_in_the_card_tells_of_a_tokenizer_made_before_only_what_was_chose
 
 def test_recipe_in_the_card_leaves_out_what_is_empty_by_default():
     training = yaml.safe_load(recipe_in(card_of()))["training"]
-    assert training["max_updates"] == 100_000
-    assert not {"max_epochs", "freeze", "trackers"} & training.keys()
+    assert training["max_steps"] == 100_000
+    assert not {"num_train_epochs", "freeze", "report_to"} & training.keys()
 
 
 NASTY = [

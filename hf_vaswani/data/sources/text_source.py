@@ -1,4 +1,4 @@
-"""Where parallel text comes from: the embedded corpus, data sets of the Hub, files with both sides, parallel files.
+"""Where parallel text comes from: the built-in corpus, data sets of the Hub, files with both sides, parallel files.
 
 A source is described by a [`TextSource`], as an entry of a recipe does it, and read pair by pair, whatever its size.
 Formats and columns are those of `records.py` and `columns.py`.
@@ -21,13 +21,13 @@ from .parallel_files import Pair, iterate_parallel
 from .tables import file_format, iterate_records, unknown_format
 from .text_files import CHUNK, COMPRESSED, check_file, iterate_lines
 
-EMBEDDED = "embedded"
+BUILT_IN, OLD_BUILT_IN = "built-in", "embedded"
 LARGEST_WEIGHT = 1_000_000_000
 # What may be said of each kind of source besides its place and weight.
 FIELDS_OF = {
     "dataset": ("config", "split", "revision", "source_column", "target_column"),
     "file": ("source_column", "target_column", "header"),
-    EMBEDDED: ("split",),
+    BUILT_IN: ("split",),
 }
 
 
@@ -36,7 +36,7 @@ class TextSource:
     """One place of pairs: a data set, a file with both sides, or parallel files.
 
     Attributes:
-        dataset: "embedded", the id of a Hub data set, or a local folder that `datasets.load_dataset()` reads.
+        dataset: "built-in", the id of a Hub data set, or a local folder that `datasets.load_dataset()` reads.
         config, split, revision: of the data set. Without a split it must have one alone.
         file: one with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines) or .parquet; text also as .gz or .zst.
         source, target: parallel text files, also .gz or .zst: a path or several, file n of one side translating file
@@ -67,7 +67,7 @@ class TextSource:
 
     @classmethod
     def parse(cls, value: Any, name: str) -> "TextSource":
-        """A source as it stands in a recipe: the path of a file with both sides, "embedded", or keys and values.
+        """A source as it stands in a recipe: the path of a file with both sides, "built-in", or keys and values.
 
         Args:
             name: of the entry, for messages: "data.train".
@@ -76,7 +76,7 @@ class TextSource:
             InputError: all unknown keys, with the nearest right one, and values of the wrong type.
         """
         if isinstance(value, str):
-            return cls(**{"dataset" if value == EMBEDDED else "file": value})
+            return cls(**{"dataset" if value == BUILT_IN else "file": value})
         if not isinstance(value, dict):
             raise InputError(f"{name} must be the path of a file, or keys and values, got {value!r}")
         known, faults, fields = [field.name for field in dataclasses.fields(cls)], [], {}
@@ -115,7 +115,7 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
     """
     if faults := _contradictions(source, languages):
         raise InputError.of(faults)
-    if source.dataset == EMBEDDED:
+    if source.dataset == BUILT_IN:
         source_column, target_column = languages if None not in languages else built_in.LANGUAGES
         packed = TextSource(
             file=str(built_in.built_in_file(source.split)), source_column=source_column, target_column=target_column
@@ -169,7 +169,7 @@ def check_source(source: TextSource, languages: Languages, streaming: bool = Fal
     A Hub data set is looked up there, and a file opened at its beginning.
     """
     faults = _contradictions(source, languages)
-    if faults or source.dataset == EMBEDDED:
+    if faults or source.dataset == BUILT_IN:
         return faults
     try:
         if source.dataset:
@@ -201,8 +201,8 @@ def digest(source: TextSource) -> str:
     if faults := _contradictions(source, (None, None)):
         raise InputError.of(faults)
     columns = [source.source_column, source.target_column]
-    if source.dataset == EMBEDDED:
-        parts = [EMBEDDED, _file_digest(str(built_in.built_in_file(source.split)))]
+    if source.dataset == BUILT_IN:
+        parts = [BUILT_IN, _file_digest(str(built_in.built_in_file(source.split)))]
     elif source.dataset:
         data = HubDataset(source.dataset, source.config, source.split, source.revision)
         files = [(_kind(path), _file_digest(path)) for path in data.files()] if data.is_local else []
@@ -241,7 +241,9 @@ def _contradictions(source: TextSource, languages: Languages) -> list[str]:
         return ["no text is named: give dataset, file, or source and target"]
     if len(places) > 1 and places != ["source", "target"]:
         return [f"{' and '.join(places)} are given together; choose dataset, file, or source and target"]
-    kind = EMBEDDED if source.dataset == EMBEDDED else places[0]
+    if source.dataset == OLD_BUILT_IN and not Path(OLD_BUILT_IN).exists():
+        return [f"the corpus made by this package is now called '{BUILT_IN}', not '{OLD_BUILT_IN}'"]
+    kind = BUILT_IN if source.dataset == BUILT_IN else places[0]
     faults = [
         f"{name} does not belong to {'parallel files' if kind in ('source', 'target') else kind}"
         for name in ("config", "split", "revision", "source_column", "target_column", "header")
@@ -254,10 +256,10 @@ def _contradictions(source: TextSource, languages: Languages) -> list[str]:
         faults.append(f"{source.file}: {fault}")
     if kind == "dataset" and (fault := path_fault(source.dataset)):
         faults.append(fault)
-    if kind == EMBEDDED and source.split not in built_in.SPLITS:
-        faults.append(f"split of the embedded corpus is one of {', '.join(built_in.SPLITS)}, got {source.split!r}")
-    if kind == EMBEDDED and None not in languages and set(languages) != set(built_in.LANGUAGES):
-        faults.append(f"the embedded corpus has the languages de and en, not {' and '.join(languages)}")
+    if kind == BUILT_IN and source.split not in built_in.SPLITS:
+        faults.append(f"split of the built-in corpus is one of {', '.join(built_in.SPLITS)}, got {source.split!r}")
+    if kind == BUILT_IN and None not in languages and set(languages) != set(built_in.LANGUAGES):
+        faults.append(f"the built-in corpus has the languages de and en, not {' and '.join(languages)}")
     return faults
 
 

@@ -88,15 +88,15 @@ class TokenizerArguments:
     type: Literal["bpe", "unigram", "wordpiece", "word"] = key(
         "bpe", "bpe (byte-pair encoding), unigram (language model), wordpiece (longest match first) or word"
     )
-    words: Literal["punctuation", "spaces", "rules"] = key(
+    pre_tokenizer: Literal["punctuation", "whitespace", "rules"] = key(
         "punctuation",
-        "where words end. punctuation: at white space, punctuation and digits; spaces: at white space, for text that "
-        "is split into words (bpe, unigram, wordpiece); rules: don't is do n't, l'homme is l' homme (word)",
+        "where words end. punctuation: at white space, punctuation and digits; whitespace: at white space alone, for "
+        "text that is split into words (bpe, unigram, wordpiece); rules: don't is do n't, l'homme is l' homme (word)",
     )
-    space_mark: Literal["before", "after"] = key(
+    word_boundary: Literal["before", "after"] = key(
         "before",
         "where subwords mark a space: before words, as in SentencePiece, or after them, as in subword-nmt, "
-        "which marks their ends (with words=spaces)",
+        "which marks their ends (with pre_tokenizer=whitespace)",
     )
     vocab_size: int = key(
         8000, "most tokens of a vocabulary, special tokens included", least=1, most=LARGEST_VOCABULARY
@@ -158,14 +158,16 @@ def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
         faults.append(f"tokenizer.bpe_dropout={arguments.bpe_dropout} leaves out merges, which {kind} does not have")
     if arguments.byte_fallback and arguments.type not in ("bpe", "unigram"):
         faults.append(f"tokenizer.byte_fallback=True is for the types bpe and unigram, not for {kind}")
-    if arguments.words == "rules" and arguments.type != "word":
-        faults.append(f"tokenizer.words=rules is for the type word, not for {kind}")
-    if arguments.words == "spaces" and arguments.type == "word":
-        faults.append(f"tokenizer.words=spaces is for sub-words, not for {kind}, whose words may end without a space")
-    if arguments.space_mark == "after" and arguments.words != "spaces":
+    if arguments.pre_tokenizer == "rules" and arguments.type != "word":
+        faults.append(f"tokenizer.pre_tokenizer=rules is for the type word, not for {kind}")
+    if arguments.pre_tokenizer == "whitespace" and arguments.type == "word":
         faults.append(
-            f"tokenizer.space_mark=after is for words=spaces, not for words={arguments.words}, where a word before "
-            "punctuation would have no mark"
+            f"tokenizer.pre_tokenizer=whitespace is for subwords, not for {kind}, whose words may end without a space"
+        )
+    if arguments.word_boundary == "after" and arguments.pre_tokenizer != "whitespace":
+        faults.append(
+            "tokenizer.word_boundary=after is for pre_tokenizer=whitespace, not for "
+            f"pre_tokenizer={arguments.pre_tokenizer}, where a word before punctuation would have no mark"
         )
     if arguments.min_frequency is not None and arguments.type == "unigram":
         faults.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")

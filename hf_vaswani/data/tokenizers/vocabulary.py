@@ -140,7 +140,7 @@ def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) 
 
 def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """The most frequent words; all others are unknown."""
-    by_rules, unknown = arguments.words == "rules", _unknown(arguments)
+    by_rules, unknown = arguments.pre_tokenizer == "rules", _unknown(arguments)
     normalizer = _normalizer(arguments, marks(by_rules))
     trained = Tokenizer(models.WordLevel(unk_token=unknown))
     trained.pre_tokenizer = splitter(by_rules)
@@ -243,17 +243,17 @@ def _normalizer(arguments: TokenizerArguments, *further: normalizers.Normalizer)
 
 def _subword_normalizer(arguments: TokenizerArguments) -> normalizers.Normalizer:
     mark = [normalizers.Replace(SPACE, LITERAL_SPACE_MARK), normalizers.Replace(" ", SPACE)]
-    if arguments.space_mark == "after":
+    if arguments.word_boundary == "after":
         mark.append(normalizers.Replace(Regex(r"\z"), SPACE))
     return _normalizer(arguments, *mark)
 
 
 def _subword_splitter(arguments: TokenizerArguments) -> pre_tokenizers.PreTokenizer:
-    if arguments.words == "spaces":
+    if arguments.pre_tokenizer == "whitespace":
         set_apart = [pre_tokenizers.Split(Regex(BRACKET), "isolated")]
     else:
         set_apart = [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
-    if arguments.space_mark == "after":
+    if arguments.word_boundary == "after":
         marked = [pre_tokenizers.Split(SPACE, "merged_with_previous")]
     else:
         marked = [
@@ -271,7 +271,7 @@ def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> To
     tokenizer.pre_tokenizer = _subword_splitter(arguments)
     bytes_ = [decoders.ByteFallback()] if arguments.byte_fallback else []
     literal = decoders.Replace(LITERAL_SPACE_MARK, SPACE)
-    if arguments.space_mark == "after":
+    if arguments.word_boundary == "after":
         spaces, last = decoders.Replace(SPACE, " "), decoders.Replace(Regex(r" \z"), "")
         tokenizer.decoder = decoders.Sequence([spaces, *bytes_, decoders.Fuse(), last, literal])
     else:

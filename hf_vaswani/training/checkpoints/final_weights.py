@@ -69,7 +69,7 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
             kept.setdefault(tuple(sorted(found[name].updates)), found[name])
     if not kept:
         raise InputError(
-            f"{folder} holds no whole weights to make the final model from. Raise training.max_updates to train on."
+            f"{folder} holds no whole weights to make the final model from. Raise training.max_steps to train on."
         )
     return list(kept.values())
 

@@ -16,6 +16,7 @@ from ...files import ARE_THERE_LOCKS, lock, whole_file
 from ...runtime.processes import on_main_process
 from ..configuration.arguments import MAIN_TEST
 from ..configuration.recipe import Recipe
+from ..configuration.renamed_keys import with_new_names
 from ..configuration.violations import SCHEDULES_TO_THE_END
 from ..reporting.artifacts import GREEDY_TRANSLATIONS, PICTURES, TRANSLATIONS, claims_of, withdraw
 from ..setup.splits import sources_of
@@ -34,16 +35,16 @@ LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 # What may change between two runs of one training: where it stops, what it reports, and how its text is prepared.
 CHANGEABLE = {
     "training": {
-        "output_dir", "max_updates", "max_epochs", "max_minutes", "log_every", "trackers", "validate_every",
-        "validate_sentences", "patience", "save_every", "keep_last", "keep_best", "average", "average_last",
-        "average_best", "max_skipped_updates", "overwrite", "cpu_threads", "license",
+        "output_dir", "max_steps", "num_train_epochs", "max_minutes", "logging_steps", "report_to", "eval_steps",
+        "eval_sentences", "early_stopping_patience", "save_steps", "save_total_limit", "keep_best", "average",
+        "average_last", "average_best", "max_skipped_steps", "overwrite", "cpu_threads", "license",
     },
     # The texts themselves are compared, not where they lie.
     "data": {
         "dataset", "dataset_config", "dataset_revision", "train_split", "validation_split", "test_split",
         "source_column", "target_column", "header", "train", "validation", "test", "train_source", "train_target",
         "validation_source", "validation_target", "test_source", "test_target", "tests",
-        "processes", "cache_dir", "name", "license",
+        "num_proc", "cache_dir", "name", "license",
     },
 }  # fmt: skip
 
@@ -258,7 +259,7 @@ def _is_inside(path: str, place: Path) -> bool:
 
 
 def read_stored(path: Path) -> dict:
-    """The recipe that a training was begun with, and what it was launched on.
+    """The recipe that a training was begun with, by today's names, and what it was launched on.
 
     Raises:
         InputError: where the file is damaged.
@@ -268,7 +269,7 @@ def read_stored(path: Path) -> dict:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
         raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or give --overwrite true.")
-    return content
+    return with_new_names(content)
 
 
 def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> list[str]:
@@ -277,14 +278,14 @@ def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: 
     old = {section: {**defaults[section], **stored.get(section, {})} for section in new}
     changeable = {(section, name) for section, names in CHANGEABLE.items() for name in names}
     changeable |= {(section, name) for section in ("generation", "evaluation") for name in new[section]}
-    if recipe.training.best_metric == "bleu":
+    if recipe.training.metric_for_best_model == "bleu":
         # Which weights are the best is decided by this very BLEU.
         changeable -= {("evaluation", "tokenize")}
-    if recipe.training.best_metric != "loss":
+    if recipe.training.metric_for_best_model != "loss":
         # Scores of other sentences are no better or worse.
-        changeable -= {("training", "validate_sentences")}
-    if recipe.training.schedule in SCHEDULES_TO_THE_END:
-        changeable -= {("training", "max_updates")}
+        changeable -= {("training", "eval_sentences")}
+    if recipe.training.lr_scheduler_type in SCHEDULES_TO_THE_END:
+        changeable -= {("training", "max_steps")}
     differences = [
         f"{section}.{name} was {old[section].get(name)!r} and is now {new[section].get(name)!r}"
         for section in new

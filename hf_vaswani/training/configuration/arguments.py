@@ -20,7 +20,7 @@ class DataArguments:
     """Where the parallel text comes from, and what is left out of it."""
 
     dataset: str | None = key(
-        None, "Hub id or folder of a dataset; 'embedded': the German–English corpus made by this package"
+        None, "Hub id or folder of a dataset; 'built-in': the synthetic German–English corpus made by this package"
     )
     dataset_config: str | None = key(None, "configuration of the dataset: de-en")
     dataset_revision: str | None = key(None, "commit or branch of the dataset on the Hub")
@@ -75,7 +75,7 @@ class DataArguments:
     drop_duplicates: bool = key(False, "leave out training pairs that came before")
     drop_copies: bool = key(False, "leave out training pairs whose target is the source")
     drop_control_characters: bool = key(False, "leave out training pairs with control characters")
-    processes: int | None = key(
+    num_proc: int | None = key(
         None,
         "processes that tokenize; default: one per core, for more than 100 000 pairs",
         least=1,
@@ -96,10 +96,10 @@ class TrainingArguments:
     )
     freeze: list[str] = key([], "parameters that stay as they are, by the beginning of their names: [model.encoder]")
     seed: int = key(1, "random seed of initialization, order and dropout", least=0, below=2**32)
-    max_updates: int | None = key(
-        100_000, "optimizer steps; null where max_epochs or max_minutes end the run", least=1, most=COUNTLESS
+    max_steps: int | None = key(
+        100_000, "optimizer steps; null where num_train_epochs or max_minutes end the run", least=1, most=COUNTLESS
     )
-    max_epochs: int | None = key(
+    num_train_epochs: int | None = key(
         None, "stop after this many passes over the training text, and finish as usual", least=1, most=COUNTLESS
     )
     max_minutes: float | None = key(
@@ -109,8 +109,8 @@ class TrainingArguments:
         4096, "tokens of padded source, and of padded target, in a forward pass on a device", least=1, most=MANY
     )
     max_sentences: int | None = key(None, "most pairs in a forward pass", least=1, most=MANY)
-    accumulation: int = key(1, "forward passes per update, on each device", least=1, most=1_000_000)
-    schedule: Literal["paper", "inverse_sqrt", "linear", "cosine", "constant"] = key(
+    gradient_accumulation_steps: int = key(1, "forward passes per update, on each device", least=1, most=1_000_000)
+    lr_scheduler_type: Literal["paper", "inverse_sqrt", "linear", "cosine", "constant"] = key(
         "paper", "schedule of the learning rate; 'paper' is the paper's equation 3"
     )
     learning_rate: float | None = key(
@@ -119,9 +119,10 @@ class TrainingArguments:
         above=0,
         most=1_000_000,
     )
-    warmup_updates: int = key(4000, "updates of linear warm-up; 0 for none", least=0, most=COUNTLESS)
-    adam_betas: list[float] = key([0.9, 0.98], "decay of Adam's running means", least=0, below=1)
-    adam_eps: float = key(1e-9, "Adam's epsilon", above=0, most=1)
+    warmup_steps: int = key(4000, "updates of linear warm-up; 0 for none", least=0, most=COUNTLESS)
+    adam_beta1: float = key(0.9, "decay of Adam's mean of gradients", least=0, below=1)
+    adam_beta2: float = key(0.98, "decay of Adam's mean of squared gradients", least=0, below=1)
+    adam_epsilon: float = key(1e-9, "Adam's epsilon", above=0, most=1)
     weight_decay: float = key(0.0, "decoupled weight decay (AdamW), on matrices", least=0, most=1000)
     max_grad_norm: float | None = key(None, "clip the gradient to this norm", above=0, most=COUNTLESS)
     r_drop: float = key(
@@ -131,29 +132,29 @@ class TrainingArguments:
         1, "first update with R-Drop; those before it see each pair once, in half the time", least=1, most=COUNTLESS
     )
     ema_decay: float | None = key(None, "translate with a moving average of the weights: 0.999", least=0, below=1)
-    max_skipped_updates: int = key(
+    max_skipped_steps: int = key(
         20, "updates in a row with a gradient that is not finite, before the run stops", least=1, most=COUNTLESS
     )
     mixed_precision: Literal["no", "fp16", "bf16"] | None = key(
         None, "precision of forward and backward passes; default: what accelerate launch says"
     )
-    compile: bool = key(False, "compile the model with torch.compile")
+    torch_compile: bool = key(False, "compile the model with torch.compile")
     cpu_threads: int | None = key(
         None, "threads of each process on a CPU; default: the cores, shared fairly", least=1, most=MOST_PROCESSES
     )
     gradient_checkpointing: bool = key(False, "recompute activations in the backward pass to save memory")
-    log_every: int = key(50, "updates between lines of the log", least=1, most=COUNTLESS)
-    trackers: list[str] = key([], "also log to tensorboard, wandb, trackio or another of Accelerate's trackers")
-    validate_every: int = key(500, "updates between validations", least=1, most=COUNTLESS)
-    validate_sentences: int = key(
+    logging_steps: int = key(50, "updates between lines of the log", least=1, most=COUNTLESS)
+    report_to: list[str] = key([], "also log to tensorboard, wandb, trackio or another of Accelerate's trackers")
+    eval_steps: int = key(500, "updates between validations", least=1, most=COUNTLESS)
+    eval_sentences: int = key(
         200, "validation sentences translated for BLEU and chrF, greedily; 0 for none", least=0, most=COUNTLESS
     )
-    best_metric: Literal["loss", "bleu", "chrf"] = key("loss", "validation measure of the best weights")
-    patience: int | None = key(
-        None, "stop after this many validations without a better best_metric", least=1, most=COUNTLESS
+    metric_for_best_model: Literal["loss", "bleu", "chrf"] = key("loss", "validation measure of the best weights")
+    early_stopping_patience: int | None = key(
+        None, "stop after this many validations without a better metric_for_best_model", least=1, most=COUNTLESS
     )
-    save_every: int = key(500, "updates between checkpoints", least=1, most=COUNTLESS)
-    keep_last: int = key(5, "checkpoints kept", least=1, most=COUNTLESS)
+    save_steps: int = key(500, "updates between checkpoints", least=1, most=COUNTLESS)
+    save_total_limit: int = key(5, "checkpoints kept", least=1, most=COUNTLESS)
     keep_best: int = key(1, "weights kept that were best in validation; 0 for none", least=0, most=COUNTLESS)
     average: Literal["auto", "last", "best", "none"] = key(
         "auto",
@@ -169,7 +170,7 @@ class TrainingArguments:
     overwrite: bool = key(False, "delete an earlier run in output_dir and start over")
 
     def __post_init__(self):
-        if self.learning_rate is None and self.schedule == "paper":
+        if self.learning_rate is None and self.lr_scheduler_type == "paper":
             self.learning_rate = 1.0
 
 

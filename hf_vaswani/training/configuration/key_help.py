@@ -25,7 +25,7 @@ def describe_keys(width: int = 119) -> str:
     Args:
         width: characters of a line.
     """
-    lines = ["recipe keys, each also an option (--max_updates 1000 or --training.max_updates 1000):"]
+    lines = ["recipe keys, each also an option (--max_steps 1000 or --training.max_steps 1000):"]
     for section, cls in SECTIONS.items():
         lines += ["", f"{section}: {cls.__doc__}"]
         for item in dataclasses.fields(cls):

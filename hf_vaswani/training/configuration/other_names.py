@@ -49,40 +49,42 @@ OTHER_NAMES = {
     "max_tokens and max_sentences": "batch_size per_device_train_batch_size train_batch_size batch bs mini_batch"
     " minibatch_size per_gpu_train_batch_size eval_batch_size per_device_eval_batch_size",
     "max_tokens": "batch_tokens tokens_per_batch batch_words mini_batch_words max_tokens_per_batch",
-    "accumulation": "gradient_accumulation_steps accumulation_steps accum_count update_freq grad_accum"
+    "gradient_accumulation_steps": "accumulation_steps accum_count update_freq grad_accum"
     " batch_multiplier optimizer_delay accumulate_grad_batches",
-    "max_updates": "max_steps train_steps num_steps steps total_steps num_training_steps updates"
+    "max_steps": "train_steps num_steps steps total_steps num_training_steps updates"
     " max_train_steps after_batches iterations num_updates",
-    "max_epochs": "epochs num_train_epochs num_epochs n_epochs epoch after_epochs",
+    "num_train_epochs": "epochs num_epochs n_epochs epoch after_epochs",
     "max_minutes": "max_time timeout time_limit stop_time_hours",
     "learning_rate": "lr initial_learning_rate peak_lr max_lr initial_lr",
-    "schedule": "lr_scheduler lr_scheduler_type scheduler decay_method lr_schedule scheduling",
-    "warmup_updates": "warmup_steps lr_warmup learning_rate_warmup num_warmup_steps warmup_ratio"
+    "lr_scheduler_type": "lr_scheduler scheduler decay_method lr_schedule scheduling",
+    "warmup_steps": "lr_warmup learning_rate_warmup num_warmup_steps warmup_ratio"
     " learning_rate_warmup_steps",
-    "adam_betas": "betas adam_beta1 adam_beta2 beta1 beta2",
-    "adam_eps": "adam_epsilon epsilon eps",
+    "adam_beta1 and adam_beta2": "betas",
+    "adam_beta1": "beta1",
+    "adam_beta2": "beta2",
+    "adam_epsilon": "epsilon eps",
     "weight_decay": "wd l2",
     "max_grad_norm": "clip_norm clip_grad grad_clip gradient_clip gradient_clipping clip_grad_norm gradient_clip_val",
     "ema_decay": "ema exponential_smoothing moving_average_decay",
     "mixed_precision=fp16": "fp16 half half_precision",
     "mixed_precision=bf16": "bf16",
     "mixed_precision": "precision amp dtype use_amp model_dtype autocast",
-    "compile": "torch_compile",
+    "torch_compile": "",
     "cpu_threads": "threads num_threads cpus",
-    "processes": "num_workers num_proc preprocessing_num_workers dataloader_num_workers",
+    "num_proc": "num_workers preprocessing_num_workers dataloader_num_workers",
     # What is kept, logged and measured
-    "log_every": "logging_steps log_interval report_every disp_freq log_freq logging_freq",
-    "trackers": "report_to log_with logger tensorboard tensorboard_logdir wandb wandb_project",
-    "validate_every": "eval_steps valid_steps validate_interval validation_freq valid_freq val_every eval_every"
+    "logging_steps": "log_interval report_every disp_freq log_freq logging_freq",
+    "report_to": "log_with logger tensorboard tensorboard_logdir wandb wandb_project",
+    "eval_steps": "valid_steps validate_interval validation_freq valid_freq val_every eval_every"
     " validate_interval_updates eval_interval checkpoint_interval validation_steps",
-    "save_every": "save_steps save_checkpoint_steps save_interval save_interval_updates save_freq checkpointing_steps"
+    "save_steps": "save_checkpoint_steps save_interval save_interval_updates save_freq checkpointing_steps"
     " checkpoint_every",
-    "keep_last": "save_total_limit keep_checkpoint keep_last_epochs keep_interval_updates keep_last_ckpts"
+    "save_total_limit": "keep_checkpoint keep_last_epochs keep_interval_updates keep_last_ckpts"
     " keep_last_n_checkpoints keep_checkpoints",
     "keep_best": "keep_best_checkpoints keep_best_ckpts save_best",
     "average_last": "average_checkpoints avg_checkpoints checkpoint_avg",
-    "best_metric": "metric_for_best_model best_checkpoint_metric early_stopping_metric checkpoint_metric",
-    "patience": "early_stopping_patience early_stop",
+    "metric_for_best_model": "best_checkpoint_metric early_stopping_metric checkpoint_metric",
+    "early_stopping_patience": "early_stop",
     "overwrite": "overwrite_output_dir force_overwrite reset_optimizer from_scratch",
     # Search
     "num_beams": "beam_size beam beams beam_width",
@@ -107,7 +109,7 @@ OTHER_NAMES = {
 
 
 def hint(name: str, known: Mapping[str, str], others: Mapping[str, str] = OTHER_NAMES) -> str | None:
-    """What an unknown name may mean: "here it is 'max_updates'" or "did you mean 'output'?"; `None` for no idea.
+    """What an unknown name may mean: "here it is 'max_steps'" or "did you mean 'output'?"; `None` for no idea.
 
     Args:
         name: with underscores; a section and a dot before it do not matter.

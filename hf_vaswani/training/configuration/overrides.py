@@ -47,8 +47,8 @@ def make_room(values: Sections, options: dict[str, dict[str, str | None]]) -> No
 
 def _make_room_in_training(values: dict[str, Any], options: dict[str, str | None]) -> None:
     """Take out what belongs to another schedule, or says of what other weights the final model is the mean."""
-    replaced, schedule = set(), values.get("schedule", "paper")
-    if (options.get("schedule", schedule) == "paper") != (schedule == "paper"):
+    replaced, schedule = set(), values.get("lr_scheduler_type", "paper")
+    if (options.get("lr_scheduler_type", schedule) == "paper") != (schedule == "paper"):
         replaced.add("learning_rate")
     if options.keys() & {"average", "average_last", "average_best"}:
         replaced |= {"average", "average_best"}

@@ -21,6 +21,7 @@ from .arguments import DataArguments, EvaluationArguments, GenerationArguments, 
 from .bundled_recipes import recipe_file
 from .other_names import OTHER_NAMES, hint
 from .overrides import complete, leave_out_defaults, make_room
+from .renamed_keys import new_name
 from .violations import contradictions
 from .yaml_reader import read_yaml
 
@@ -70,7 +71,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
 
     Args:
         path: a YAML file, or the name of a recipe that comes with the package: `"quickstart"`.
-        options: `["--training.max_updates", "100", "--d_model=64"]`; the section may be left out. What they replace
+        options: `["--training.max_steps", "100", "--d_model=64"]`; the section may be left out. What they replace
             besides the keys that they name stands in `overriding.py`.
 
     Raises:
@@ -178,7 +179,8 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
         else:
             unknown = [name for name in entries or {} if name not in keys[section]]
             faults += [
-                f"{path}: unknown key '{section}.{name}'{_nearest(name, _all_names(section))}" for name in unknown
+                f"{path}: unknown key '{section}.{name}'{_nearest(name, _all_names(section), section)}"
+                for name in unknown
             ]
             values[section] = {n: v for n, v in (entries or {}).items() if n in keys[section]}
     return values, faults
@@ -243,7 +245,9 @@ def _all_names(section: str | None = None) -> dict[str, str]:
     return dotted | bare | {n: n for n in keys.get(section, [])}
 
 
-def _nearest(name: str, names: typing.Mapping[str, str]) -> str:
+def _nearest(name: str, names: typing.Mapping[str, str], section: str | None = None) -> str:
+    if renamed := new_name(str(name), section):
+        return f"; it is now '{renamed}'"
     found = hint(str(name), names, OTHER_NAMES | FOREIGN_NAMES)
     return f"; {found or 'hf-vaswani train --help lists all keys'}"
 

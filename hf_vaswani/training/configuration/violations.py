@@ -44,7 +44,7 @@ def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
             [missing] = set(sides) - set(names)
             faults.append(f"data.{missing} is missing: the path of a text file")
         elif is_missing and not data.dataset:
-            others = f"data.dataset: embedded, or data.{split}: a file with both sides"
+            others = f"data.dataset: built-in, or data.{split}: a file with both sides"
             if split == "validation":
                 others += ", or data.validation_share: 0.05, to hold out that share of the training pairs"
             faults += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
@@ -131,13 +131,11 @@ def _of_training(training: TrainingArguments) -> list[str]:
     faults = []
     if not training.output_dir:
         faults.append("training.output_dir is missing: the folder of checkpoints and final model")
-    if len(training.adam_betas) != 2:
-        faults.append(f"training.adam_betas must be two numbers, got {training.adam_betas}")
-    if training.schedule in ("paper", "inverse_sqrt") and training.warmup_updates == 0:
-        faults.append(f"training.warmup_updates must be at least 1 for schedule {training.schedule!r}, got 0")
+    if training.lr_scheduler_type in ("paper", "inverse_sqrt") and training.warmup_steps == 0:
+        faults.append(f"training.warmup_steps must be at least 1 for schedule {training.lr_scheduler_type!r}, got 0")
     if training.learning_rate is None:
         faults.append(
-            f"training.learning_rate is missing: the highest rate of schedule {training.schedule!r}, "
+            f"training.learning_rate is missing: the highest rate of schedule {training.lr_scheduler_type!r}, "
             "such as 0.001 (to fine-tune, 0.0001)"
         )
     faults += _of_the_end(training) + _of_final_weights(training)
@@ -146,10 +144,10 @@ def _of_training(training: TrainingArguments) -> list[str]:
             f"training.license={training.license!r} is no identifier of the Hub (apache-2.0, cc-by-4.0, other). "
             "They are listed at https://huggingface.co/docs/hub/repositories-licenses"
         )
-    if training.best_metric != "loss" and not training.validate_sentences:
+    if training.metric_for_best_model != "loss" and not training.eval_sentences:
         faults.append(
-            f"training.best_metric={training.best_metric!r} needs translations of the validation text, but "
-            "training.validate_sentences=0"
+            f"training.metric_for_best_model={training.metric_for_best_model!r} needs translations of the validation "
+            "text, but training.eval_sentences=0"
         )
     return faults
 
@@ -157,10 +155,10 @@ def _of_training(training: TrainingArguments) -> list[str]:
 def _of_final_weights(training: TrainingArguments) -> list[str]:
     """Of what the final model is made from."""
     faults, kind, best = [], training.average, training.average_best
-    if kind in ("auto", "last") and training.average_last > training.keep_last:
+    if kind in ("auto", "last") and training.average_last > training.save_total_limit:
         faults.append(
             f"training.average_last={training.average_last} needs as many checkpoints, "
-            f"but training.keep_last={training.keep_last}"
+            f"but training.save_total_limit={training.save_total_limit}"
         )
     if kind in ("last", "none") and best is not None:
         faults.append(f"training.average_best={best} contradicts training.average={kind!r}: leave one of them out")
@@ -175,25 +173,25 @@ def _of_final_weights(training: TrainingArguments) -> list[str]:
 
 def _of_the_end(training: TrainingArguments) -> list[str]:
     """Of when a training ends, and of the schedules that fall until then."""
-    schedule, last = f"schedule {training.schedule!r}", training.max_updates
-    if training.schedule not in SCHEDULES_TO_THE_END:
-        if last is training.max_epochs is training.max_minutes is None:
+    schedule, last = f"schedule {training.lr_scheduler_type!r}", training.max_steps
+    if training.lr_scheduler_type not in SCHEDULES_TO_THE_END:
+        if last is training.num_train_epochs is training.max_minutes is None:
             return [
-                "nothing ends the training: give training.max_updates, training.max_epochs or training.max_minutes"
+                "nothing ends the training: give training.max_steps, training.num_train_epochs or training.max_minutes"
             ]
         return []
     faults = []
     if last is None:
-        faults.append(f"training.max_updates is missing: {schedule} falls to 0 there")
-    elif training.warmup_updates >= last:
+        faults.append(f"training.max_steps is missing: {schedule} falls to 0 there")
+    elif training.warmup_steps >= last:
         faults.append(
-            f"training.warmup_updates={training.warmup_updates} leaves nothing of training.max_updates={last} for "
+            f"training.warmup_steps={training.warmup_steps} leaves nothing of training.max_steps={last} for "
             f"{schedule} to fall in: lower the one or raise the other"
         )
-    if training.max_epochs is not None:
+    if training.num_train_epochs is not None:
         faults.append(
-            f"training.max_epochs={training.max_epochs} contradicts {schedule}, which falls to 0 at "
-            "training.max_updates: leave it out, or choose paper, inverse_sqrt or constant"
+            f"training.num_train_epochs={training.num_train_epochs} contradicts {schedule}, which falls to 0 at "
+            "training.max_steps: leave it out, or choose paper, inverse_sqrt or constant"
         )
     return faults
 

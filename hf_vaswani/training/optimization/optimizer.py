@@ -25,8 +25,8 @@ def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch
     return kind(
         [group for group in groups if group["params"]],
         lr=arguments.learning_rate,
-        betas=tuple(arguments.adam_betas),
-        eps=arguments.adam_eps,
+        betas=(arguments.adam_beta1, arguments.adam_beta2),
+        eps=arguments.adam_epsilon,
         fused=device.type in ("cpu", "cuda"),
     )
 

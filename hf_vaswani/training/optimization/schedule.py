@@ -5,16 +5,16 @@ from collections.abc import Callable
 
 
 def learning_rate(
-    schedule: str, update: int, *, peak: float, warmup: int, max_updates: int | None, d_model: int
+    schedule: str, update: int, *, peak: float, warmup: int, max_steps: int | None, d_model: int
 ) -> float:
     """The learning rate of an update.
 
     Args:
         schedule: `"paper"`: peak · d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), where `peak` is a factor,
             1 in the paper. The others rise linearly to `peak` during warm-up and then: `"inverse_sqrt"` falls with
-            the root of the update, `"linear"` to 0 at `max_updates`, `"cosine"` likewise, `"constant"` stays.
+            the root of the update, `"linear"` to 0 at `max_steps`, `"cosine"` likewise, `"constant"` stays.
         update: counted from 1.
-        warmup, max_updates: in updates; the latter for the linear and cosine schedules alone.
+        warmup, max_steps: in updates; the latter for the linear and cosine schedules alone.
     """
     if schedule == "paper":
         return peak * d_model**-0.5 * min(update**-0.5, update * warmup**-1.5)
@@ -23,7 +23,7 @@ def learning_rate(
 
     def progress() -> float:
         """From warm-up to the last update, 0 to 1."""
-        return min((update - warmup) / max(max_updates - warmup, 1), 1.0)
+        return min((update - warmup) / max(max_steps - warmup, 1), 1.0)
 
     after_warmup: dict[str, Callable[[], float]] = {
         "inverse_sqrt": lambda: (warmup / update) ** 0.5,

@@ -154,7 +154,7 @@ class TrainingLog:
             if copy:
                 self.say(
                     f"No {CURVES_FILE}: nothing was logged in {self.progress.update:,} updates. A lower "
-                    "training.log_every or training.validate_every gives it points."
+                    "training.logging_steps or training.eval_steps gives it points."
                 )
             return False
         picture = self.folder / CURVES_FILE

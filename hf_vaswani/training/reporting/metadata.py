@@ -14,7 +14,7 @@ from ...data.encoding import encode_in_slices, plain_encoder
 from ...data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
 from ...data.filters import faults_found, pairs_kept
 from ...data.sources.parallel_files import Pair
-from ...data.sources.text_source import EMBEDDED, TextSource
+from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
 from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
 from ...runtime.machine import precision, versions
@@ -111,7 +111,7 @@ def describe_source(source: TextSource) -> dict[str, Any]:
         paths = [source.file] if source.file else [*source.source, *source.target]
         return {"files": [Path(path).name for path in paths], "weight": source.weight}
     fields = dataclasses.asdict(source)
-    is_local = source.dataset == EMBEDDED or Path(source.dataset).exists()
+    is_local = source.dataset == BUILT_IN or Path(source.dataset).exists()
     return {
         "dataset": Path(source.dataset).name if is_local else source.dataset,
         "on_hub": not is_local,

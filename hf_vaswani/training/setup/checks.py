@@ -33,7 +33,7 @@ def check(recipe: Recipe, accelerator: Accelerator) -> None:
     """
     refused = check_paths(recipe)
     faults = check_sources(recipe.data) + (refused or check_output(recipe) + check_start(recipe))
-    faults += check_trackers(recipe.training.trackers)
+    faults += check_trackers(recipe.training.report_to)
     faults += check_bleu(recipe.evaluation.tokenize) + check_freeze(recipe)
     faults += check_kind(accelerator) + check_processes(accelerator)
     if accelerator.device.type == "cpu":
@@ -188,7 +188,7 @@ def check_trackers(names: list[str]) -> list[str]:
     known, available, faults = list(LOGGER_TYPE_TO_CLASS), available_trackers(), []
     for name in names:
         if name not in known:
-            faults.append(f"training.trackers: {name!r} is unknown; known are {', '.join(known)}")
+            faults.append(f"training.report_to: {name!r} is unknown; known are {', '.join(known)}")
         elif name not in available:
-            faults.append(f"training.trackers: {name} is not installed. Install it, for example: pip install {name}")
+            faults.append(f"training.report_to: {name} is not installed. Install it, for example: pip install {name}")
     return faults

@@ -14,7 +14,7 @@ from ...data.sources.columns import Languages
 from ...data.sources.hub_datasets import is_whole_split
 from ...data.sources.parallel_files import Pair
 from ...data.sources.sides import SAMPLE
-from ...data.sources.text_source import EMBEDDED, TextSource, check_source, iterate_pairs
+from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iterate_pairs
 from ...errors import InputError
 from ..configuration.arguments import MAIN_TEST, SPLITS, DataArguments
 
@@ -205,10 +205,10 @@ def _columns(data: DataArguments) -> dict[str, str | None]:
 
 
 def _with_columns(entry: Any, split: str, data: DataArguments) -> Any:
-    """An entry with what the recipe says of columns, unless it is embedded, parallel files, or has its own."""
+    """An entry with what the recipe says of columns, unless it is built-in, parallel files, or has its own."""
     if isinstance(entry, str):
-        entry = {"dataset": EMBEDDED, "split": split} if entry == EMBEDDED else {"file": entry}
-    if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == EMBEDDED:
+        entry = {"dataset": BUILT_IN, "split": split} if entry == BUILT_IN else {"file": entry}
+    if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == BUILT_IN:
         return entry
     return {**_columns(data), **({"header": data.header} if "file" in entry else {}), **entry}
 

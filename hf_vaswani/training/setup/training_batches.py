@@ -63,7 +63,7 @@ def make_corpus(
         streams = [partial(stream_of, data, source) for source in texts.sources]
         stream = StreamedCorpus(streams, texts.weights, settings, encode, plain, budget(), data.stream_part)
         return stream, settings, {}
-    tokenised = tokenise(texts.train, tokenizer, cache_folder(data.cache_dir), data.processes)
+    tokenised = tokenise(texts.train, tokenizer, cache_folder(data.cache_dir), data.num_proc)
     if data.max_length_coverage:
         length = covering_length(tokenised.source_lengths, tokenised.target_lengths, data.max_length_coverage)
         settings = replace(settings, max_length=length)

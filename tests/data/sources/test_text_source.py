@@ -162,17 +162,17 @@ def corpus() -> dict:
 
 def test_built_in_corpus_is_what_its_grammar_generates(corpus):
     shipped = {
-        split: list(iterate_pairs(TextSource(dataset="embedded", split=split), ("de", "en"))) for split in corpus
+        split: list(iterate_pairs(TextSource(dataset="built-in", split=split), ("de", "en"))) for split in corpus
     }
     assert shipped == corpus
 
 
 def test_built_in_corpus_comes_by_split_and_in_either_direction(corpus):
     test = corpus["test"]
-    embedded = TextSource(dataset="embedded", split="test")
+    embedded = TextSource(dataset="built-in", split="test")
     assert list(iterate_pairs(embedded, (None, None))) == test
     assert list(iterate_pairs(embedded, ("en", "de"))) == [(english, german) for german, english in test]
-    assert check_source(embedded, ("fr", "en")) == ["the embedded corpus has the languages de and en, not fr and en"]
+    assert check_source(embedded, ("fr", "en")) == ["the built-in corpus has the languages de and en, not fr and en"]
 
 
 @pytest.mark.parametrize("name", ["text.tsv", "text.csv", "text.jsonl", "text.tsv.gz", "text.jsonl.zst"])
@@ -255,7 +255,7 @@ def test_sides_of_different_length_name_the_lines_of_that_file(write):
 
 def test_entry_of_a_recipe_becomes_a_source():
     assert TextSource.parse("corpus.tsv", "data.train") == TextSource(file="corpus.tsv")
-    assert TextSource.parse("embedded", "data.train") == TextSource(dataset="embedded")
+    assert TextSource.parse("built-in", "data.train") == TextSource(dataset="built-in")
     entry = {"source": ["a.de", "b.de"], "target": "a.en", "weight": "2", "split": None}
     parsed = TextSource.parse(entry, "data.train")
     assert parsed == TextSource(source=("a.de", "b.de"), target=("a.en",), weight=2.0)
@@ -295,7 +295,7 @@ def test_entry_with_faults_names_them_all():
         ),
         ({"file": "a.tsv", "source_column": "x", "target_column": "x"}, ["are the same, 'x'"]),
         ({"file": "a.parquet.gz"}, ["Parquet files are compressed inside"]),
-        ({"dataset": "embedded", "revision": "x"}, ["revision does not belong", "train, validation, test, got None"]),
+        ({"dataset": "built-in", "revision": "x"}, ["revision does not belong", "train, validation, test, got None"]),
         ({"dataset": "./absent"}, ["./absent does not exist"]),
         ({"dataset": __file__}, ["is a file. Give it as file:"]),
     ],
@@ -358,8 +358,8 @@ def test_digest_depends_on_how_the_content_is_read(write):
         TextSource(source=lines, target=more),
         TextSource(source=more, target=lines),
         TextSource(source=[lines, more], target=[more, lines]),
-        TextSource(dataset="embedded", split="train"),
-        TextSource(dataset="embedded", split="test"),
+        TextSource(dataset="built-in", split="train"),
+        TextSource(dataset="built-in", split="test"),
     ]
     assert len({digest(source) for source in sources}) == len(sources)
 
@@ -394,6 +394,6 @@ def test_header_of_an_entry_is_true_or_false():
     assert TextSource.parse({"file": "a.tsv", "header": False}, "data.train").header is False
     with pytest.raises(InputError, match="data.train.header must be true or false, got 1"):
         TextSource.parse({"file": "a.tsv", "header": 1}, "data.train")
-    assert check_source(TextSource(dataset="embedded", split="train", header=True), LANGUAGES) == [
-        "header does not belong to embedded"
+    assert check_source(TextSource(dataset="built-in", split="train", header=True), LANGUAGES) == [
+        "header does not belong to built-in"
     ]

@@ -62,7 +62,7 @@ def test_decoding_gives_back_the_text(type, joint):
 @pytest.mark.parametrize("mark, marked", [("before", "▁{}"), ("after", "{}▁")])
 def test_words_of_tokenised_text_are_whole_pieces_with_punctuation_and_digits(type, mark, marked):
     pairs = [("zwei t-shirts , 12 ?", "two t-shirts , 12 ?")] * 20
-    arguments = TokenizerArguments(type=type, words="spaces", space_mark=mark, vocab_size=90)
+    arguments = TokenizerArguments(type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=90)
     tokenizer = train_tokenizer(pairs, arguments)
     words = ["two", "t-shirts", ",", "12", "?"]
     assert tokenizer.tokenize("two t-shirts , 12 ?") == [marked.format(word) for word in words]
@@ -71,7 +71,9 @@ def test_words_of_tokenised_text_are_whole_pieces_with_punctuation_and_digits(ty
 
 def test_mark_behind_words_lets_a_compound_end_as_the_word_that_it_ends_in():
     pairs = [("baum haus", "haus baum")] * 20
-    tokenizer = train_tokenizer(pairs, TokenizerArguments(words="spaces", space_mark="after", vocab_size=40))
+    tokenizer = train_tokenizer(
+        pairs, TokenizerArguments(pre_tokenizer="whitespace", word_boundary="after", vocab_size=40)
+    )
     assert tokenizer.tokenize("haus") == ["haus▁"] and tokenizer.tokenize("baumhaus")[-1] == "haus▁"
 
 
@@ -79,7 +81,9 @@ def test_mark_behind_words_lets_a_compound_end_as_the_word_that_it_ends_in():
 @pytest.mark.parametrize("type", WITH_BYTES)
 def test_no_word_of_tokenised_text_is_taken_for_a_special_token_or_a_byte(type, mark):
     pairs = [("a<pad> [X]b <0x41>", "<0x41> a<pad>")] * 20
-    arguments = TokenizerArguments(type=type, words="spaces", space_mark=mark, vocab_size=400, byte_fallback=True)
+    arguments = TokenizerArguments(
+        type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=400, byte_fallback=True
+    )
     tokenizer = train_tokenizer(pairs, arguments)
     for text in (*STRANGE, *TEXTS, *pairs[0]):
         assert both_ways(tokenizer, text) == text
@@ -316,9 +320,12 @@ def test_text_without_a_repeated_word_is_refused():
         ({"vocab_size": 5}, "vocab_size=5 is too small: 4 special tokens come first; it must be at least 6"),
         ({"vocab_size": 261, "byte_fallback": True}, "4 special tokens and 256 bytes come first; it must be at least"),
         ({"joint": False, "target_vocab_size": 5}, "target_vocab_size=5 is too small"),
-        ({"words": "rules"}, "words=rules is for the type word"),
-        ({"words": "spaces", "type": "word"}, "words=spaces is for sub-words"),
-        ({"space_mark": "after"}, "space_mark=after is for words=spaces, not for words=punctuation"),
+        ({"pre_tokenizer": "rules"}, "pre_tokenizer=rules is for the type word"),
+        ({"pre_tokenizer": "whitespace", "type": "word"}, "pre_tokenizer=whitespace is for subwords"),
+        (
+            {"word_boundary": "after"},
+            "word_boundary=after is for pre_tokenizer=whitespace, not for pre_tokenizer=punctuation",
+        ),
         ({"special_tokens": {"ukn": "[UNK]"}}, "special_tokens.ukn: unknown role; did you mean 'unk'?"),
         ({"special_tokens": {"cls": "[CLS]"}}, "special_tokens.cls: unknown role; known are pad, bos, eos, unk"),
         ({"special_tokens": {"unk": ["UNK"]}}, r"must be text, got \['UNK'\]; put it in quotes"),

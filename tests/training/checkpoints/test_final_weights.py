@@ -20,16 +20,16 @@ def tune(recipe):
     """A fine-tuning whose checkpoints are most of the warm-up, of a model that had so many updates."""
 
     def run(updates, learning_rate):
-        base = train(recipe(f"--max_updates={updates}", "--learning_rate=0.01", output="base")).folder
+        base = train(recipe(f"--max_steps={updates}", "--learning_rate=0.01", output="base")).folder
         return train(
             recipe(
                 f"--start_from={base}",
-                "--schedule=linear",
+                "--lr_scheduler_type=linear",
                 f"--learning_rate={learning_rate}",
-                "--max_updates=20",
-                "--warmup_updates=15",
-                "--save_every=4",
-                "--validate_every=20",
+                "--max_steps=20",
+                "--warmup_steps=15",
+                "--save_steps=4",
+                "--eval_steps=20",
                 "--average=auto",
                 "--average_last=5",
             )  # fmt: skip
@@ -61,7 +61,7 @@ def test_mean_becomes_the_model_where_it_is_better(tune):
 
 
 def test_all_that_is_kept_is_compared(recipe):
-    results = train(recipe("--average=auto", "--average_last=2", "--keep_best=2", "--validate_every=3"))
+    results = train(recipe("--average=auto", "--average_last=2", "--keep_best=2", "--eval_steps=3"))
     assert set(compared(results)) == {
         "the mean of the last 2 checkpoints", "the mean of the best 2 weights in validation",
         "the last checkpoint",
@@ -75,8 +75,8 @@ def test_all_that_is_kept_is_compared(recipe):
         (["--average=last"], [8, 12]),
         (["--average=none"], [12]),
         (["--average_last=3"], [4, 8, 12]),
-        (["--average=best", "--keep_best=2", "--validate_every=3"], "best two"),
-        (["--average_best=1", "--validate_every=3"], "best one"),
+        (["--average=best", "--keep_best=2", "--eval_steps=3"], "best two"),
+        (["--average_best=1", "--eval_steps=3"], "best one"),
     ],
 )
 def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):

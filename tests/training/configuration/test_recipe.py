@@ -9,9 +9,9 @@ from hf_vaswani.training.configuration.key_help import describe_keys, field_desc
 from hf_vaswani.training.configuration.recipe import load_recipe, recipe_keys
 
 RECIPE = """
-data: {dataset: embedded}
+data: {dataset: built-in}
 model: {d_model: 64, layer_norm_eps: 1e-6}
-training: {output_dir: out, adam_eps: 1e-9, mixed_precision: no}
+training: {output_dir: out, adam_epsilon: 1e-9, mixed_precision: no}
 """
 RECIPES = list(bundled_recipes().values())
 
@@ -33,24 +33,24 @@ def faults(path, options=()) -> str:
 
 
 def test_file_goes_before_defaults_and_options_before_the_file(recipe):
-    options = ["--max_updates", "7", "--training.seed=3", "--d-model", "128", "--overwrite", "--dropout", "0"]
+    options = ["--max_steps", "7", "--training.seed=3", "--d-model", "128", "--overwrite", "--dropout", "0"]
     loaded = load_recipe(recipe(), options)
-    assert (loaded.training.max_updates, loaded.training.seed, loaded.training.overwrite) == (7, 3, True)
+    assert (loaded.training.max_steps, loaded.training.seed, loaded.training.overwrite) == (7, 3, True)
     assert loaded.model == {"d_model": 128, "layer_norm_eps": 1e-6, "dropout": 0.0}
-    assert loaded.training.adam_eps == 1e-9
+    assert loaded.training.adam_epsilon == 1e-9
     assert loaded.training.mixed_precision == "no"
     assert loaded.generation.num_beams == 4
 
 
 def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
-    path = recipe("data: {datset: embedded}\ntraining: {output_dir: o, warmup: 3, bpe_dropout: 0.1}\nmodle: {}")
-    message = faults(path, ["--max_update", "3", "--learning.rate", "1"])
+    path = recipe("data: {datset: built-in}\ntraining: {output_dir: o, warmup: 3, bpe_dropout: 0.1}\nmodle: {}")
+    message = faults(path, ["--max_step", "3", "--learning.rate", "1"])
     for expected in (
         "unknown key 'data.datset'; did you mean 'dataset'?",
-        "unknown key 'training.warmup'; did you mean 'warmup_updates'?",
+        "unknown key 'training.warmup'; did you mean 'warmup_steps'?",
         "unknown key 'training.bpe_dropout'; did you mean 'tokenizer.bpe_dropout'?",
         "unknown section 'modle'; did you mean 'model'?",
-        "--max_update: unknown key; did you mean 'max_updates'?",
+        "--max_step: unknown key; did you mean 'max_steps'?",
         "--learning.rate: unknown key; did you mean",
     ):
         assert expected in message
@@ -62,19 +62,19 @@ def test_values_of_the_wrong_kind_are_all_named(recipe):
         [
             "--average_last",
             "9",
-            "--max_updates",
+            "--max_steps",
             "many",
-            "--schedule",
+            "--lr_scheduler_type",
             "noam",
-            "--adam_betas",
-            "0.9",
+            "--adam_beta1",
+            "[0.9]",
             "--d_model",
             "x",
         ],
     )
-    assert "training.max_updates must be a whole number or null, got 'many'" in message
-    assert "training.schedule must be one of 'paper'" in message
-    assert "training.adam_betas must be a list of a number" in message
+    assert "training.max_steps must be a whole number or null, got 'many'" in message
+    assert "training.lr_scheduler_type must be one of 'paper'" in message
+    assert "training.adam_beta1 must be a number" in message
     assert "model.d_model must be a whole number, got 'x'" in message
     assert "training.average_last=9 needs as many checkpoints" in message
 
@@ -89,20 +89,20 @@ def test_schedules_but_the_papers_ask_for_a_learning_rate(recipe, schedule):
         f"training.learning_rate is missing: the highest rate of schedule '{schedule}', such as 0.001 (to fine-tune, "
         "0.0001)"
     )
-    in_file = RECIPE.replace("output_dir: out", f"output_dir: out, schedule: {schedule}")
+    in_file = RECIPE.replace("output_dir: out", f"output_dir: out, lr_scheduler_type: {schedule}")
     assert faults(recipe(in_file)) == missing
-    assert faults(recipe(), ["--schedule", schedule]) == missing
+    assert faults(recipe(), ["--lr_scheduler_type", schedule]) == missing
     assert load_recipe(recipe(in_file), ["--learning_rate", "0.5"]).training.learning_rate == 0.5
     assert load_recipe(recipe()).training.learning_rate == 1
 
 
 def test_learning_rate_of_another_kind_of_schedule_goes_with_it(recipe):
-    rate = RECIPE.replace("output_dir: out", "output_dir: out, schedule: linear, learning_rate: 0.003")
-    assert load_recipe(recipe(rate), ["--schedule", "cosine"]).training.learning_rate == 0.003
-    assert load_recipe(recipe(rate), ["--schedule", "paper"]).training.learning_rate == 1
+    rate = RECIPE.replace("output_dir: out", "output_dir: out, lr_scheduler_type: linear, learning_rate: 0.003")
+    assert load_recipe(recipe(rate), ["--lr_scheduler_type", "cosine"]).training.learning_rate == 0.003
+    assert load_recipe(recipe(rate), ["--lr_scheduler_type", "paper"]).training.learning_rate == 1
     factor = RECIPE.replace("output_dir: out", "output_dir: out, learning_rate: 1.0")
-    assert "training.learning_rate is missing" in faults(recipe(factor), ["--schedule", "linear"])
-    assert load_recipe(recipe(factor), ["--schedule", "paper"]).training.learning_rate == 1
+    assert "training.learning_rate is missing" in faults(recipe(factor), ["--lr_scheduler_type", "linear"])
+    assert load_recipe(recipe(factor), ["--lr_scheduler_type", "paper"]).training.learning_rate == 1
 
 
 def test_training_pairs_beyond_learned_positions_are_an_error(recipe):
@@ -120,8 +120,8 @@ def test_contradictions_are_all_named(recipe):
         "training.average_last=9 needs as many checkpoints",
     ):
         assert expected in message
-    both = faults(recipe(), ["--dataset", "embedded", "--train_source", "a", "--train_target", "b"])
-    assert "data.dataset='embedded' and data.train_source, data.train_target are both given" in both
+    both = faults(recipe(), ["--dataset", "built-in", "--train_source", "a", "--train_target", "b"])
+    assert "data.dataset='built-in' and data.train_source, data.train_target are both given" in both
 
 
 def test_text_options_stay_as_they_were_typed(recipe):
@@ -138,7 +138,7 @@ def test_lists_of_text_can_be_options(recipe):
 
 
 def test_language_that_yaml_takes_for_a_truth_value_says_what_to_do(recipe):
-    path = recipe(RECIPE.replace("{dataset: embedded}", "{dataset: embedded, source_language: no}"))
+    path = recipe(RECIPE.replace("{dataset: built-in}", "{dataset: built-in, source_language: no}"))
     assert "data.source_language must be text or null, got False; put it in quotes" in faults(path)
 
 
@@ -147,8 +147,8 @@ def test_keys_that_are_no_text_are_unknown_keys(recipe):
 
 
 @pytest.mark.parametrize(
-    "option", ["weight_decay=-0.1", "seed=-1", "seed=99999999999", "validate_sentences=-1", "max_minutes=.nan",
-    "max_length_offset=1000000000000000000000", "max_updates=1.0e+30", "length_penalty=.nan", "length_penalty=-11"],
+    "option", ["weight_decay=-0.1", "seed=-1", "seed=99999999999", "eval_sentences=-1", "max_minutes=.nan",
+    "max_length_offset=1000000000000000000000", "max_steps=1.0e+30", "length_penalty=.nan", "length_penalty=-11"],
 )  # fmt: skip
 def test_numbers_out_of_range_are_errors(recipe, option):
     name = option.partition("=")[0]
@@ -161,11 +161,11 @@ def test_separate_vocabularies_with_shared_embeddings_are_an_error(recipe):
 
 
 def test_faults_of_the_tokenizer_are_named_with_the_others(recipe):
-    options = ["--type", "word", "--bpe_dropout", "0.1", "--byte_fallback", "true", "--max_updates", "0"]
+    options = ["--type", "word", "--bpe_dropout", "0.1", "--byte_fallback", "true", "--max_steps", "0"]
     message = faults(recipe(), options)
     assert "tokenizer.bpe_dropout=0.1 leaves out merges" in message
     assert "tokenizer.byte_fallback=True is for the types bpe and unigram" in message
-    assert "training.max_updates must be at least 1" in message
+    assert "training.max_steps must be at least 1" in message
 
 
 def test_empty_option_is_an_error_and_no_word(recipe):
@@ -184,7 +184,7 @@ def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        "training: {max_updates: 1}\ntraining: {}", "training: {max_updates: 4, max_updates: 9}",
+        "training: {max_steps: 1}\ntraining: {}", "training: {max_steps: 4, max_steps: 9}",
         "data: {name: !!int abc}", "data: {name: !!int ''}", "data: {name: !!timestamp abc}", "[" * 5000, "1" * 5000,
     ],
     ids=["section twice", "key twice", "no number", "no digit", "no date", "deep", "long"],
@@ -196,15 +196,20 @@ def test_yaml_that_says_nothing_clear_is_no_recipe(recipe, content):
 
 def test_numbers_are_decimal_and_dates_are_text(recipe):
     loaded = load_recipe(
-        recipe(RECIPE.replace("embedded", "embedded, name: 2023-02-30")), ["--adam_eps=1e-7", "--learning_rate=2.5E-4"]
+        recipe(RECIPE.replace("built-in", "built-in, name: 2023-02-30")),
+        ["--adam_epsilon=1e-7", "--learning_rate=2.5E-4"],
     )
-    assert (loaded.data.name, loaded.training.adam_eps, loaded.training.learning_rate) == ("2023-02-30", 1e-7, 2.5e-4)
-    message = faults(recipe(), ["--max_updates=0100", "--max_minutes=1:30", "--seed=2024-13-45", "--save_every=0x10"])
+    assert (loaded.data.name, loaded.training.adam_epsilon, loaded.training.learning_rate) == (
+        "2023-02-30",
+        1e-7,
+        2.5e-4,
+    )
+    message = faults(recipe(), ["--max_steps=0100", "--max_minutes=1:30", "--seed=2024-13-45", "--save_steps=0x10"])
     for expected in (
-        "max_updates must be a whole number or null, got '0100'",
+        "max_steps must be a whole number or null, got '0100'",
         "max_minutes must be",
         "seed must",
-        "save_every",
+        "save_steps",
     ):
         assert expected in message
 
@@ -216,7 +221,7 @@ def test_name_that_looks_like_a_number_stays_as_it_is(recipe):
 
 def test_key_of_its_own_goes_before_a_merged_one(recipe):
     path = recipe(
-        "data: {dataset: embedded}\ngeneration: {<<: {num_beams: 2}, num_beams: 3}\ntraining: {output_dir: o}"
+        "data: {dataset: built-in}\ngeneration: {<<: {num_beams: 2}, num_beams: 3}\ntraining: {output_dir: o}"
     )
     assert load_recipe(path).generation.num_beams == 3
 
@@ -232,7 +237,7 @@ def test_help_describes_every_key_with_its_default():
         if line.startswith("  share_encoder_decoder_embeddings"):  # a name as wide as its column
             shown["share_encoder_decoder_embeddings"] = lines[number + 1].strip()
     assert [name for keys in recipe_keys().values() for name in keys if len(shown.get(name, "")) < 10] == []
-    assert shown["max_updates"].endswith("(default: 100000)")
+    assert shown["max_steps"].endswith("(default: 100000)")
     assert shown["encoder_ffn_dim"] == shown["decoder_ffn_dim"]
     assert shown["decoder_ffn_dim"] == "inner width d_ff of the feed-forward networks (section 3.3) (default: 2048)"
     assert "  d_k " in "\n".join(lines) and "to d_model divided by the number of heads" in "\n".join(lines)
@@ -349,11 +354,12 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--max_updates=null"], ["nothing ends the training: give training.max_updates"]),
-        (["--max_updates=null", "--schedule=linear", "--learning_rate=1"], ["missing: schedule 'linear' falls to 0"]),
-        (["--schedule=cosine", "--learning_rate=1", "--max_epochs=3"],
-         ["training.max_epochs=3 contradicts schedule 'cosine'"]),
-        (["--max_epochs=0"], ["training.max_epochs must be at least 1, got 0"]),
+        (["--max_steps=null"], ["nothing ends the training: give training.max_steps"]),
+        (["--max_steps=null", "--lr_scheduler_type=linear", "--learning_rate=1"],
+         ["missing: schedule 'linear' falls to 0"]),
+        (["--lr_scheduler_type=cosine", "--learning_rate=1", "--num_train_epochs=3"],
+         ["training.num_train_epochs=3 contradicts schedule 'cosine'"]),
+        (["--num_train_epochs=0"], ["training.num_train_epochs must be at least 1, got 0"]),
         (["--validation_share=1.5", "--test_share=0"], [
             "data.validation_share must be above 0 and below 1, got 1.5",
             "data.test_share must be above 0 and below 1, got 0.0",
@@ -376,8 +382,8 @@ def test_choices_that_exclude_each_other_are_errors(recipe, options, expected):
 
 
 def test_epochs_alone_may_end_a_training(recipe):
-    training = load_recipe(recipe(), ["--max_epochs=30", "--max_updates=null"]).training
-    assert (training.max_epochs, training.max_updates) == (30, None)
+    training = load_recipe(recipe(), ["--num_train_epochs=30", "--max_steps=null"]).training
+    assert (training.num_train_epochs, training.max_steps) == (30, None)
 
 
 def test_option_of_two_sections_names_both():

@@ -30,10 +30,17 @@ ON_ALL = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
 ON_OUTPUTS = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
 BIG = {"d_model": 1024, "encoder_attention_heads": 16, "decoder_attention_heads": 16, "encoder_ffn_dim": 4096,
        "decoder_ffn_dim": 4096}  # fmt: skip
-CONSTANT = {"schedule": "constant", "learning_rate": 1e-4, "warmup_updates": 0, "adam_eps": 1e-9, "average_last": 1}
-NOAM = {"schedule": "paper", "learning_rate": 1.0, "warmup_updates": 4000}
-ADAM_OF_TORCH, ADAM_OF_PAPER = [0.9, 0.999], [0.9, 0.98]
-PAPER_TRAINING = {**NOAM, "adam_betas": ADAM_OF_PAPER, "adam_eps": 1e-9, "max_tokens": 6250, "accumulation": 4}
+CONSTANT = {
+    "lr_scheduler_type": "constant",
+    "learning_rate": 1e-4,
+    "warmup_steps": 0,
+    "adam_epsilon": 1e-9,
+    "average_last": 1,
+}
+NOAM = {"lr_scheduler_type": "paper", "learning_rate": 1.0, "warmup_steps": 4000}
+ADAM_OF_TORCH = {"adam_beta1": 0.9, "adam_beta2": 0.999}
+ADAM_OF_PAPER = {"adam_beta1": 0.9, "adam_beta2": 0.98}
+PAPER_TRAINING = {**NOAM, **ADAM_OF_PAPER, "adam_epsilon": 1e-9, "max_tokens": 6250, "gradient_accumulation_steps": 4}
 ONE_PICTURE = {"tokenize": "13a", "greedy": False, "attention": 1, "attention_layers": "mean"}
 PAPER_SEARCH = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_type": "gnmt", "max_length_offset": 50}
 WMT = {"dataset": "wmt/wmt14", "source_language": "en", "train_split": "train", "validation_split": "validation"}
@@ -49,7 +56,7 @@ def paper(
         "data": {**WMT, "dataset_config": config, "target_language": target, "test_split": "test"},
         "tokenizer": tokenizer,
         "model": {**BASE, **POST, **ONE_MATRIX, **ON_OUTPUTS, "label_smoothing": 0.1, **model},
-        "training": {**PAPER_TRAINING, "max_updates": updates, "average_last": checkpoints, "save_every": every},
+        "training": {**PAPER_TRAINING, "max_steps": updates, "average_last": checkpoints, "save_steps": every},
         "generation": PAPER_SEARCH,
         "evaluation": ONE_PICTURE,
     }
@@ -60,11 +67,11 @@ FACTS = {
     "system_a_opus_books_de_en": {
         "data": {"dataset": "Helsinki-NLP/opus_books", "dataset_config": "de-en", "source_language": "de",
                  "target_language": "en", "validation_share": 0.05, "test_share": 0.05, "max_length": 500},
-        "tokenizer": {"type": "word", "words": "punctuation", "joint": False, "min_frequency": 2,
+        "tokenizer": {"type": "word", "pre_tokenizer": "punctuation", "joint": False, "min_frequency": 2,
                       "special_tokens": {"unk": "[UNK]", "pad": "[PAD]", "bos": "[SOS]", "eos": "[EOS]"}},
         "model": {**BASE, **PRE, **UNTIED, **ON_ALL, "label_smoothing": 0.1},
-        "training": {**CONSTANT, "adam_betas": ADAM_OF_TORCH, "mixed_precision": "no", "max_sentences": 8,
-                     "max_epochs": 30, "max_updates": None},
+        "training": {**CONSTANT, **ADAM_OF_TORCH, "mixed_precision": "no", "max_sentences": 8,
+                     "num_train_epochs": 30, "max_steps": None},
         "generation": {"num_beams": 1},
         "evaluation": ONE_PICTURE,
     },
@@ -74,7 +81,7 @@ FACTS = {
         "tokenizer": {"joint": False, "vocab_size": 2**13, "target_vocab_size": None},
         "model": {**BASE, "encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "encoder_ffn_dim": 512,
                   "decoder_ffn_dim": 512, **POST, **UNTIED, **ON_OUTPUTS, "label_smoothing": 0.0},
-        "training": {**NOAM, "adam_betas": ADAM_OF_TORCH, "mixed_precision": "no", "max_sentences": 64,
+        "training": {**NOAM, **ADAM_OF_TORCH, "mixed_precision": "no", "max_sentences": 64,
                      "average_last": 1},
         "generation": {"num_beams": 1},
         "evaluation": {"attention_layers": "all"},
@@ -86,19 +93,19 @@ FACTS = {
         "model": {**BASE, "encoder_layers": 4, "decoder_layers": 4, "encoder_attention_heads": 4,
                   "decoder_attention_heads": 4, "position_type": "learned", "max_position_embeddings": 80, **PRE,
                   **UNTIED, **ON_ALL, "label_smoothing": 0.1},
-        "training": {**CONSTANT, "adam_betas": ADAM_OF_TORCH, "mixed_precision": "fp16"},
+        "training": {**CONSTANT, **ADAM_OF_TORCH, "mixed_precision": "fp16"},
         "generation": {"num_beams": 4},
         "evaluation": {"greedy": True},
     },
     "system_d_iwslt_en_fr": {
         "data": {"dataset": "ahazeemi/iwslt14-en-fr", "source_language": "en", "target_language": "fr",
                  "max_length": None, "max_length_coverage": 0.95},
-        "tokenizer": {"type": "word", "words": "rules", "joint": False, "vocab_size": 56_000,
+        "tokenizer": {"type": "word", "pre_tokenizer": "rules", "joint": False, "vocab_size": 56_000,
                       "target_vocab_size": 73_000,
                       "special_tokens": {"unk": "<unk>", "pad": "<pad>", "bos": "<bos>", "eos": "<eos>"}},
         "model": {**BASE, **POST, **UNTIED, "dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.1,
                   "label_smoothing": 0.0},
-        "training": {**NOAM, "adam_betas": ADAM_OF_TORCH, "mixed_precision": "no", "average_last": 1},
+        "training": {**NOAM, **ADAM_OF_TORCH, "mixed_precision": "no", "average_last": 1},
         "generation": {"num_beams": 1},
     },
     # Wu et al. 2021; 54 updates are an epoch.
@@ -108,9 +115,11 @@ FACTS = {
         "model": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "encoder_attention_heads": 4,
                   "decoder_attention_heads": 4, "encoder_ffn_dim": 256, "decoder_ffn_dim": 256, **POST, **ONE_MATRIX,
                   **ON_OUTPUTS, "dropout": 0.3, "label_smoothing": 0.1, "qkv_init_gain": 0.70710678},
-        "training": {"schedule": "inverse_sqrt", "learning_rate": 0.005, "warmup_updates": 2000, "max_updates": 8000,
-                     "adam_betas": ADAM_OF_PAPER, "adam_eps": 1e-8,
-                     "max_tokens": 2048, "accumulation": 4, "validate_every": 54, "patience": 10, "save_every": 54,
+        "training": {"lr_scheduler_type": "inverse_sqrt", "learning_rate": 0.005, "warmup_steps": 2000,
+                     "max_steps": 8000,
+                     **ADAM_OF_PAPER, "adam_epsilon": 1e-8,
+                     "max_tokens": 2048, "gradient_accumulation_steps": 4, "eval_steps": 54,
+                     "early_stopping_patience": 10, "save_steps": 54,
                      "average_last": 10},
         "generation": {"num_beams": 5, "length_penalty": 1.0, "length_penalty_type": "length", "early_stopping": True},
     },
@@ -188,8 +197,8 @@ BEGUN_BY = {"multi30k_best": "multi30k_tiny"}
 # Sizes that make a training of each recipe a matter of seconds.
 CUT = [
     "--d_model=16", "--encoder_layers=1", "--decoder_layers=1", "--encoder_ffn_dim=16", "--decoder_ffn_dim=16",
-    "--vocab_size=300", "--max_updates=3", "--max_tokens=300", "--validate_every=3", "--validate_sentences=2",
-    "--save_every=2", "--cpu_threads=1", "--max_length_offset=2",
+    "--vocab_size=300", "--max_steps=3", "--max_tokens=300", "--eval_steps=3", "--eval_sentences=2",
+    "--save_steps=2", "--cpu_threads=1", "--max_length_offset=2",
 ]  # fmt: skip
 # What a cut training must still be.
 UNCUT = {
@@ -203,8 +212,8 @@ MODELS = {"bpe": "BPE", "wordpiece": "WordPiece", "word": "WordLevel"}
 
 @pytest.fixture(scope="module")
 def sentences():
-    """Some pairs of the embedded corpus, by split."""
-    corpus = {split: TextSource(dataset="embedded", split=split) for split in ("train", "validation", "test")}
+    """Some pairs of the built-in corpus, by split."""
+    corpus = {split: TextSource(dataset="built-in", split=split) for split in ("train", "validation", "test")}
     pairs = {split: iterate_pairs(source, ("de", "en")) for split, source in corpus.items()}
     return {split: [next(pairs[split]) for _ in range(size)] for split, size in SIZES.items()}
 
@@ -235,8 +244,8 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
     options = [*CUT, *files(whole), f"--output_dir={tmp_path / 'out'}"]
     if whole.tokenizer.target_vocab_size:
         options.append("--target_vocab_size=280")
-    if whole.training.schedule == "linear":
-        options.append("--warmup_updates=1")
+    if whole.training.lr_scheduler_type == "linear":
+        options.append("--warmup_steps=1")
     assert bool(whole.training.start_from) == (name in BEGUN_BY)
     if name in BEGUN_BY:
         begun = tmp_path / "begun"
@@ -293,13 +302,15 @@ def error_of(function, *arguments) -> list[str]:
 def test_unknown_keys_and_wrong_types_of_a_recipe_are_named_together(tmp_path):
     path = tmp_path / "recipe.yaml"
     text = RECIPES["system_a_opus_books_de_en"].read_text()
-    path.write_text(text.replace("max_epochs: 30", "max_epoch: 30").replace("max_sentences: 8", "max_sentences: few"))
+    path.write_text(
+        text.replace("num_train_epochs: 30", "num_train_epoch: 30").replace("max_sentences: 8", "max_sentences: few")
+    )
     lines = error_of(load_recipe, path, ["--special_tokens=[UNK]", "--test_share=half"])
     assert len(lines) == 5
     for line, fault in zip(
         lines,
         (
-            "unknown key 'training.max_epoch'; did you mean 'max_epochs'?",
+            "unknown key 'training.num_train_epoch'; did you mean 'num_train_epochs'?",
             "data.test_share must be a number or null, got 'half'",
             "tokenizer.special_tokens must be keys with values, got ['UNK']",
             "training.max_sentences must be a whole number or null, got 'few'",

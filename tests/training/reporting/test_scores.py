@@ -19,7 +19,7 @@ from hf_vaswani.training.train import train
 
 from ..helpers import records
 
-FEW = ("--max_updates=4", "--validate_sentences=4")
+FEW = ("--max_steps=4", "--eval_sentences=4")
 
 
 def stored(folder) -> dict:
@@ -88,7 +88,7 @@ def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
     monkeypatch.setattr(
         validation, "translate", lambda *given, **options: calls.append(options) or translate(*given, **options)
     )
-    results = train(recipe("--max_updates=4", "--validate_every=9", "--greedy", "--num_beams=1"))
+    results = train(recipe("--max_steps=4", "--eval_steps=9", "--greedy", "--num_beams=1"))
     assert len(calls) == 1
     scores = stored(results.folder)["tests"]["test"]
     assert scores["greedy_chrf2"] == scores["chrf2"]
@@ -103,7 +103,7 @@ def test_bleu_of_tokenised_text_is_that_of_its_own_tokens(recipe, tmp_path, monk
     hypotheses = ["a b,c d e f h ."] * 120
     monkeypatch.setattr(validation, "translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)])
     with caplog.at_level(logging.WARNING):
-        results = train(recipe("--max_updates=1", "--validate_every=1", "--tokenize=none"))
+        results = train(recipe("--max_steps=1", "--eval_steps=1", "--tokenize=none"))
     expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True).score
     assert expected != pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references], force=True).score)
     [measured] = [record for record in records(results.folder) if "validation_bleu" in record]
@@ -142,9 +142,9 @@ def test_finished_training_is_measured_anew_in_another_way(recipe, more_tests):
 
 
 def test_bleu_that_chooses_the_best_weights_stays_the_same(recipe):
-    train(recipe(*FEW, "--best_metric=bleu"))
+    train(recipe(*FEW, "--metric_for_best_model=bleu"))
     with pytest.raises(InputError, match="evaluation.tokenize was '13a' and is now 'none'"):
-        train(recipe(*FEW, "--best_metric=bleu", "--tokenize=none"))
+        train(recipe(*FEW, "--metric_for_best_model=bleu", "--tokenize=none"))
 
 
 def test_faults_of_the_keys_are_named_together(recipe):
@@ -189,7 +189,7 @@ def test_unknown_tokenizer_and_bad_test_sets_are_refused_before_any_work(recipe,
 def test_section_is_read_from_the_file(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(
-        "data: {dataset: embedded, tests: {news: {source: a.de, target: a.en}}}\ntraining: {output_dir: o}\n"
+        "data: {dataset: built-in, tests: {news: {source: a.de, target: a.en}}}\ntraining: {output_dir: o}\n"
         "evaluation: {tokenize: none, greedy: true, attention: 2, attention_layers: all}\n"
     )
     loaded = load_recipe(path)

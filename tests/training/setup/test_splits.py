@@ -69,7 +69,7 @@ def test_sources_are_mixed_as_the_recipe_lists_them(tmp_path, table):
 
 
 def test_embedded_corpus_and_slices_of_a_data_set_are_splits(data_of, table, tmp_path):
-    for options in (["--dataset=embedded", "--test_split=null"], ["--train=embedded", "--validation=embedded"]):
+    for options in (["--dataset=built-in", "--test_split=null"], ["--train=built-in", "--validation=built-in"]):
         texts = load_texts(data_of(*options))
         assert len(texts.validation) == 500 and texts.test is None
     folder = tmp_path / "set"
@@ -154,7 +154,7 @@ def test_text_too_small_for_its_shares_is_a_clear_error(data_of, table):
 def test_training_on_held_out_text_says_so_and_another_split_is_another_training(
     data_of, table, tmp_path, recipe, capsys
 ):
-    options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES, "--max_updates=1")
+    options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES, "--max_steps=1")
     results = train(recipe(*WITHOUT_FILES, *options))
     printed = capsys.readouterr().out
     texts = load_texts(data_of(*options))
@@ -175,7 +175,7 @@ def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table
     # 10 pairs of 1 to 10 words; with the end each has a token more.
     words = [(" ".join("abcdefghij"[:n]), "a b") for n in range(1, 11)]
     options = (f"--train={table('t.tsv', words)}", f"--validation={table('v.tsv', PAIRS)}")
-    learnt = ("--type=word", "--min_frequency=1", "--max_updates=1")
+    learnt = ("--type=word", "--min_frequency=1", "--max_steps=1")
     results = train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75"))
     printed = capsys.readouterr().out
     assert "training text: 75.0% of its pairs have at most 9 tokens on a side, which is max_length" in printed
@@ -194,9 +194,9 @@ def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
 
 
 def test_streamed_training_in_parts_equals_one_in_a_piece(recipe):
-    options = ("--streaming=true", "--stream_part=20", "--save_every=1", "--max_length=100")
+    options = ("--streaming=true", "--stream_part=20", "--save_steps=1", "--max_length=100")
     whole = train(recipe(*options, output="whole")).folder
-    train(recipe(*options, "--max_updates=5", output="parts"))
+    train(recipe(*options, "--max_steps=5", output="parts"))
     parts = train(recipe(*options, output="parts")).folder
     assert losses(parts) == losses(whole)
     assert same_weights(parts, whole)
@@ -206,7 +206,7 @@ def test_report_of_the_filters_is_printed_and_stored(recipe, tmp_path, capsys):
     for side, more in (("x", ["a b", "", "c", "a b", "\x07 d"]), ("y", ["b a", "d", "c", "b a", "d"])):
         path = tmp_path / f"train.{side}"
         path.write_text(path.read_text() + "".join(f"{line}\n" for line in more))
-    results = train(recipe("--drop_duplicates=true", "--max_updates=1"))
+    results = train(recipe("--drop_duplicates=true", "--max_steps=1"))
     printed = capsys.readouterr().out
     assert "65 pairs read" in printed
     for line in ("1 with an empty side: left out", "1 with control characters: kept; --drop_control_characters true"):
@@ -220,12 +220,12 @@ def test_report_of_the_filters_is_printed_and_stored(recipe, tmp_path, capsys):
     (["--train=a.tsv", "--validation_source=a"], ["data.validation_target is missing"]),
     (["--dataset=x", "--train=a.tsv"], ["data.dataset='x' and data.train are both given"]),
     (["--train=a.tsv", "--validation=a.tsv", "--dataset_config=de-en"], ["there is no data.dataset"]),
-    (["--dataset=embedded", "--streaming", "--max_length=99", "--max_tokens=50", "--drop_duplicates"],
+    (["--dataset=built-in", "--streaming", "--max_length=99", "--max_tokens=50", "--drop_duplicates"],
      ["data.max_length=99 lets in sentences", "data.drop_duplicates needs"]),
-    (["--dataset=embedded", "--max_length_ratio=0.5", "--keep_best=0", "--average_best=2"],
+    (["--dataset=built-in", "--max_length_ratio=0.5", "--keep_best=0", "--average_best=2"],
      ["data.max_length_ratio must be at least 1", "training.average_best=2 needs"]),
-    (["--dataset=embedded", "--best_metric=bleu", "--validate_sentences=0", "--ema_decay=1", "--warmup_updates=0"],
-     ["training.ema_decay", "training.warmup_updates must be at least 1", "training.best_metric='bleu'"]),
+    (["--dataset=built-in", "--metric_for_best_model=bleu", "--eval_sentences=0", "--ema_decay=1", "--warmup_steps=0"],
+     ["training.ema_decay", "training.warmup_steps must be at least 1", "training.metric_for_best_model='bleu'"]),
 ])  # fmt: skip
 def test_recipe_that_contradicts_itself_says_all_of_it(data_of, options, faults):
     with pytest.raises(InputError) as error:
@@ -252,7 +252,7 @@ def test_first_pair_and_swapped_sides_are_told_at_the_beginning(recipe, tmp_path
     sides = [[f"{word} {other} {word}" for word in side.split() for other in side.split()] for side in words]
     german, english = write_lines("text.de", sides[0]), write_lines("text.en", sides[1])
     swapped = [f"--validation_source={english}", f"--validation_target={german}"]
-    train(recipe(f"--train_source={german}", f"--train_target={english}", *swapped, "--max_updates=1"))
+    train(recipe(f"--train_source={german}", f"--train_target={english}", *swapped, "--max_steps=1"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "first pair: der der der → the the the"
     warning = "warning: in the validation text, or in the training text, source and target seem to be swapped."
