@@ -23,10 +23,10 @@ from .commands import (
     translate,
 )
 from .commands.options import CommandParser, make_parser
+from .configuration.other_names import hint
 from .errors import InputError, TrainingError, TrainingInterrupted
 from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
-from .training.configuration.other_names import hint
 
 COMMANDS = (
     train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, average, corpus,

@@ -17,7 +17,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..training.configuration.bundled_recipes import bundled_recipe, bundled_recipes, describe
+    from ..training.recipe.bundled_recipes import bundled_recipe, bundled_recipes, describe
 
     if options.name:
         sys.stdout.write(bundled_recipe(options.name).read_text(encoding="utf-8"))

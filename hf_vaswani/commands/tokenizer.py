@@ -4,6 +4,9 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pydantic.fields import FieldInfo
+
+from ..configuration.keys import default_of
 from ..data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments, as_option
 from ..errors import InputError
 from ..files import InputPath, OutputPath
@@ -49,25 +52,24 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     text.add_argument("--source_language", metavar="CODE", help="code of the source language: de")
     text.add_argument("--target_language", metavar="CODE", help="code of the target language: en")
     kind = tokenizer.add_argument_group("tokenizer", "As in section tokenizer of a recipe.")
-    for item in _tokenizer_keys():
-        default = "" if item.default in (None, dataclasses.MISSING) else f" (default: {as_option(item.default)})"
-        help = f"{item.metadata['help']}{default}".replace("%", "%%")
-        kind.add_argument(f"--{item.name}", metavar="VALUE", help=help)
+    for name, key in _tokenizer_keys().items():
+        default = "" if default_of(key) in (None, {}) else f" (default: {as_option(default_of(key))})"
+        kind.add_argument(f"--{name}", metavar="VALUE", help=f"{key.description}{default}".replace("%", "%%"))
     tokenizer.set_defaults(run=run)
 
 
-def _tokenizer_keys() -> list[dataclasses.Field]:
+def _tokenizer_keys() -> dict[str, FieldInfo]:
     """The recipe's keys of section `tokenizer` that say what is learned."""
-    return [item for item in dataclasses.fields(TokenizerArguments) if item.name not in OF_ANY_TOKENIZER]
+    return {name: key for name, key in TokenizerArguments.model_fields.items() if name not in OF_ANY_TOKENIZER}
 
 
 def run(options: argparse.Namespace) -> None:
     from ..data.tokenizers.tokenizer import save_tokenizer, side_backends, train_tokenizer
     from ..files import check_new, new_folder
-    from ..training.configuration.recipe import section_from_options
+    from ..training.recipe.recipe import section_from_options
 
     check_new(options.output)
-    given = {item.name: getattr(options, item.name) for item in _tokenizer_keys()}
+    given = {name: getattr(options, name) for name in _tokenizer_keys()}
     arguments = section_from_options("tokenizer", {name: text for name, text in given.items() if text is not None})
     pairs = _pairs_of(options)
     tokenizer = train_tokenizer(pairs, arguments)

@@ -25,7 +25,7 @@ class RecipeParser(CommandParser):
 
     def format_help(self) -> str:
         # Made when it is asked for: the recipe's imports take seconds.
-        from ..training.configuration.key_help import describe_keys
+        from ..training.recipe.reference import describe_keys
 
         return f"{super().format_help()}\n{describe_keys(help_width())}\n"
 
@@ -56,7 +56,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def _missing_recipe(options: list[str]) -> str:
-    from ..training.configuration.bundled_recipes import bundled_recipes
+    from ..training.recipe.bundled_recipes import bundled_recipes
 
     recipes = bundled_recipes()
     named = next((text for text in options if text in recipes or text.endswith((".yaml", ".yml"))), None)
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     from datasets.utils import disable_progress_bars
 
     from ..runtime.processes import said_once
-    from ..training.configuration.recipe import load_recipe
+    from ..training.recipe.recipe import load_recipe
 
     if options.trainer:
         from ..training.trainer import train_with_trainer as train

@@ -31,13 +31,13 @@ from .checkpoints.best_weights import BestWeights, note_validation
 from .checkpoints.checkpoint import Progress, checkpoint_folders, save_checkpoint
 from .checkpoints.output_folder import BEST, CHECKPOINTS
 from .checkpoints.state import gather_state, gather_weights, restore_state
-from .configuration.arguments import TrainingArguments
 from .optimization.ema import MovingAverage
 from .optimization.loss import training_loss
 from .optimization.optimizer import make_optimizer
 from .optimization.schedule import learning_rate
 from .optimization.sharding import shard_tied_embeddings, unsharded, whole
 from .optimization.steps import Corpus, UpdateData, Updates, updates_loader
+from .recipe.arguments import TrainingArguments
 from .reporting.log import TrainingLog
 from .setup.tokenizer_and_model import drops_layers
 from .validation import Validation, total

@@ -14,8 +14,8 @@ from ..runtime.memory import keep_freed_memory
 from ..runtime.processes import on_main_process, said_once
 from ..runtime.threads import asked_threads, share_of_cores
 from .checkpoints.output_folder import only_training
-from .configuration.recipe import Recipe
 from .loop import TrainingLoop
+from .recipe.recipe import Recipe
 from .reporting.export import finish
 from .reporting.report import Results
 from .setup.checks import TRACKED_AS, available_trackers, check, check_environment

@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from ..errors import InputError
-from .configuration.recipe import Recipe
 from .loop import TrainingLoop
 from .optimization.loss import training_loss
 from .optimization.steps import UpdateData
+from .recipe.recipe import Recipe
 from .reporting.report import Results
 from .train import train
 from .validation import total

@@ -13,7 +13,7 @@ from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
 from ..data.sources.parallel_files import Pair
 from ..translation.translate import translate
-from .configuration.arguments import TrainingArguments
+from .recipe.arguments import TrainingArguments
 from .reporting.scores import bleu_and_chrf, perplexity
 
 

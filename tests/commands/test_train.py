@@ -11,8 +11,8 @@ import pytest
 
 from hf_vaswani.cli import _parser, main
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.bundled_recipes import bundled_recipes, describe
-from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes, describe
+from hf_vaswani.training.recipe.recipe import load_recipe
 
 PROJECT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import random
 import typing
 from collections.abc import Iterator
 
-from hf_vaswani.training.configuration.recipe import recipe_keys
+from hf_vaswani.training.recipe.recipe import recipe_keys
 
 from .runner import Input
 from .world import PACKED, RECIPE, TEXTS
@@ -107,7 +107,7 @@ def inputs(choose: random.Random) -> Iterator[Input]:
         yield of_file(f"file: {name}", content.replace("{json}", json.dumps(RECIPE)))
     for kind in ("UTF-16", "Latin-1", "binary", "surrogates", "NUL"):
         yield Input(f"recipe file of {kind}", TRAIN, steps=(("text", "odd.yaml", kind),))
-    keys = [(section, name, kind) for section, kinds in recipe_keys().items() for name, kind in kinds.items()]
+    keys = [(section, name, key.annotation) for section, keys in recipe_keys().items() for name, key in keys.items()]
     keys.remove(("training", "torch_compile", bool))  # it takes minutes
     for section, name, kind in keys:
         for value in dict.fromkeys([choose.choice(VALUES), *choose.sample(choices(kind), 2)]):

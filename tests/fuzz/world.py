@@ -351,7 +351,7 @@ def names() -> dict[str, object]:
     from hf_vaswani.data.tokenizers import arguments, tokenizer
     from hf_vaswani.evaluation import attention, score
     from hf_vaswani.training.checkpoints import average
-    from hf_vaswani.training.configuration import recipe
+    from hf_vaswani.training.recipe import recipe
     from hf_vaswani.training.reporting import card
     from hf_vaswani.translation import ensemble, mbr, pair_scores, translate
 

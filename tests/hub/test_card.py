@@ -11,8 +11,8 @@ from huggingface_hub import ModelCard, metadata_eval_result
 from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
 from hf_vaswani.hub.card import card_text
-from hf_vaswani.training.configuration.recipe import Recipe, load_recipe
-from tests.training.configuration.test_recipes import RECIPES
+from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
+from tests.training.recipe.test_recipes import RECIPES
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"

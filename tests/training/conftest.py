@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.recipe.recipe import load_recipe
 
 RECIPE = """
 tokenizer: {vocab_size: 60}

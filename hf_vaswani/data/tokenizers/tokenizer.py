@@ -12,7 +12,7 @@ from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
 from ...files import AGAIN, path_error
 from ..sources.parallel_files import Pair
-from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
+from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
 from .tokenizer_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
 from .vocabulary import learn_vocabulary
 
@@ -44,7 +44,7 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
     Raises:
         InputError: arguments that contradict each other, all at once; a text that is empty.
     """
-    faults = tokenizer_faults(arguments)
+    faults = tokenizer_errors(arguments)
     if faults:
         raise InputError.of(faults)
     check_many("pairs", pairs, "(source, target)")

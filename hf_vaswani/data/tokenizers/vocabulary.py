@@ -21,7 +21,7 @@ from types import ModuleType
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from ...errors import InputError
-from .arguments import BYTES, TokenizerArguments, special_tokens
+from .arguments import BYTES, TOKENIZER_TYPES, TokenizerArguments, special_tokens, tokenizer_type
 from .word_splitting import JOINER, marks, splitter
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: in
     Raises:
         InputError: where the text is empty.
     """
-    tokenizer = _LEARNERS[arguments.type](texts, arguments, vocab_size, name)
+    tokenizer = TOKENIZER_TYPES[arguments.type].learn(texts, arguments, vocab_size, name)
     special = special_tokens(arguments)
     tokenizer.add_special_tokens(list(special.values()))
     end = special["eos_token"]
@@ -61,6 +61,7 @@ def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: in
     return tokenizer
 
 
+@tokenizer_type("bpe", "byte-pair encoding", has_merges=True, has_bytes=True)
 def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """Byte-pair encoding (Sennrich et al. 2016; section 5.1 of the paper)."""
     first = _first_pieces(arguments)
@@ -70,6 +71,7 @@ def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, nam
     return _subword_tokenizer(model, arguments)
 
 
+@tokenizer_type("wordpiece", "longest match first")
 def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """Word pieces (Wu et al. 2016): a word is cut into the longest pieces, from left to right.
 
@@ -85,6 +87,7 @@ def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: i
     return _subword_tokenizer(model, arguments)
 
 
+@tokenizer_type("unigram", "language model", has_bytes=True, has_min_frequency=False)
 def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """The unigram language model (Kudo 2018), learnt by SentencePiece from words and their counts."""
     try:
@@ -138,6 +141,7 @@ def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) 
     return {learnt.id_to_piece(i): learnt.get_score(i) for i in range(1, learnt.get_piece_size())}
 
 
+@tokenizer_type("word", "whole words", has_subwords=False)
 def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """The most frequent words; all others are unknown."""
     by_rules, unknown = arguments.pre_tokenizer == "rules", _unknown(arguments)
@@ -170,9 +174,6 @@ def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, n
         ]
     )
     return tokenizer
-
-
-_LEARNERS = {"bpe": _learn_bpe, "unigram": _learn_unigram, "wordpiece": _learn_wordpieces, "word": _learn_words}
 
 
 def _learn_merges(

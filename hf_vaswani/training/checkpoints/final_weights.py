@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ..configuration.arguments import TrainingArguments
+from ..recipe.arguments import TrainingArguments
 from .best_weights import ranked
 from .checkpoint import checkpoint_folders, damage_of, update_of, weights_file
 from .output_folder import BEST, CHECKPOINTS

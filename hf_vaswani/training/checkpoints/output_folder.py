@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ...configuration.keys import traits
+from ...configuration.renamed_keys import with_new_names
 from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError, reason
 from ...files import ARE_THERE_LOCKS, lock, whole_file
 from ...runtime.processes import on_main_process
-from ..configuration.arguments import MAIN_TEST
-from ..configuration.recipe import Recipe
-from ..configuration.renamed_keys import with_new_names
-from ..configuration.violations import SCHEDULES_TO_THE_END
+from ..optimization.schedule import SCHEDULES
+from ..recipe.arguments import MAIN_TEST
+from ..recipe.recipe import Recipe, recipe_keys
 from ..reporting.artifacts import GREEDY_TRANSLATIONS, PICTURES, TRANSLATIONS, claims_of, withdraw
 from ..setup.splits import sources_of
 from .best_weights import ranked
@@ -32,21 +33,6 @@ RECIPE_FILE = "training_recipe.yaml"
 CHECKPOINTS, BEST = "checkpoints", "best"
 TOKENIZER, ARCHITECTURE = "tokenizer", "architecture"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
-# What may change between two runs of one training: where it stops, what it reports, and how its text is prepared.
-CHANGEABLE = {
-    "training": {
-        "output_dir", "max_steps", "num_train_epochs", "max_minutes", "logging_steps", "report_to", "eval_steps",
-        "eval_sentences", "early_stopping_patience", "save_steps", "save_total_limit", "keep_best", "average",
-        "average_last", "average_best", "max_skipped_steps", "overwrite", "cpu_threads", "license",
-    },
-    # The texts themselves are compared, not where they lie.
-    "data": {
-        "dataset", "dataset_config", "dataset_revision", "train_split", "validation_split", "test_split",
-        "source_column", "target_column", "header", "train", "validation", "test", "train_source", "train_target",
-        "validation_source", "validation_target", "test_source", "test_target", "tests",
-        "num_proc", "cache_dir", "name", "license",
-    },
-}  # fmt: skip
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -276,15 +262,19 @@ def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: 
     # Keys that a recipe of an earlier version does not have were at their defaults then.
     new, defaults = recipe.to_dict(), Recipe().to_dict()
     old = {section: {**defaults[section], **stored.get(section, {})} for section in new}
-    changeable = {(section, name) for section, names in CHANGEABLE.items() for name in names}
-    changeable |= {(section, name) for section in ("generation", "evaluation") for name in new[section]}
+    changeable = {
+        (section, name)
+        for section, keys in recipe_keys().items()
+        for name, key in keys.items()
+        if traits(key).resumable
+    }
     if recipe.training.metric_for_best_model == "bleu":
         # Which weights are the best is decided by this very BLEU.
         changeable -= {("evaluation", "tokenize")}
     if recipe.training.metric_for_best_model != "loss":
         # Scores of other sentences are no better or worse.
         changeable -= {("training", "eval_sentences")}
-    if recipe.training.lr_scheduler_type in SCHEDULES_TO_THE_END:
+    if SCHEDULES[recipe.training.lr_scheduler_type].falls_to_end:
         changeable -= {("training", "max_steps")}
     differences = [
         f"{section}.{name} was {old[section].get(name)!r} and is now {new[section].get(name)!r}"

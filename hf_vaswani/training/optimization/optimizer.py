@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ...errors import InputError
-from ..configuration.arguments import TrainingArguments
+from ..recipe.arguments import TrainingArguments
 
 
 def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch.device) -> torch.optim.Optimizer:

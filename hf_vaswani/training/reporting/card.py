@@ -8,7 +8,7 @@ from ...errors import InputError, reason
 from ...files import is_same_file, replace_files, type_errors, whole_file
 from ...hub.card import card_text, shown_pictures
 from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
-from ..configuration.recipe import Recipe, value_errors
+from ..recipe.recipe import Recipe, value_errors
 from .artifacts import (
     CARD_DIGEST,
     CARD_FILE,

@@ -18,8 +18,8 @@ from ...translation.files import one_line
 from ..checkpoints.checkpoint import Tensors, average_weights, make_readable, set_weights
 from ..checkpoints.final_weights import Candidate, candidates, describe, in_words, lowest
 from ..checkpoints.output_folder import CURVES_FILE
-from ..configuration.recipe import Recipe
 from ..loop import TrainingLoop
+from ..recipe.recipe import Recipe
 from ..setup.setup import Start
 from .artifacts import (
     CARD_DIGEST,

@@ -7,7 +7,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...evaluation.attention import KINDS, attention_figure, sentence_attention
 from ...evaluation.figure_file import save_figure
-from ..configuration.arguments import EvaluationArguments
+from ..recipe.arguments import EvaluationArguments
 from .artifacts import PICTURES
 
 PREFIX = "attention_"

@@ -9,7 +9,7 @@ from ...errors import counted
 from ...evaluation.score import Score
 from ...hub.model_facts import duration
 from ...hub.usage import usage_code
-from ..configuration.arguments import MAIN_TEST
+from ..recipe.arguments import MAIN_TEST
 from .scores import ScoredTest, perplexity
 
 EXAMPLES = 8

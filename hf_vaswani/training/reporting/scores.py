@@ -7,7 +7,7 @@ from typing import Any
 
 from ...data.sources.parallel_files import Pair
 from ...evaluation.score import Score, bleu, chrf
-from ..configuration.arguments import EvaluationArguments
+from ..recipe.arguments import EvaluationArguments
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from ...interop.model_size import TRAINING, memory_errors
 from ...runtime.launcher import processes_asked_for
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, is_checkpoint, replacement_errors
-from ..configuration.recipe import Recipe
 from ..optimization.optimizer import freeze
+from ..recipe.recipe import Recipe
 from .splits import check_sources
 from .tokenizer_and_model import SMALLER, build_model, new_config, open_tokenizer
 

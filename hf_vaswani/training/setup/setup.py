@@ -19,9 +19,9 @@ from ...errors import InputError, counted
 from ...runtime.processes import first_on_each_machine, on_main_process
 from ..checkpoints.checkpoint import check_fits, newest_intact
 from ..checkpoints.output_folder import CHECKPOINTS, begin_output, is_resumed
-from ..configuration.recipe import Recipe
 from ..optimization.optimizer import freeze
 from ..optimization.steps import Corpus
+from ..recipe.recipe import Recipe
 from .splits import Texts, languages_of, load_texts, sample_of
 from .tokenizer_and_model import build_model, drops_layers, open_tokenizer
 from .training_batches import make_corpus, tokenizer_text

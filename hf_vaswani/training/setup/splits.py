@@ -16,7 +16,7 @@ from ...data.sources.parallel_files import Pair
 from ...data.sources.sides import SAMPLE
 from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iterate_pairs
 from ...errors import InputError
-from ..configuration.arguments import MAIN_TEST, SPLITS, DataArguments
+from ..recipe.arguments import MAIN_TEST, SPLITS, DataArguments
 
 TESTS = "tests."  # before the names of further test sets
 

@@ -23,8 +23,8 @@ from ...interop.model_files import CONFIG_FILE, check_settings, model_kind
 from ...interop.model_size import WEIGHTS, memory_errors
 from ...interop.pretrained import load_model
 from ..checkpoints.output_folder import TOKENIZER
-from ..configuration.arguments import GenerationArguments
-from ..configuration.recipe import Recipe
+from ..recipe.arguments import GenerationArguments
+from ..recipe.recipe import Recipe
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCor
 from ...data.filters import FilterSettings, PairFilter, covering_length
 from ...data.prepared import tokenise, usable
 from ...data.sources.parallel_files import Pair
-from ..configuration.recipe import Recipe
 from ..optimization.steps import Corpus
+from ..recipe.recipe import Recipe
 from .splits import Texts, filter_settings, stream_of
 
 # Pairs from the beginning of a stream that a new tokenizer learns from.

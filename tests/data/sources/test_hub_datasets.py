@@ -8,7 +8,7 @@ from datasets import Dataset, Features, Translation, Value
 
 from hf_vaswani.data.sources.text_source import TextSource, check_source, digest, iterate_pairs
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.arguments import DataArguments
+from hf_vaswani.training.recipe.arguments import DataArguments
 from hf_vaswani.training.setup.splits import load_texts
 
 PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(2_500)]

@@ -89,7 +89,7 @@ def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):
 
 
 def test_choice_follows_what_is_given():
-    from hf_vaswani.training.configuration.overrides import complete
+    from hf_vaswani.training.recipe.overrides import complete
 
     def kind(**training):
         values = {"training": training}

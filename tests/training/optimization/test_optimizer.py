@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.arguments import TrainingArguments
 from hf_vaswani.training.optimization.optimizer import freeze, make_optimizer
+from hf_vaswani.training.recipe.arguments import TrainingArguments
 
 from ...conftest import tiny_model
 

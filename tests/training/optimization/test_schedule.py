@@ -17,7 +17,7 @@ def test_paper_schedule_is_equation_3(update):
     assert rate("paper", update) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("lr_scheduler_type", ["inverse_sqrt", "linear", "cosine", "constant"])
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear", "cosine", "constant"])
 def test_other_schedules_rise_linearly_to_their_peak(schedule):
     assert rate(schedule, 1, peak=0.8) == pytest.approx(0.8 / 4000)
     assert rate(schedule, 3000, peak=0.8) == pytest.approx(0.6)
@@ -25,7 +25,7 @@ def test_other_schedules_rise_linearly_to_their_peak(schedule):
 
 
 @pytest.mark.parametrize(
-    ("lr_scheduler_type", "expected"), [("inverse_sqrt", 0.2), ("linear", 0.0), ("cosine", 0.0), ("constant", 1.0)]
+    ("schedule", "expected"), [("inverse_sqrt", 0.2), ("linear", 0.0), ("cosine", 0.0), ("constant", 1.0)]
 )
 def test_other_schedules_end_as_their_names_say(schedule, expected):
     assert rate(schedule, 100_000) == pytest.approx(expected, abs=1e-12)

@@ -11,7 +11,7 @@ from transformers import pipeline
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import validation
-from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting import figures as pictures
 from hf_vaswani.training.reporting.export import write_translations
 from hf_vaswani.training.reporting.figures import readable_sentences

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.setup.splits import check_sources, load_texts, stream_of
 from hf_vaswani.training.train import train
 

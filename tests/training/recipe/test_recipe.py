@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.bundled_recipes import bundled_recipes
-from hf_vaswani.training.configuration.key_help import describe_keys, field_descriptions
-from hf_vaswani.training.configuration.recipe import load_recipe, recipe_keys
+from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes
+from hf_vaswani.training.recipe.model_arguments import field_descriptions
+from hf_vaswani.training.recipe.recipe import load_recipe, recipe_keys
+from hf_vaswani.training.recipe.reference import describe_keys
 
 RECIPE = """
 data: {dataset: built-in}

@@ -1,79 +1,72 @@
-"""What is wrong between the keys of a recipe, or with a value that has the right type."""
+"""What contradicts what among the keys of a recipe whose values are right one by one."""
 
 import re
 from typing import Any
 
 from ...core.configuration_vaswani import VaswaniConfig
-from ...data.tokenizers.arguments import TokenizerArguments, bound_errors, tokenizer_faults
+from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
 from ...errors import reason
-from .arguments import SPLITS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
+from ..optimization.schedule import SCHEDULES
+from .arguments import SPLITS, DataArguments, TrainingArguments
 
-# They depend on the last update: going on to another one would make another training.
-SCHEDULES_TO_THE_END = ("linear", "cosine")
 # File names end at 255 bytes, and begin or end with more than the name.
 LONGEST_TEST_NAME = 100
 
 
-def contradictions(
-    data: DataArguments,
-    tokenizer: TokenizerArguments,
-    model: dict[str, Any],
-    training: TrainingArguments,
-    generation: GenerationArguments,
-    evaluation: EvaluationArguments,
+def violations(
+    data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
 ) -> list[str]:
-    """All faults of a recipe whose values have the right types, a line each. `model` is completed in place."""
-    sections = {"data": data, "training": training, "generation": generation, "evaluation": evaluation}
-    faults = [error for name, arguments in sections.items() for error in bound_errors(name, arguments)]
-    faults += _of_data(data, training) + tokenizer_faults(tokenizer) + _of_training(training)
-    return faults + _of_model(data, tokenizer, model, training)
+    """What contradicts what in a recipe whose values are right one by one, a line each. `model` is completed in
+    place."""
+    errors = _of_data(data, training) + tokenizer_errors(tokenizer) + _of_training(training)
+    return errors + _of_model(data, tokenizer, model, training)
 
 
 def _of_data(data: DataArguments, training: TrainingArguments) -> list[str]:
-    faults = []
+    errors = []
     given = {split: _given(data, split) for split in SPLITS}
     if data.dataset and any(given.values()):
         names = ", ".join(f"data.{name}" for names in given.values() for name in names)
-        faults.append(f"data.dataset={data.dataset!r} and {names} are both given; choose one")
+        errors.append(f"data.dataset={data.dataset!r} and {names} are both given; choose one")
     for split, names in given.items():
         sides = [f"{split}_source", f"{split}_target"]
         is_missing = not names and split != "test" and getattr(data, f"{split}_share", None) is None
         if split in names and len(names) > 1:
-            faults.append(f"data.{split} and data.{names[1]} are both given; choose one")
+            errors.append(f"data.{split} and data.{names[1]} are both given; choose one")
         elif len(names) == 1 and split not in names:
             [missing] = set(sides) - set(names)
-            faults.append(f"data.{missing} is missing: the path of a text file")
+            errors.append(f"data.{missing} is missing: the path of a text file")
         elif is_missing and not data.dataset:
             others = f"data.dataset: built-in, or data.{split}: a file with both sides"
             if split == "validation":
                 others += ", or data.validation_share: 0.05, to hold out that share of the training pairs"
-            faults += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
+            errors += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
         elif is_missing and getattr(data, f"{split}_split") is None:
-            faults.append(
+            errors.append(
                 f"data.{split}_split is missing: the split of the data set to validate on (or data.validation_share: "
                 "0.05, to hold out that share of the training pairs)"
             )
-    faults += _of_test_names(data)
+    errors += _of_test_names(data)
     if not data.dataset:
-        faults += [
+        errors += [
             f"data.{name} says which part of a data set to take, but there is no data.dataset"
             for name in ("dataset_config", "dataset_revision")
             if getattr(data, name)
         ]
     if data.streaming and (data.max_length or 0) > training.max_tokens:
-        faults.append(
+        errors.append(
             f"data.max_length={data.max_length} lets in sentences that no batch of training.max_tokens="
             f"{training.max_tokens} holds, and a stream cannot be looked through beforehand: lower the one or raise "
             "the other"
         )
     if data.streaming and data.drop_duplicates:
-        faults.append("data.drop_duplicates needs to have seen all pairs, which data.streaming does not: choose one")
-    return faults + _of_shares(data) + _of_length(data)
+        errors.append("data.drop_duplicates needs to have seen all pairs, which data.streaming does not: choose one")
+    return errors + _of_shares(data) + _of_length(data)
 
 
 def _of_shares(data: DataArguments) -> list[str]:
     """Of what is held out of the training text."""
-    faults, shares = [], {}
+    errors, shares = [], {}
     for split in SPLITS[1:]:
         name = f"{split}_share"
         share = getattr(data, name)
@@ -83,29 +76,29 @@ def _of_shares(data: DataArguments) -> list[str]:
         others = _given(data, split) + [f"{split}_split"] * bool(data.dataset and getattr(data, f"{split}_split"))
         if others:
             names = " and ".join(f"data.{other}={getattr(data, other)!r}" for other in others)
-            faults.append(f"data.{name}={share} holds out pairs where {names} gives a {split} set: choose one")
-    if not faults and all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
+            errors.append(f"data.{name}={share} holds out pairs where {names} gives a {split} set: choose one")
+    if not errors and sum(shares.values()) >= 1:
         total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
-        faults.append(f"{total} leave nothing to train on: together they must be below 1")
-    return faults
+        errors.append(f"{total} leave nothing to train on: together they must be below 1")
+    return errors
 
 
 def _of_length(data: DataArguments) -> list[str]:
     """Of the limit for the length of training pairs."""
-    coverage, faults = data.max_length_coverage, []
+    coverage, errors = data.max_length_coverage, []
     if coverage is None:
         is_missing = data.max_length is None
         return ["data.max_length is missing: a number of tokens, or data.max_length_coverage"] * is_missing
     if data.max_length is not None:
-        faults.append(
+        errors.append(
             f"data.max_length={data.max_length} and data.max_length_coverage={coverage} are both given; choose one"
         )
     if data.streaming:
-        faults.append(
+        errors.append(
             "data.max_length_coverage needs the lengths of all pairs, which data.streaming does not have: give "
             "data.max_length"
         )
-    return faults
+    return errors
 
 
 def _given(data: DataArguments, split: str) -> list[str]:
@@ -114,13 +107,13 @@ def _given(data: DataArguments, split: str) -> list[str]:
 
 def _of_test_names(data: DataArguments) -> list[str]:
     """Names of test sets stand in file names and as keys of the results."""
-    faults = [
+    errors = [
         f"data.tests: {name!r} cannot be the name of a test set: use letters, digits, and . _ - within, "
         f"{LONGEST_TEST_NAME} bytes at most"
         for name in data.tests
         if not re.fullmatch(r"\w([\w.-]*\w)?", str(name)) or len(str(name).encode()) > LONGEST_TEST_NAME
     ]
-    return faults + [
+    return errors + [
         f"data.tests: {name!r} is the text that data.{name} or its like name; choose another name"
         for name in SPLITS
         if name in data.tests
@@ -128,72 +121,73 @@ def _of_test_names(data: DataArguments) -> list[str]:
 
 
 def _of_training(training: TrainingArguments) -> list[str]:
-    faults = []
+    errors = []
     if not training.output_dir:
-        faults.append("training.output_dir is missing: the folder of checkpoints and final model")
-    if training.lr_scheduler_type in ("paper", "inverse_sqrt") and training.warmup_steps == 0:
-        faults.append(f"training.warmup_steps must be at least 1 for schedule {training.lr_scheduler_type!r}, got 0")
+        errors.append("training.output_dir is missing: the folder of checkpoints and final model")
+    if SCHEDULES[training.lr_scheduler_type].needs_warmup and training.warmup_steps == 0:
+        errors.append(f"training.warmup_steps must be at least 1 for schedule {training.lr_scheduler_type!r}, got 0")
     if training.learning_rate is None:
-        faults.append(
+        errors.append(
             f"training.learning_rate is missing: the highest rate of schedule {training.lr_scheduler_type!r}, "
             "such as 0.001 (to fine-tune, 0.0001)"
         )
-    faults += _of_the_end(training) + _of_final_weights(training)
+    errors += _of_the_end(training) + _of_final_weights(training)
     if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
-        faults.append(
+        errors.append(
             f"training.license={training.license!r} is no identifier of the Hub (apache-2.0, cc-by-4.0, other). "
             "They are listed at https://huggingface.co/docs/hub/repositories-licenses"
         )
     if training.metric_for_best_model != "loss" and not training.eval_sentences:
-        faults.append(
+        errors.append(
             f"training.metric_for_best_model={training.metric_for_best_model!r} needs translations of the validation "
             "text, but training.eval_sentences=0"
         )
-    return faults
+    return errors
 
 
 def _of_final_weights(training: TrainingArguments) -> list[str]:
     """Of what the final model is made from."""
-    faults, kind, best = [], training.average, training.average_best
+    errors, kind, best = [], training.average, training.average_best
     if kind in ("auto", "last") and training.average_last > training.save_total_limit:
-        faults.append(
+        errors.append(
             f"training.average_last={training.average_last} needs as many checkpoints, "
             f"but training.save_total_limit={training.save_total_limit}"
         )
     if kind in ("last", "none") and best is not None:
-        faults.append(f"training.average_best={best} contradicts training.average={kind!r}: leave one of them out")
+        errors.append(f"training.average_best={best} contradicts training.average={kind!r}: leave one of them out")
     elif best is not None and best > training.keep_best:
-        faults.append(
+        errors.append(
             f"training.average_best={best} needs as many kept weights, but training.keep_best={training.keep_best}"
         )
     elif kind == "best" and not training.keep_best:
-        faults.append("training.average='best' needs kept weights, but training.keep_best=0")
-    return faults
+        errors.append("training.average='best' needs kept weights, but training.keep_best=0")
+    return errors
 
 
 def _of_the_end(training: TrainingArguments) -> list[str]:
     """Of when a training ends, and of the schedules that fall until then."""
     schedule, last = f"schedule {training.lr_scheduler_type!r}", training.max_steps
-    if training.lr_scheduler_type not in SCHEDULES_TO_THE_END:
+    if not SCHEDULES[training.lr_scheduler_type].falls_to_end:
         if last is training.num_train_epochs is training.max_minutes is None:
             return [
                 "nothing ends the training: give training.max_steps, training.num_train_epochs or training.max_minutes"
             ]
         return []
-    faults = []
+    errors = []
     if last is None:
-        faults.append(f"training.max_steps is missing: {schedule} falls to 0 there")
+        errors.append(f"training.max_steps is missing: {schedule} falls to 0 there")
     elif training.warmup_steps >= last:
-        faults.append(
+        errors.append(
             f"training.warmup_steps={training.warmup_steps} leaves nothing of training.max_steps={last} for "
             f"{schedule} to fall in: lower the one or raise the other"
         )
     if training.num_train_epochs is not None:
-        faults.append(
+        others = ", ".join(name for name, other in SCHEDULES.items() if not other.falls_to_end)
+        errors.append(
             f"training.num_train_epochs={training.num_train_epochs} contradicts {schedule}, which falls to 0 at "
-            "training.max_steps: leave it out, or choose paper, inverse_sqrt or constant"
+            f"training.max_steps: leave it out, or choose {others}"
         )
-    return faults
+    return errors
 
 
 def _of_model(

@@ -2,10 +2,10 @@
 
 import pytest
 
+from hf_vaswani.configuration.renamed_keys import RENAMED_KEYS, with_new_names
 from hf_vaswani.data.sources.text_source import TextSource, check_source
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.recipe import load_recipe
-from hf_vaswani.training.configuration.renamed_keys import RENAMED_KEYS, with_new_names
+from hf_vaswani.training.recipe.recipe import load_recipe
 
 OLD_KEYS = [(section, key) for section, keys in RENAMED_KEYS.items() for key in keys]
 

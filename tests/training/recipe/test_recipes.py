@@ -11,8 +11,8 @@ from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 from hf_vaswani.data.tokenizers.tokenizer import side_backends
 from hf_vaswani.errors import InputError
 from hf_vaswani.presets import TABLE_3
-from hf_vaswani.training.configuration.bundled_recipes import bundled_recipes
-from hf_vaswani.training.configuration.recipe import Recipe, load_recipe
+from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes
+from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
 from hf_vaswani.training.setup.splits import check_sources, load_texts
 from hf_vaswani.training.train import train
 

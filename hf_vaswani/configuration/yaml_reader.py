@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from ...errors import reason
+from ..errors import reason
 
 # YAML 1.1, which PyYAML reads, takes 0100 for 64, 1:30 for 90 and 2023-02-30 for a date that is none. As in it, 1e-3
 # is text, which becomes a number where one is wanted, and 87e3451 stays the name of a commit.

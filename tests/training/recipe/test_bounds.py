@@ -1,45 +1,44 @@
 """Numbers that are a slip: each key says what it may be, before any work."""
 
-import dataclasses
-import typing
-
 import numpy as np
 import pytest
 
+from hf_vaswani.configuration.keys import default_of, types_of
 from hf_vaswani.core.configuration_vaswani import RANGES, VaswaniConfig
 from hf_vaswani.data.mixture import mixed_rows
-from hf_vaswani.data.tokenizers.arguments import bound_errors
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.recipe import SECTIONS, model_keys
+from hf_vaswani.training.recipe.model_arguments import ModelArguments
+from hf_vaswani.training.recipe.recipe import SECTIONS
 
 from ...conftest import tiny_config
 
 
-def is_number(kind) -> bool:
-    kinds = {kind, *typing.get_args(kind)}
-    return bool(kinds & {int, float}) and bool not in kinds
+def is_number(key) -> bool:
+    return bool({int, float} & set(types_of(key)))
 
 
 NUMBERS = [
-    (section, field)
+    (section, name)
     for section, arguments in SECTIONS.items()
-    for field in dataclasses.fields(arguments)
-    if is_number(typing.get_type_hints(arguments)[field.name])
+    for name, key in arguments.model_fields.items()
+    if is_number(key) and section != "model"
 ]
 
 
-@pytest.mark.parametrize(("section", "field"), NUMBERS, ids=[f"{section}.{field.name}" for section, field in NUMBERS])
-def test_every_number_of_a_recipe_has_bounds_and_its_default_lies_within(section, field):
-    arguments = SECTIONS[section]()
-    assert bound_errors(section, arguments) == []
+@pytest.mark.parametrize(("section", "name"), NUMBERS, ids=map(".".join, NUMBERS))
+def test_every_number_of_a_recipe_has_bounds_and_its_default_lies_within(section, name):
+    arguments = SECTIONS[section]
+    default = default_of(arguments.model_fields[name])
+    assert default is None or arguments.checked({name: default}) == ({name: default}, [])
     for absurd in (10**18, -(10**18), float("nan")):
-        setattr(arguments, field.name, [absurd] if isinstance(getattr(arguments, field.name), list) else absurd)
-        [error] = bound_errors(section, arguments)
-        assert error.startswith(f"{section}.{field.name} must be ") and error.endswith(f", got {absurd}")
+        right, [error] = arguments.checked({name: absurd})
+        assert not right
+        shown = float(absurd) if float in types_of(arguments.model_fields[name]) else absurd
+        assert error.startswith(f"{section}.{name} must be ") and error.endswith(f", got {shown}")
 
 
 def test_every_whole_number_of_the_architecture_has_a_range():
-    numbers = {name for name, kind in model_keys().items() if is_number(kind) and float not in typing.get_args(kind)}
+    numbers = {name for name, key in ModelArguments.model_fields.items() if int in types_of(key)}
     assert numbers | {"vocab_size", "decoder_vocab_size"} == RANGES.keys()
     for name, (_, most) in RANGES.items():
         with pytest.raises(ValueError, match=f"{name} must be at most {most:,}, got {10**18}"):
@@ -54,10 +53,10 @@ def test_absurd_numbers_of_a_recipe_are_refused_together(recipe):
     with pytest.raises(InputError) as error:
         recipe("--cpu_threads=10000000", "--vocab_size=1000000000000", "--num_beams=100000", "--seed=-1")
     assert str(error.value).splitlines() == [
+        "tokenizer.vocab_size must be at most 10,000,000, got 1000000000000",
         "training.seed must be in [0, 4294967296), got -1",
         "training.cpu_threads must be at most 1,024, got 10000000",
         "generation.num_beams must be at most 1,000, got 100000",
-        "tokenizer.vocab_size must be at most 10,000,000, got 1000000000000",
     ]
 
 

@@ -1,0 +1,77 @@
+"""What a recipe can say, from the declarations of its keys: the command's help, a page of the documentation and the
+JSON schema that editors complete recipes with."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from ...configuration.keys import choices_of, default_of, describe_bounds, describe_type
+from ...data.tokenizers.arguments import as_option
+from .recipe import SECTIONS
+
+NAME_COLUMN = 30
+SCHEMA_FILE = "recipe.schema.json"
+
+
+def describe_keys(width: int = 119) -> str:
+    """All keys of a recipe with their meanings, choices and defaults, for the command's help.
+
+    Args:
+        width: characters of a line.
+    """
+    lines = ["recipe keys, each also an option (--max_steps 1000 or --training.max_steps 1000):"]
+    for section, cls in SECTIONS.items():
+        lines += ["", f"{section}: {cls.__doc__}"]
+        for name, key in cls.model_fields.items():
+            lines += _entry(name, key, width)
+    return "\n".join(lines)
+
+
+def reference_page() -> str:
+    """A page of the documentation, in Markdown, with a table of keys for each section."""
+    return "\n".join(_page_lines()) + "\n"
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The JSON schema of a recipe."""
+    sections = {name: cls.model_json_schema() for name, cls in SECTIONS.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A recipe of hf_vaswani",
+        "type": "object",
+        "properties": sections,
+        "additionalProperties": False,
+    }
+
+
+def _page_lines() -> Iterator[str]:
+    yield "# Recipe keys\n"
+    yield "Each key is also an option of `hf-vaswani train`: `--max_steps 1000` or `--training.max_steps 1000`."
+    yield "Keys marked ↻ may change when a run is resumed.\n"
+    for section, cls in SECTIONS.items():
+        yield f"## {section}\n\n{cls.__doc__}\n\n| key | values | default | meaning |\n|---|---|---|---|"
+        for name, key in cls.model_fields.items():
+            values = " ".join(filter(None, [describe_type(key), describe_bounds(key)]))
+            default = default_of(key)
+            shown = "" if default in (None, [], {}) else f"`{as_option(default)}`"
+            mark = " ↻" if key.json_schema_extra.resumable else ""
+            yield f"| `{name}`{mark} | {_cell(values)} | {shown} | {_cell(key.description)} |"
+        yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[")
+
+
+def _entry(name: str, key: FieldInfo, width: int) -> list[str]:
+    """The lines of a key: its name, and beside it what it means."""
+    choices, default = choices_of(key), default_of(key)
+    notes = ["one of " + ", ".join(choices)] if choices else []
+    notes += [f"default: {as_option(default)}"] if default not in (None, [], {}) else []
+    text = key.description + (f" ({'; '.join(notes)})" if notes else "")
+    first = f"  {name} ".ljust(NAME_COLUMN)
+    lines = textwrap.wrap(text, max(width - NAME_COLUMN, 20), break_long_words=False, break_on_hyphens=False)
+    indented = [" " * NAME_COLUMN + line for line in lines]
+    return [first.rstrip(), *indented] if len(first) > NAME_COLUMN else [first + lines[0], *indented[1:]]
