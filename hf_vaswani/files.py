@@ -3,6 +3,7 @@
 What was there stays until its successor is complete; what an earlier run stored is checked before it is believed.
 """
 
+import difflib
 import errno
 import io
 import json
@@ -85,19 +86,32 @@ def _is_utf8(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def is_same_file(path: str | Path, other: str | Path | int) -> bool:
+def where_not_found(path: str | Path) -> str:
+    """What is said between a name that could be a folder's or a Hub id and why it cannot be loaded: that there is no
+    such folder, and one beside it that is called nearly so."""
+    path = Path(path)
+    if path.exists():
+        return ""
+    try:
+        beside = [other.name for other in path.parent.iterdir() if other.is_dir()]
+    except OSError:
+        beside = []
+    close = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.7)
+    return f" is no folder here{f' (did you mean {path.parent / close[0]}?)' if close else ''}, and"
+
+
+def is_same_file(path: str | Path | int, other: str | Path | int) -> bool:
     """Whether two names lead to one file: the same path, a symbolic link, a hard link, or an open descriptor.
 
     Devices and pipes are not files: what is written to a terminal does not replace what is read from it.
 
     Args:
-        path: need not exist.
-        other: a path or a file descriptor.
+        path, other: paths, which need not exist, or file descriptors.
     """
     try:
         first, second = os.stat(path), os.stat(other)
     except OSError:
-        return not isinstance(other, int) and os.path.realpath(path) == os.path.realpath(other)
+        return not {int} & {type(path), type(other)} and os.path.realpath(path) == os.path.realpath(other)
     return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
 
 

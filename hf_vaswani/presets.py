@@ -15,6 +15,7 @@ from .errors import InputError
 
 SEPARATE = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False, "output_bias": True}
 FAIRSEQ_PAD = 1
+VOCABULARY_SIZES = {"vocab_size", "decoder_vocab_size"}
 
 
 def _both(**fields) -> dict[str, Any]:
@@ -134,14 +135,19 @@ def preset(name: str, **changes) -> VaswaniConfig:
 
     Args:
         name: a key of `PRESETS`, such as `"base"`, `"big"`, `"table3_b_dk_16"`, `"system_c"` or `"fairseq"`.
-        changes: fields of `VaswaniConfig` that shall differ, vocabulary sizes for instance.
+        changes: fields of `VaswaniConfig` that differ, such as vocabulary sizes, of which one alone is that of both
+            sides.
 
     Raises:
         InputError: where there is no preset of that name.
         ValueError: fields that contradict each other, all of them at once.
     """
     check_fields(changes)
-    return VaswaniConfig(**{**preset_fields(name), **changes})
+    fields = preset_fields(name)
+    if changes.keys() & VOCABULARY_SIZES:
+        # Sizes of another tokenizer: one alone is that of both sides.
+        fields = {field: value for field, value in fields.items() if field not in VOCABULARY_SIZES}
+    return VaswaniConfig(**{**fields, **changes})
 
 
 def check_fields(fields: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import hf_vaswani.training.train  # before rights are given up, without which it might not be found  # noqa: F401
 from hf_vaswani.cli import main
-from hf_vaswani.files import path_error
+from hf_vaswani.files import is_same_file, path_error, where_not_found
 
 NOBODY = 65534
 DENIED = "Permission denied. Change its permissions, or name another."
@@ -194,3 +194,17 @@ def test_file_whose_name_is_not_utf8_is_read_and_none_is_written(tmp_path, capsy
 
 def test_path_where_nothing_is_may_be_written(tmp_path):
     assert path_error(tmp_path) is path_error(tmp_path / "none" / "file", is_output=True) is None
+
+
+def test_descriptor_is_not_a_path_that_is_not_there(tmp_path):
+    with open(tmp_path / "there", "w") as file:
+        assert not is_same_file(file.fileno(), tmp_path / "absent")
+        assert not is_same_file(tmp_path / "absent", file.fileno())
+        assert is_same_file(file.fileno(), tmp_path / "there")
+
+
+def test_name_that_is_nearly_that_of_a_folder_beside_it_is_told(tmp_path):
+    (tmp_path / "quick").mkdir()
+    assert where_not_found(tmp_path / "quik") == f" is no folder here (did you mean {tmp_path / 'quick'}?), and"
+    assert where_not_found(tmp_path / "other") == where_not_found("no/such/folder") == " is no folder here, and"
+    assert where_not_found(tmp_path / "quick") == ""

@@ -118,3 +118,15 @@ def test_preset_trains_generates_saves_and_reloads(tmp_path, name):
     with torch.no_grad():
         expected = model(input_ids=source, decoder_input_ids=labels).logits
         assert torch.equal(loaded.eval()(input_ids=source, decoder_input_ids=labels).logits, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if "decoder_vocab_size" in PRESETS[name]])
+def test_vocabulary_size_of_a_preset_is_that_of_both_sides_unless_the_other_is_given(name):
+    config = preset(name, vocab_size=50)
+    assert (config.vocab_size, config.decoder_vocab_size) == (50, 50)
+    config = preset(name, vocab_size=50, decoder_vocab_size=60)
+    assert (config.vocab_size, config.decoder_vocab_size) == (50, 60)
+
+
+def test_presets_with_two_vocabularies_are_there():
+    assert any("decoder_vocab_size" in fields for fields in PRESETS.values())

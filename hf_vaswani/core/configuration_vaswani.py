@@ -263,7 +263,7 @@ FOREIGN_NAMES = {
     " enc_layers dec_layers enc_depth dec_depth num_hidden_layers",
     "encoder_attention_heads and decoder_attention_heads": "heads nhead n_heads n_head num_heads num_attention_heads",
     "encoder_ffn_dim and decoder_ffn_dim": "encoder_ffn_embed_dim decoder_ffn_embed_dim dim_feedforward transformer_ff"
-    " d_ff ffn_dim intermediate_size",
+    " d_ff dff ffn_dim ffn_hidden intermediate_size",
     "d_model": "encoder_embed_dim decoder_embed_dim embed_dim rnn_size word_vec_size dim_emb n_embd hidden_size",
     "norm_position": "encoder_normalize_before decoder_normalize_before normalize_before norm_first pre_norm prenorm",
     "position_type": "encoder_learned_pos decoder_learned_pos learned_positions position_embedding_type",

@@ -24,7 +24,7 @@ from ..core.pipeline_inputs import damaged_weights, fills
 from ..data.tokenizers.tokenizer import has_tokenizer, vocabularies
 from ..data.tokenizers.tokenizer_files import check_tokenizer_settings, tokenizer_file_errors
 from ..errors import InputError, reason
-from ..files import AGAIN
+from ..files import AGAIN, where_not_found
 from .checkpoint_file import foreign_classes, read_checkpoint
 from .conversion import listed, weight_faults
 from .model_files import check_settings, weight_file_errors
@@ -117,9 +117,8 @@ def _why_not_loaded(source: str, error: Exception) -> list[str]:
             f"{source}: its pickle holds {classes}, which no weights need and which could run code; it was not read. "
             "Use a copy in safetensors."
         ]
-    where = "" if folder.exists() else " is no folder here, and"
     hint = f" (pip install {error.name})" if isinstance(error, ModuleNotFoundError) else ""
-    return [f"{source}{where} cannot be loaded: {reason(error)}{hint}"]
+    return [f"{source}{where_not_found(source)} cannot be loaded: {reason(error)}{hint}"]
 
 
 def common_fields(config: PreTrainedConfig) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from transformers import (
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
-from ..files import path_error
+from ..files import path_error, where_not_found
 from . import fairseq, fsmt, marian, opennmt, torch_transformer
 from .checkpoint_file import read_checkpoint
 from .conversion import Conversion
@@ -139,7 +139,7 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
     except InputError:
         raise
     except Exception as error:  # transformers raises many kinds for a config that is none
-        raise InputError(f"{source} cannot be read: {reason(error)}") from None
+        raise InputError(f"{source}{where_not_found(source)} cannot be read: {reason(error)}") from None
     if model_type not in READERS:
         hint = " It is this package's own already: load it." if model_type == "vaswani" else ""
         raise InputError(f"{source} holds a model of the kind {model_type!r}.{hint} Known are {KNOWN}.")

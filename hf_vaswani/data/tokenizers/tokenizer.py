@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, 
 from ...core.pipeline_inputs import check_many, text_pairs
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
-from ...files import AGAIN, path_error
+from ...files import AGAIN, path_error, where_not_found
 from ..sources.parallel_files import Pair
 from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
 from .tokenizer_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
@@ -84,8 +84,7 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
             raise InputError.of(faults) from None
         if isinstance(error, TypeError | AttributeError):
             raise InputError(f"{path} cannot be loaded: a value in its files is of a wrong type. {AGAIN}") from None
-        where = "" if Path(path).exists() else " is no folder here, and"
-        raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
+        raise InputError(f"{path}{where_not_found(path)} cannot be loaded: {reason(error)}") from None
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_other_model: bool = False) -> None:
