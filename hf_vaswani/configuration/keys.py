@@ -69,11 +69,16 @@ def Key(
 
 
 class InvalidKeys(InputError):
-    """Values that keys cannot have; `by_key` says what is wrong with each."""
+    """Values that keys cannot have.
 
-    def __init__(self, by_key: dict[str, str]):
+    Attributes:
+        by_key: what is wrong with each.
+        out_of_bounds: those of the right type, by key.
+    """
+
+    def __init__(self, by_key: dict[str, str], out_of_bounds: dict[str, Any]):
         super().__init__("\n".join(by_key.values()))
-        self.by_key = by_key
+        self.by_key, self.out_of_bounds = by_key, out_of_bounds
 
 
 class Section(BaseModel):
@@ -91,17 +96,17 @@ class Section(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise InvalidKeys(_messages(type(self), error)) from None
+            raise _invalid_keys(type(self), error) from None
 
     @classmethod
-    def checked(cls, values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """The values of the right types and within their bounds, and an error for each other, in the keys' order."""
+    def checked(cls, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """The values of the right types, and by key what is wrong with the others and with those out of bounds."""
         try:
-            return cls(**values).model_dump(include=values.keys()), []
+            return cls(**values).model_dump(include=values.keys()), {}
         except InvalidKeys as error:
-            wrong = error.by_key
-        right, _ = cls.checked({name: value for name, value in values.items() if name not in wrong})
-        return right, list(wrong.values())
+            invalid = error
+        right, _ = cls.checked({name: value for name, value in values.items() if name not in invalid.by_key})
+        return right | invalid.out_of_bounds, invalid.by_key
 
     @field_validator("*", mode="before")
     @classmethod
@@ -166,9 +171,9 @@ def describe_bounds(key: FieldInfo, value: float | None = None) -> str:
     return ""
 
 
-def _messages(section: type[Section], error: ValidationError) -> dict[str, str]:
-    """What is wrong, by key, in the order of the keys."""
-    found = {}
+def _invalid_keys(section: type[Section], error: ValidationError) -> InvalidKeys:
+    """What is wrong in our words, in the order of the keys."""
+    found, out_of_bounds = {}, {}
     for item in error.errors(include_url=False):
         name, value = str(item["loc"][0]), item["input"]
         key = section.model_fields.get(name)
@@ -179,10 +184,11 @@ def _messages(section: type[Section], error: ValidationError) -> dict[str, str]:
             continue
         elif set(item.get("ctx", ())) & {"ge", "gt", "le", "lt"}:
             found[name] = f"{where} must be {describe_bounds(key, value)}, got {value}"
+            out_of_bounds[name] = value
         else:
             quote = "; put it in quotes" if isinstance(value, bool) and str in types_of(key) else ""
             found[name] = f"{where} must be {describe_type(key)}, got {value!r}{quote}"
-    return {name: found[name] for name in (*section.model_fields, *found) if name in found}
+    return InvalidKeys({n: found[n] for n in (*section.model_fields, *found) if n in found}, out_of_bounds)
 
 
 def _describe(kind: Any) -> str:

@@ -110,10 +110,10 @@ class TrainingLoop:
             TrainingError: where gradients stay not finite, or a checkpoint cannot be written.
         """
         if self.is_finished():
-            last = self.arguments.max_updates
+            last = self.arguments.max_steps
             if last is not None and self.progress.update > last:
                 done = counted(self.progress.update, "update")
-                self.log.say(f"Nothing to train: {done} are done already, beyond max_updates={last}")
+                self.log.say(f"Nothing to train: {done} are done already, beyond max_steps={last}")
             return
         self.begin_threads()
         self.note_devices()

@@ -6,6 +6,8 @@ from pathlib import Path
 from ...errors import InputError
 from ...files import path_error
 
+# At the top of each recipe, for editors that complete keys by a schema.
+SCHEMA_LINE, SCHEMA_FILE = "# yaml-language-server: $schema=", "recipe.schema.json"
 FOLDER = Path(__file__).parents[2] / "recipes"
 
 
@@ -15,9 +17,19 @@ def bundled_recipes() -> dict[str, Path]:
 
 
 def describe(path: Path) -> str:
-    """What a recipe trains: its first line, which is a comment."""
-    with open(path, encoding="utf-8") as file:
-        return file.readline().lstrip("#").strip()
+    """What a recipe trains: its first line after the one for editors, a comment."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next(line for line in lines if not line.startswith(SCHEMA_LINE)).lstrip("#").strip()
+
+
+def printed(name: str) -> str:
+    """The text of a recipe of the package, as a file elsewhere: its schema is that of the package.
+
+    Raises:
+        InputError: as [`bundled_recipe`].
+    """
+    text = bundled_recipe(name).read_text(encoding="utf-8")
+    return text.replace(f"{SCHEMA_LINE}{SCHEMA_FILE}", f"{SCHEMA_LINE}{FOLDER / SCHEMA_FILE}", 1)
 
 
 def bundled_recipe(name: str) -> Path:

@@ -91,14 +91,18 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
             values.setdefault(section, {})[key_name] = _option_value(text or "true", key)
     leave_out_defaults(values)
     complete(values)
-    typed = _checked(values, errors)
-    typed["model"] = _expand_preset(typed["model"], errors)
-    recipe = Recipe(**typed, file=str(path))
+    typed, invalid = _checked(values)
+    errors += invalid.values()
+    model = _expand_preset(typed.pop("model"), errors)
+    # Not checked again: with those out of bounds too, all that contradicts each other is told at once.
+    sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
+    recipe = Recipe.model_construct(**sections, model=model, file=str(path))
     without_effect = sorted(named.get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
     if recipe.tokenizer_source and without_effect:
         keys = ", ".join(f"--{name}" for name in without_effect)
         errors.append(f"{keys}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
-    errors += violations(recipe.data, recipe.tokenizer, recipe.model, recipe.training)
+    found = violations(recipe.data, recipe.tokenizer, recipe.model, recipe.training)
+    errors += [error for error in found if error.partition(" ")[0] not in invalid]
     if errors:
         raise InputError.of(errors)
     return recipe
@@ -106,12 +110,10 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
 
 def value_errors(recipe: dict[str, dict[str, Any]]) -> list[str]:
     """The values of a stored recipe that have wrong types. Keys of other versions may be anything."""
-    errors: list[str] = []
     known = {section: keys.keys() for section, keys in recipe_keys().items()}
     values = {section: {name: value for name, value in keys.items() if name in known.get(section, ())}
               for section, keys in recipe.items()}  # fmt: skip
-    _checked(values, errors)
-    return errors
+    return list(_checked(values)[1].values())
 
 
 def section_from_options(section: str, options: dict[str, str]) -> Any:
@@ -124,8 +126,9 @@ def section_from_options(section: str, options: dict[str, str]) -> Any:
     errors = [f"--{name} is empty; null stands for none" for name, text in options.items() if text == ""]
     values = {name: _option_value(text, keys[name]) for name, text in options.items()}
     typed, wrong = SECTIONS[section].checked(values)
-    if errors + wrong:
-        raise InputError.of(errors + wrong)
+    errors += wrong.values()
+    if errors:
+        raise InputError.of(errors)
     return SECTIONS[section](**typed)
 
 
@@ -236,10 +239,10 @@ def _nearest(name: str, names: typing.Mapping[str, str], section: str | None = N
     return f"; {found or 'hf-vaswani train --help lists all keys'}"
 
 
-def _checked(values: dict[str, dict[str, Any]], errors: list[str]) -> dict[str, dict[str, Any]]:
-    """The values of right types, within their bounds, by section."""
-    checked = {}
+def _checked(values: dict[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """The values of the right types by section, and what is wrong by `section.key`."""
+    checked, errors = {}, {}
     for section, cls in SECTIONS.items():
         checked[section], wrong = cls.checked(values.get(section, {}))
-        errors += wrong
-    return checked
+        errors |= {f"{section}.{name}": error for name, error in wrong.items()}
+    return checked, errors

@@ -1,6 +1,7 @@
 """What a recipe can say, from the declarations of its keys: the command's help, a page of the documentation and the
 JSON schema that editors complete recipes with."""
 
+import json
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,6 @@ from ...data.tokenizers.arguments import as_option
 from .recipe import SECTIONS
 
 NAME_COLUMN = 30
-SCHEMA_FILE = "recipe.schema.json"
 
 
 def describe_keys(width: int = 119) -> str:
@@ -44,6 +44,11 @@ def recipe_schema() -> dict[str, Any]:
         "properties": sections,
         "additionalProperties": False,
     }
+
+
+def schema_text() -> str:
+    """The JSON schema of a recipe as a file's text."""
+    return json.dumps(recipe_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _page_lines() -> Iterator[str]:

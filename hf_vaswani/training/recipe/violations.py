@@ -77,7 +77,7 @@ def _of_shares(data: DataArguments) -> list[str]:
         if others:
             names = " and ".join(f"data.{other}={getattr(data, other)!r}" for other in others)
             errors.append(f"data.{name}={share} holds out pairs where {names} gives a {split} set: choose one")
-    if not errors and sum(shares.values()) >= 1:
+    if not errors and all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
         total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
         errors.append(f"{total} leave nothing to train on: together they must be below 1")
     return errors

@@ -413,3 +413,8 @@ def test_options_of_a_new_tokenizer_are_refused_beside_one_that_is_there(recipe,
     in_the_file = recipe(RECIPE + "tokenizer: {vocab_size: 90}\n")
     assert load_recipe(in_the_file, [named]).tokenizer.vocab_size == 90
     assert load_recipe(in_the_file).tokenizer_source is None
+
+
+def test_value_of_a_wrong_type_is_not_said_to_be_missing_too(recipe):
+    lines = faults(recipe(), ["--lr_scheduler_type=linear", "--learning_rate=fast"]).splitlines()
+    assert lines == ["training.learning_rate must be a number or null, got 'fast'"]
