@@ -22,7 +22,7 @@ from .commands import (
     train,
     translate,
 )
-from .commands.options import CommandParser, make_parser
+from .commands.common.options import CommandParser, make_parser
 from .configuration.other_names import hint
 from .errors import InputError, TrainingError, TrainingInterrupted
 from .files import option_errors, os_error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import InputPath, OutputPath
-from .options import MODEL, add_beam_option, add_language_options, check_language_options, languages, search
+from .common.options import MODEL, add_beam_option, add_language_options, check_language_options, languages, search
 
 ALL, MEAN = "all", "mean"
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..files import InputPath, OutputPath
-from .options import up_to
+from .common.options import up_to
 
 MOST_CHECKPOINTS = 1_000_000
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from ..errors import InputError, counted
 from ..files import InputPath, OutputPath, is_same_file, whole_file
-from .options import MODEL, add_language_options, add_search_options, check_language_options, languages, search, up_to
+from .common.options import (
+    MODEL,
+    add_language_options,
+    add_search_options,
+    check_language_options,
+    languages,
+    search,
+    up_to,
+)
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..files import InputPath, OutputPath
-from .options import MODEL
+from .common.options import MODEL
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

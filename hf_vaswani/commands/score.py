@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, counted
 from ..files import InputPath, descriptor_of, is_same_file
-from .options import ENSEMBLE, MODEL, add_language_options, batch, check_language_options, languages, length
-from .reports import LineReports, progress_bar
+from .common.options import ENSEMBLE, MODEL, add_language_options, batch, check_language_options, languages, length
+from .common.reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
     from ..translation.pair_scores import PairScore

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from ..files import InputPath
-from .options import CommandParser, help_width
+from .common.options import CommandParser, help_width
 
 EXAMPLE = "multi30k_de_en"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
 from ..files import InputPath, OutputPath, descriptor_of, is_same_file
-from .options import (
+from .common.options import (
     BATCH_SIZE,
     ENSEMBLE,
     MODEL,
@@ -27,7 +27,7 @@ from .options import (
     up_to,
     with_option_names,
 )
-from .reports import LineReports, progress_bar
+from .common.reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
     from ..translation.files import LineTranslator

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from ..configuration.other_names import hint
-from ..errors import InputError
+from ...configuration.other_names import hint
+from ...errors import InputError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -147,7 +147,7 @@ def check_language_options(
     Raises:
         InputError: the model does not translate these languages, or needs one that is not given.
     """
-    from ..core.pipeline_inputs import check_languages, check_pair, language_pairs
+    from ...core.pipeline_inputs import check_languages, check_pair, language_pairs
 
     has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
     asked = options.source_language, options.target_language
