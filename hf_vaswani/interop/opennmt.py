@@ -83,12 +83,13 @@ def is_checkpoint(contents: dict) -> bool:
     return {"vocab", "opt"} <= contents.keys()
 
 
-def read(path: Path, contents: dict) -> Conversion:
+def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conversion:
     """An OpenNMT-py checkpoint.
 
     Args:
         path: the file, for messages.
         contents: what `read_checkpoint` gave.
+        vocabularies: none, since the checkpoint has its own.
 
     Raises:
         InputError: all options that this model cannot express, or weights and vocabularies that do not fit.
@@ -101,12 +102,14 @@ def read(path: Path, contents: dict) -> Conversion:
     faults = unsupported(options, state)
     if faults:
         raise InputError.of([f"{path}: {fault}" for fault in faults])
-    vocabularies = read_vocabularies(path, contents["vocab"])
+    if vocabularies is not None:
+        raise InputError(f"{path} holds its vocabularies itself: there are no dictionaries to give.")
+    own = read_vocabularies(path, contents["vocab"])
     weights = _rename({name: tensor for name, tensor in state.items() if not name.startswith("generator.")})
     weights.update({f"lm_head.{name.removeprefix('0.')}": tensor for name, tensor in generator.items()})
     fields = embedding_fields(str(path), weights)
     start = contents["vocab"].get("decoder_start_token") or BOS
-    _check_vocabularies(path, vocabularies, {"src": fields["vocab_size"], "tgt": fields["decoder_vocab_size"]}, start)
+    _check_vocabularies(path, own, {"src": fields["vocab_size"], "tgt": fields["decoder_vocab_size"]}, start)
     # One rate each, or one for each stage of the training.
     dropout, attention_dropout = (_first(options.get(name)) for name in ("dropout", "attention_dropout"))
     dropout = 0.1 if dropout is None else dropout
@@ -130,10 +133,10 @@ def read(path: Path, contents: dict) -> Conversion:
         attention_bias=any(name.endswith(".q_proj.bias") for name in weights),
         ffn_bias=any(name.endswith(".fc1.bias") for name in weights),
         output_bias="lm_head.bias" in weights,
-        pad_token_id=vocabularies["tgt"].index(PAD),
-        bos_token_id=vocabularies["tgt"].index(BOS),
-        eos_token_id=vocabularies["tgt"].index(EOS),
-        decoder_start_token_id=vocabularies["tgt"].index(start),
+        pad_token_id=own["tgt"].index(PAD),
+        bos_token_id=own["tgt"].index(BOS),
+        eos_token_id=own["tgt"].index(EOS),
+        decoder_start_token_id=own["tgt"].index(start),
         **fields,
         **_positions(path, options, state),
     )
@@ -141,7 +144,7 @@ def read(path: Path, contents: dict) -> Conversion:
         source=str(path),
         config=config,
         weights=weights,
-        make_tokenizer=lambda: _make_tokenizer(vocabularies),
+        make_tokenizer=lambda: _make_tokenizer(own),
         splitting=SPLIT_AT_SPACES,
     )
 

@@ -1,6 +1,8 @@
-"""Recognises what kind of model a source is, and reads it whole with that system's reader."""
+"""The systems whose models can be imported, each in a registry here: recognizes a source and has it read whole."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -24,13 +26,36 @@ KNOWN = (
     "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
 )
 FILE_ENDINGS = (".pt", ".pth", ".bin", ".safetensors", ".json")
-READERS = {"marian": marian.read, "fsmt": fsmt.read}
 OF_MARIAN = (
     "is in Marian's own format, which is not read. Make a MarianMT folder of it first, with "
     "convert_marian_to_pytorch.py of the transformers repository."
 )
-MODEL_CLASSES = {MarianMTModel: marian.read, FSMTForConditionalGeneration: fsmt.read}
 
+
+class PretrainedReader(NamedTuple):
+    """Reads models of a class of transformers: one at hand, or by the name of its folder or Hub id."""
+
+    model_class: type[PreTrainedModel]
+    read: Callable[[str | PreTrainedModel], Conversion]
+
+
+class CheckpointReader(NamedTuple):
+    """Reads what `torch.save` wrote: `(path, contents, folder of vocabularies or None)` → conversion."""
+
+    is_checkpoint: Callable[[dict[str, Any]], bool]
+    read: Callable[[Path, dict[str, Any], Path | None], Conversion]
+
+
+# The systems whose models can be imported. By `model_type` of their configs:
+PRETRAINED = {
+    "marian": PretrainedReader(MarianMTModel, marian.read),
+    "fsmt": PretrainedReader(FSMTForConditionalGeneration, fsmt.read),
+}
+# By what their checkpoint files hold, asked in this order:
+CHECKPOINTS = (
+    CheckpointReader(opennmt.is_checkpoint, opennmt.read),
+    CheckpointReader(fairseq.is_checkpoint, fairseq.read),
+)
 
 Source = str | Path | PreTrainedModel | nn.Transformer
 
@@ -71,9 +96,9 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
         return torch_transformer.read(source, **options)
     if options:
         raise TypeError(f"{', '.join(options)}: these options are for a torch.nn.Transformer alone.")
-    for model_class, read in MODEL_CLASSES.items():
-        if isinstance(source, model_class):
-            return read(source)
+    for reader in PRETRAINED.values():
+        if isinstance(source, reader.model_class):
+            return reader.read(source)
     if not isinstance(source, str | Path):
         raise InputError(f"A {type(source).__name__} cannot be imported. Known are {KNOWN}.")
     if vocabularies is not None and not isinstance(vocabularies, str | Path):
@@ -115,12 +140,9 @@ def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
     contents = read_checkpoint(str(path))
     if not isinstance(contents, dict):
         raise InputError(f"{path} holds no checkpoint but a {type(contents).__name__}. Known are {KNOWN}.")
-    if opennmt.is_checkpoint(contents):
-        if vocabularies is not None:
-            raise InputError(f"{path} holds its vocabularies itself: there are no dictionaries to give.")
-        return opennmt.read(path, contents)
-    if fairseq.is_checkpoint(contents):
-        return fairseq.read(path, contents, vocabularies)
+    for reader in CHECKPOINTS:
+        if reader.is_checkpoint(contents):
+            return reader.read(path, contents, vocabularies)
     raise InputError(
         f"{path} holds {', '.join(map(str, list(contents)[:5])) or 'nothing'}, which is neither fairseq's nor "
         f"OpenNMT-py's. Known are {KNOWN}."
@@ -140,7 +162,7 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
         raise
     except Exception as error:  # transformers raises many kinds for a config that is none
         raise InputError(f"{source}{where_not_found(source)} cannot be read: {reason(error)}") from None
-    if model_type not in READERS:
+    if model_type not in PRETRAINED:
         hint = " It is this package's own already: load it." if model_type == "vaswani" else ""
         raise InputError(f"{source} holds a model of the kind {model_type!r}.{hint} Known are {KNOWN}.")
-    return READERS[model_type](source)
+    return PRETRAINED[model_type].read(source)

@@ -3,13 +3,13 @@
 import math
 import os
 import platform
+from importlib import metadata
 from pathlib import Path
 
 import torch
 import transformers
 from accelerate import Accelerator
 
-from .. import __version__
 from .cores import available_cores
 
 CPU_FILE = Path("/proc/cpuinfo")
@@ -51,4 +51,8 @@ def precision(accelerator: Accelerator) -> str:
 
 def versions() -> dict[str, str]:
     """Of the packages that the result depends on."""
-    return {"hf_vaswani": __version__, "torch": torch.__version__, "transformers": transformers.__version__}
+    return {
+        "hf_vaswani": metadata.version("hf-vaswani"),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }

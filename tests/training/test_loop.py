@@ -283,7 +283,7 @@ def test_tracker_that_cannot_be_opened_is_a_clear_error_and_no_obstacle_to_the_n
 
     with monkeypatch.context() as patch:
         patch.setattr(TensorBoardTracker, "store_init_configuration", fail_to_log_in)
-        with pytest.raises(InputError, match="trackers=tensorboard: cannot be opened: nobody is logged in"):
+        with pytest.raises(InputError, match="report_to=tensorboard: cannot be opened: nobody is logged in"):
             train(recipe("--report_to=tensorboard", "--max_steps=1"))
     assert train(recipe("--report_to=tensorboard", "--max_steps=1")).update == 1
 
