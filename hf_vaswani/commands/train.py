@@ -1,4 +1,4 @@
-"""`hf-vaswani train`: a training from a recipe."""
+"""`hf-vaswani train`: a model from a recipe."""
 
 import argparse
 import sys
@@ -51,7 +51,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         metavar="--key value",
         help="any key of the recipe, in place of what the file says: --max_steps 1000",
     )
-    train.add_argument("--trainer", action="store_true", help="make the updates with transformers' Trainer")
+    train.add_argument("--trainer", action="store_true", help="make the optimizer steps with transformers' Trainer")
     train.set_defaults(run=run)
 
 
@@ -73,6 +73,7 @@ def run(options: argparse.Namespace) -> None:
 
     from ..runtime.processes import said_once
     from ..training.configuration.recipe import load_recipe
+    from ..training.reporting.summary import summary
 
     if options.trainer:
         from ..training.trainer import train_with_trainer as train
@@ -83,6 +84,5 @@ def run(options: argparse.Namespace) -> None:
         disable_progress_bars()
     with said_once():
         recipe = load_recipe(options.recipe, options.options)
-    results = train(recipe)
-    if results:
-        print(results.report())
+    if report := train(recipe):
+        print(summary(report))

@@ -1,17 +1,30 @@
 """What one process does for all."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
+from tqdm import tqdm
 
 from ..errors import InputError, TrainingError, TrainingInterrupted
 from .interrupts import is_first_process
 
 T = TypeVar("T")
 E = TypeVar("E", InputError, TrainingError, TrainingInterrupted)
+
+
+def say(message: str, processes: Accelerator | PartialState | None = None) -> None:
+    """Print a line for the reader, beside a progress bar where there is one.
+
+    Args:
+        processes: of which the main one alone prints; by default this one does.
+    """
+    if processes is None or processes.is_main_process:
+        tqdm.write(message)
+        sys.stdout.flush()
 
 
 def on_main_process(processes: Accelerator | PartialState, work: Callable[[], T]) -> T:

@@ -18,8 +18,9 @@ from ...errors import InputError, reason
 from ...files import new_folder
 from ...interop.model_files import check_settings, model_kind
 from ...interop.pretrained import damage_faults, load_model
+from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
-from .checkpoint import Tensors, average_weights, checkpoint_folders, damage_of, set_weights, weights, weights_file
+from .checkpoint import checkpoint_folders, damage_of, weights_file
 from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, TOKENIZER, is_checkpoint
 
 

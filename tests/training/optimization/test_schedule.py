@@ -4,20 +4,20 @@ import pytest
 
 from hf_vaswani.training.optimization.schedule import learning_rate
 
-UPDATES = [1, 2, 3999, 4000, 4001, 100_000]
+STEPS = [1, 2, 3999, 4000, 4001, 100_000]
 
 
-def rate(schedule, update, peak=1.0):
-    return learning_rate(schedule, update, peak=peak, warmup=4000, max_steps=100_000, d_model=512)
+def rate(schedule, step, peak=1.0):
+    return learning_rate(schedule, step, peak=peak, warmup=4000, max_steps=100_000, d_model=512)
 
 
-@pytest.mark.parametrize("update", UPDATES)
-def test_paper_schedule_is_equation_3(update):
-    expected = 1 / math.sqrt(512) * min(1 / math.sqrt(update), update / 4000**1.5)
-    assert rate("paper", update) == pytest.approx(expected, rel=1e-12)
+@pytest.mark.parametrize("step", STEPS)
+def test_paper_schedule_is_equation_3(step):
+    expected = 1 / math.sqrt(512) * min(1 / math.sqrt(step), step / 4000**1.5)
+    assert rate("paper", step) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("lr_scheduler_type", ["inverse_sqrt", "linear", "cosine", "constant"])
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear", "cosine", "constant"])
 def test_other_schedules_rise_linearly_to_their_peak(schedule):
     assert rate(schedule, 1, peak=0.8) == pytest.approx(0.8 / 4000)
     assert rate(schedule, 3000, peak=0.8) == pytest.approx(0.6)
@@ -25,7 +25,7 @@ def test_other_schedules_rise_linearly_to_their_peak(schedule):
 
 
 @pytest.mark.parametrize(
-    ("lr_scheduler_type", "expected"), [("inverse_sqrt", 0.2), ("linear", 0.0), ("cosine", 0.0), ("constant", 1.0)]
+    ("schedule", "expected"), [("inverse_sqrt", 0.2), ("linear", 0.0), ("cosine", 0.0), ("constant", 1.0)]
 )
 def test_other_schedules_end_as_their_names_say(schedule, expected):
     assert rate(schedule, 100_000) == pytest.approx(expected, abs=1e-12)
