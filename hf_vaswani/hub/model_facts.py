@@ -166,17 +166,17 @@ def _regularization(recipe: dict[str, Any], report: RunReport) -> list[tuple[str
 
 
 def _energy(report: RunReport) -> str:
-    """Measured energy, or that there is none."""
+    """Energy as far as it is known."""
     if not report.energy:
         return "Energy: not measured"
-    names = {"cpu": "CPU packages, whoever used them", "gpu": "GPUs"}
+    names = {"cpu": "CPUs", "gpu": "GPUs", "ram": "memory"}
     parts = []
     for kind, (joules, seconds) in report.energy.items():
         # The end of the last step and that of the measurement are not quite the same moment.
         share = "" if seconds >= 0.98 * report.seconds else f", in {duration(seconds)} of training alone"
         parts.append(f"{joules / KWH:.3g} kWh ({names[kind]}{share})")
-    several = "; of the first machine alone" if any(" machines" in machine for machine in report.machines) else ""
-    return f"Energy: {' and '.join(parts)}, measured{several}"
+    which = "first machine alone" if any(" machines" in machine for machine in report.machines) else "whole machine"
+    return f"Energy: {' and '.join(parts)} of the {which}, whoever used it"
 
 
 def duration(seconds: float) -> str:

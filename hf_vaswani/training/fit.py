@@ -15,6 +15,7 @@ from .checkpoints.progress import Progress
 from .describe import describe
 from .devices import DeviceListener
 from .listeners import StepListener
+from .reporting.energy import EnergyListener
 from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
 from .run import TrainingRun
@@ -72,4 +73,5 @@ def listeners_of(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:
         processes.log if arguments.report_to else None,
     )
     best = BestWeights(setup.folder / BEST, arguments.metric_for_best_model, arguments.keep_best, processes)
-    return [log, DeviceListener(processes, setup.model.config, arguments, run.clock), best]
+    energy = [EnergyListener()] if processes.is_main_process else []
+    return [log, DeviceListener(processes, setup.model.config, arguments, run.clock), *energy, best]

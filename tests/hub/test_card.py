@@ -371,12 +371,10 @@ def test_command_that_trains_the_model_again_makes_as_many_updates_in_the_same_w
 def test_energy_is_told_where_it_was_measured_and_only_there():
     assert "Energy: not measured" in card_of()
     text = card_of(energy={"cpu": [7.2e6, 301.0], "gpu": [3.6e5, 151.0]})
-    assert (
-        "Energy: 2 kWh (CPU packages, whoever used them) and 0.1 kWh (GPUs, in 2.5 minutes of training alone)" in text
-    )
+    assert "Energy: 2 kWh (CPUs) and 0.1 kWh (GPUs, in 2.5 minutes of training alone) of the whole machine" in text
     assert "first machine" not in text
     several = card_of(energy={"gpu": [3.6e6, 302.0]}, machines=["8 × NVIDIA X, on 2 machines"])
-    assert "Energy: 1 kWh (GPUs), measured; of the first machine alone" in several
+    assert "Energy: 1 kWh (GPUs) of the first machine alone" in several
 
 
 def test_what_an_earlier_version_did_not_count_is_not_told():
