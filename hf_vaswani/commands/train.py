@@ -71,7 +71,7 @@ def _missing_recipe(options: list[str]) -> str:
 def run(options: argparse.Namespace) -> None:
     from datasets.utils import disable_progress_bars
 
-    from ..runtime.processes import said_once
+    from ..runtime.processes import reported_once
     from ..training.configuration.recipe import load_recipe
     from ..training.reporting.summary import summary
 
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    with said_once():
+    with reported_once():
         recipe = load_recipe(options.recipe, options.options)
     if report := train(recipe):
         print(summary(report))

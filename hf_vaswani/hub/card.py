@@ -175,7 +175,7 @@ def _filters(report: RunReport) -> str:
         read += "; training ended before it had seen them all." if _saw_a_part(report) else "."
     return (
         read
-        + (f" Left out: {words[0]}." if words[0] else " None was left out.")
+        + (f" Left out: {words[0]}." if words[0] else " Nothing was left out.")
         + (f" Kept: {words[1]}." if words[1] else "")
     )
 
@@ -220,7 +220,7 @@ def _limits(recipe: dict[str, Any], report: RunReport) -> list[str]:
         )
     if analysis := report.analysis:
         return _measured_limits(analysis, _greatest_length(recipe, report.architecture)) + limits
-    return ["The model was not tested: none of its translations was scored.", *limits]
+    return ["The model was not tested: no translations were scored.", *limits]
 
 
 def _greatest_length(recipe: dict[str, Any], architecture: Architecture) -> str:

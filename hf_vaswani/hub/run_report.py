@@ -160,7 +160,7 @@ class Sample(Example):
 
 
 class LengthGroup(Part):
-    """The score of the sentences whose sources have so many tokens."""
+    """The score of the sentences with sources of some range of lengths, in tokens."""
 
     shortest: int
     longest: int

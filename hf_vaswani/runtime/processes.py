@@ -1,4 +1,4 @@
-"""What one process does for all."""
+"""Work that one process does for all."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -54,9 +54,9 @@ def first_on_each_machine(processes: Accelerator | PartialState, work: Callable[
 
 
 @contextmanager
-def said_once() -> Iterator[None]:
-    """Have an error in the block be said by the first process of each machine alone, before the processes know of each
-    other."""
+def reported_once() -> Iterator[None]:
+    """Have an error in the block reported by the first process of each machine alone, before the processes know of
+    each other."""
     try:
         yield
     except InputError as error:
@@ -72,7 +72,7 @@ def _outcome(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
 
 
 def _told(error: Exception | None) -> tuple[type, str] | None:
-    """An error as other processes are told of it."""
+    """An error in the form that other processes receive."""
     if error is None:
         return None
     if isinstance(error, InputError | TrainingError):
@@ -91,6 +91,6 @@ def _raise(processes: Accelerator | PartialState, own: Exception | None, told: t
 
 
 def in_all_processes(processes: Accelerator | PartialState, error: E) -> E:
-    """An error that all processes raise alike, to be said by the main process alone."""
+    """An error that all processes raise, to be reported by the main process alone."""
     error.is_repeated = not processes.is_main_process
     return error

@@ -1,4 +1,4 @@
-"""The first stage: everything that can be seen to be wrong with a recipe before long work, told in one error."""
+"""The first stage: everything that can be seen to be wrong with a recipe before long work, in one error."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ class CheckedRecipe:
 
 
 def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
-    """Check a recipe, the output folder and what the launcher was told. Nothing is written.
+    """Check a recipe, the output folder and what the launcher was asked for. Nothing is written.
 
     Raises:
         InputError: all errors at once.

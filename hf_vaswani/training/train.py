@@ -12,7 +12,7 @@ from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulation
 from ..hub.run_report import RunReport
 from ..runtime.launcher import end_with_launcher
 from ..runtime.memory import keep_freed_memory
-from ..runtime.processes import said_once
+from ..runtime.processes import reported_once
 from ..runtime.threads import asked_threads, share_of_cores
 from .build import build, open_run
 from .check import check
@@ -40,12 +40,12 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
         The report, in the main process; `None` in the others.
 
     Raises:
-        InputError: what the user can put right, before any long work starts.
+        InputError: what the user can correct, before any long work starts.
         TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
         TrainingError: where training cannot continue: its loss is not finite, or the disk is full.
     """
     end_with_launcher()
-    with said_once():
+    with reported_once():
         check_environment()
     with processes_of(recipe) as processes:
         checked = check(recipe, processes)

@@ -35,7 +35,7 @@ def train_with_trainer(recipe: Recipe) -> RunReport | None:
     """[`train`] with steps by a [`VaswaniTrainer`].
 
     Raises:
-        InputError: what the user can put right, before any long work starts; FSDP, too, which only the loop serves.
+        InputError: what the user can correct, before any long work starts; FSDP, too, which only the loop serves.
         TrainingInterrupted, TrainingError: as [`train`] does.
     """
     if str_to_bool(os.environ.get("ACCELERATE_USE_FSDP", "false")):
@@ -93,7 +93,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
         """The batches of the next step, and the number of its target tokens over all processes."""
         step = self.current.batches = next(epoch_iterator)
         self.current.loss.zero_()
-        # The Trainer takes a step after so many batches, not before. Processes share gradients at the last one.
+        # The Trainer takes a step after `num_batches` batches, not before. Processes share gradients at the last one.
         return [NO_BATCH] * (num_batches - len(step.micro_batches)) + step.micro_batches, step.target_tokens
 
     def training_step(self, model: nn.Module, inputs, num_items_in_batch=None) -> torch.Tensor:

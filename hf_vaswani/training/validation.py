@@ -1,4 +1,4 @@
-"""What a model is worth on validation text: loss, perplexity, token accuracy, BLEU and chrF of its translations."""
+"""How good a model is on validation text: loss, perplexity, token accuracy, BLEU and chrF of its translations."""
 
 import math
 
@@ -23,7 +23,7 @@ class Validator:
     Args:
         pairs: encoded.
         arguments: `max_tokens` of a forward pass, and `eval_sentences`.
-        texts: the pairs' text; so many sentences of it are translated.
+        texts: the pairs' text; its first `eval_sentences` are translated.
         tokenize: sacreBLEU's tokenizer for BLEU.
     """
 

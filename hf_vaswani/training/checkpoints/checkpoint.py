@@ -110,7 +110,7 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
         write_whole(path, write)
     except (OSError, RuntimeError, SafetensorError) as error:
         before = [old for old in checkpoint_folders(folder) if old != path]
-        last = f"The last good one is {before[-1]}." if before else "There is none before it."
+        last = f"The last good one is {before[-1]}." if before else "There is no earlier one."
         raise TrainingError(
             f"The checkpoint of step {state.progress.step} cannot be written to {folder}: {reason(error)}. "
             f"{last} Make room, then the same command resumes from there."
@@ -201,7 +201,7 @@ def newest_intact(folder: Path, report) -> Path | None:
     """The newest checkpoint whose files are whole. Damaged ones are set aside under the ending `.damaged`.
 
     Args:
-        report: called with a line about each that is passed over.
+        report: called with a line about each that is skipped.
 
     Raises:
         TrainingError: where there are checkpoints, and none is whole.
@@ -213,7 +213,7 @@ def newest_intact(folder: Path, report) -> Path | None:
         if damage is None:
             for damaged, error in errors:
                 _set_aside(damaged)
-                report(f"{error}; passed over, and kept as {damaged.name}.damaged")
+                report(f"{error}; skipped, and kept as {damaged.name}.damaged")
             return path
         errors.append((path, f"{path} is damaged ({damage})"))
     if errors:

@@ -52,7 +52,7 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
     """
     kind, best = arguments.average, ranked(folder / BEST)
     if kind == "best" and not best:
-        report("There were no validations, thus no best weights: the final model is the mean of the last checkpoints")
+        report("There were no validations, so no best weights: the final model is the mean of the last checkpoints")
         kind = "last"
     checkpoints = checkpoint_folders(folder / CHECKPOINTS)
     last = _whole(checkpoints, arguments.average_last, report) if kind != "best" else []
@@ -69,13 +69,13 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
             kept.setdefault(tuple(sorted(found[name].steps)), found[name])
     if not kept:
         raise InputError(
-            f"{folder} holds no whole weights to make the final model from. Raise training.max_steps to train on."
+            f"{folder} holds no intact weights to make the final model from. Raise training.max_steps to train on."
         )
     return list(kept.values())
 
 
 def _whole(checkpoints: list[Path], last: int, report: Callable[[str], None]) -> list[Path]:
-    """Those of the last so many that are not damaged, or else the newest that is not."""
+    """Those of the last N that are not damaged, or else the newest that is not."""
     wanted = checkpoints[-last:]
     whole = [path for path in wanted if damage_of(path) is None]
     for path in wanted:

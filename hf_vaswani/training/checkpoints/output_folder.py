@@ -51,7 +51,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def read_stored(path: Path) -> dict:
-    """The recipe that a run was begun with, by today's names, and what it was launched on.
+    """The recipe that a run was started with, by today's names, and what it was launched on.
 
     Raises:
         InputError: where the file is damaged.

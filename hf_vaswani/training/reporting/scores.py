@@ -80,5 +80,5 @@ def bleu_and_chrf(hypotheses: list[str], references: list[str], tokenize: str) -
     Args:
         tokenize: sacreBLEU's tokenizer for BLEU.
     """
-    # Text that is scored as it is may well be tokenized already, of which sacreBLEU would warn.
+    # Text that is scored as it is may be tokenized already, which sacreBLEU would warn of.
     return [bleu(hypotheses, references, tokenize=tokenize, force=tokenize == "none"), chrf(hypotheses, references)]
