@@ -20,7 +20,7 @@ def available_cores() -> int:
 
 
 def cpu_quota(groups: Path = CONTROL_GROUPS, own: Path = OWN_GROUPS) -> float:
-    """Cores that a container's limit on CPU time amounts to, such as 1.5 of `docker run --cpus 1.5`; infinite without one.
+    """Cores that a container's CPU limit amounts to, such as 1.5 of `docker run --cpus 1.5`; infinite without one.
 
     Args:
         groups: where the control groups are mounted, of either version.

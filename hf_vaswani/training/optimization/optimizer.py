@@ -38,7 +38,8 @@ def freeze(model: nn.Module, patterns: list[str]) -> None:
         patterns: regular expressions: `model.encoder`, `.*embed_tokens`, `model.decoder.layers.[0-2]`.
 
     Raises:
-        InputError: a pattern that is not a regular expression or matches nothing, all of them at once, or where nothing is left to train.
+        InputError: all patterns at once that are not regular expressions or match nothing; where nothing is left to
+            train.
     """
     errors, frozen = [], set()
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
