@@ -1,4 +1,4 @@
-"""`hf-vaswani train`: a training from a recipe."""
+"""`hf-vaswani train`: a model from a recipe."""
 
 import argparse
 import sys
@@ -51,7 +51,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         metavar="--key value",
         help="any key of the recipe, in place of what the file says: --max_steps 1000",
     )
-    train.add_argument("--trainer", action="store_true", help="make the updates with transformers' Trainer")
+    train.add_argument("--trainer", action="store_true", help="make the optimizer steps with transformers' Trainer")
     train.set_defaults(run=run)
 
 
@@ -71,8 +71,9 @@ def _missing_recipe(options: list[str]) -> str:
 def run(options: argparse.Namespace) -> None:
     from datasets.utils import disable_progress_bars
 
-    from ..runtime.processes import said_once
+    from ..runtime.processes import reported_once
     from ..training.recipe.recipe import load_recipe
+    from ..training.reporting.summary import summary
 
     if options.trainer:
         from ..training.trainer import train_with_trainer as train
@@ -81,8 +82,7 @@ def run(options: argparse.Namespace) -> None:
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    with said_once():
+    with reported_once():
         recipe = load_recipe(options.recipe, options.options)
-    results = train(recipe)
-    if results:
-        print(results.report())
+    if report := train(recipe):
+        print(summary(report))

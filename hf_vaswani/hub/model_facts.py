@@ -4,6 +4,7 @@ from typing import Any
 
 from ..errors import counted
 from .markdown import plain
+from .run_report import FinalWeights, RunReport
 from .shared_recipe import has_new_tokenizer
 
 KINDS = {
@@ -11,7 +12,7 @@ KINDS = {
 }  # fmt: skip
 # Keys of section `tokenizer` that change how text is read, with what they do.
 TREATMENT = {
-    "lowercase": "all text lower-cased", "byte_fallback": "unknown characters as bytes",
+    "lowercase": "all text lowercased", "byte_fallback": "unknown characters as bytes",
 }  # fmt: skip
 DROPOUT = {
     "dropout": "dropout", "embedding_dropout": "dropout of embeddings", "attention_dropout": "dropout on attention",
@@ -22,46 +23,46 @@ DROPOUT = {
 KWH = 3.6e6
 
 
-def architecture_facts(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
+def architecture_facts(recipe: dict[str, Any], report: RunReport) -> list[str]:
     """Tokenizer, layers, positions, embeddings and size; arguments as of [`card_text`]."""
-    of, tokenizer = results["architecture"], results["tokenizer"]
-    kind = KINDS.get(tokenizer["type"], tokenizer["type"])
+    of, tokenizer = report.architecture, report.tokenizer
+    kind = KINDS.get(tokenizer.type, tokenizer.type)
     sizes = (
-        f"one vocabulary of {tokenizer['source_tokens']:,} for both languages"
-        if tokenizer["joint"]
-        else f"vocabularies of {tokenizer['source_tokens']:,} (source) and {tokenizer['target_tokens']:,} (target)"
+        f"one vocabulary of {tokenizer.source_tokens:,} for both languages"
+        if tokenizer.joint
+        else f"vocabularies of {tokenizer.source_tokens:,} (source) and {tokenizer.target_tokens:,} (target)"
     )
     # A tokenizer that was made before was used as it is, whatever these keys say.
     settings = recipe["tokenizer"] if has_new_tokenizer(recipe) else {}
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("pre_tokenizer") == "whitespace":
-        treatment.append("words end at white space alone")
+        treatment.append("words end at whitespace alone")
     if settings.get("word_boundary") == "after":
         treatment.append("marks at the ends of words")
     if settings.get("normalization") not in (None, "none"):
         treatment.append(f"Unicode form {settings['normalization'].upper()}")
-    positions = of["position_type"]
+    positions = of.position_type
     if positions == "learned":
-        positions += f", up to {of['max_position_embeddings']:,} tokens"
+        positions += f", up to {of.max_position_embeddings:,} tokens"
     sharing = (
-        "one matrix for source, target and softmax"
-        if of["share_encoder_decoder_embeddings"] and of["tie_word_embeddings"]
-        else "one matrix for source and target, the softmax has its own"
-        if of["share_encoder_decoder_embeddings"]
-        else "a matrix for the source, one for target and softmax"
-        if of["tie_word_embeddings"]
-        else "a matrix each for source, target and softmax"
+        "one matrix for source, target and output projection"
+        if of.share_encoder_decoder_embeddings and of.tie_word_embeddings
+        else "one matrix for source and target, another for the output projection"
+        if of.share_encoder_decoder_embeddings
+        else "a matrix for the source, one for target and output projection"
+        if of.tie_word_embeddings
+        else "a matrix each for source, target and output projection"
     )
-    pair = lambda key: _both(of[f"encoder_{key}"], of[f"decoder_{key}"])  # noqa: E731
-    widths = [f"{key} {of[key]:,}" for key in ("d_k", "d_v") if of.get(key)]
+    pair = lambda key: _both(getattr(of, f"encoder_{key}"), getattr(of, f"decoder_{key}"))  # noqa: E731
+    widths = [f"{key} {value:,}" for key in ("d_k", "d_v") if (value := getattr(of, key))]
     heads = pair("attention_heads") + (f" of {', '.join(widths)}" if widths else "")
     return [
         f"Tokenizer: {', '.join([kind, sizes, *treatment])}",
-        f"{of['encoder_layers']} + {of['decoder_layers']} layers (encoder + decoder), {of['norm_position']}-norm; "
-        f"d_model {of['d_model']:,}; heads {heads}; feed-forward {pair('ffn_dim')}",
+        f"{of.encoder_layers} + {of.decoder_layers} layers (encoder + decoder), {of.norm_position}-norm; "
+        f"d_model {of.d_model:,}; heads {heads}; feed-forward {pair('ffn_dim')}",
         f"Positions: {positions}",
         f"Embeddings: {sharing}",
-        f"{results['parameters']:,} parameters",
+        f"{report.parameters:,} parameters",
     ]
 
 
@@ -69,51 +70,49 @@ def _both(encoder: int, decoder: int) -> str:
     return f"{encoder:,}" if encoder == decoder else f"{encoder:,} + {decoder:,}"
 
 
-def training_facts(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
-    """Updates, text, optimisation, machines and costs; arguments as of [`card_text`]."""
-    seen, training = results["seen"], recipe["training"]
-    facts = [f"{counted(results['update'], 'update')} in {duration(results['seconds'])}"]
-    if results["epochs"]:
-        facts[0] += f", {results['epochs']:.1f} epochs"
+def training_facts(recipe: dict[str, Any], report: RunReport) -> list[str]:
+    """Steps, text, optimization, machines and costs; arguments as of [`card_text`]."""
+    seen, training = report.seen, recipe["training"]
+    facts = [f"{counted(report.steps, 'step')} in {duration(report.seconds)}"]
+    if report.epochs:
+        facts[0] += f", {report.epochs:.1f} epochs"
     if seen:
-        mean = seen["target_tokens"] / max(results["update"], 1)
+        mean = seen.target_tokens / max(report.steps, 1)
         facts.append(
-            f"{seen['source_tokens']:,} source and {seen['target_tokens']:,} target tokens, padding left out; on "
-            f"average {mean:,.0f} target tokens an update"
+            f"{seen.source_tokens:,} source and {seen.target_tokens:,} target tokens, padding left out; on "
+            f"average {mean:,.0f} target tokens a step"
         )
-    for settings in (_optimisation(training, results.get("processes")), _regularisation(recipe, results)):
+    for settings in (_optimization(training, report.processes), _regularization(recipe, report)):
         facts.append("; ".join(f"{label} {value}" for label, value in settings))
-    facts.append(
-        f"Hardware: {'; then '.join(map(plain, results['machines'])) or 'not recorded'}; {results['precision']}"
-    )
-    facts.append(_energy(results))
-    if results["flops"]:
+    facts.append(f"Hardware: {'; then '.join(map(plain, report.machines)) or 'not recorded'}; {report.precision}")
+    facts.append(_energy(report))
+    if report.flops:
         facts.append(
-            f"About {_scientific(results['flops'])} floating-point operations, estimated by 6·N·D (weights of "
+            f"About {_scientific(report.flops)} floating-point operations, estimated by 6·N·D (weights of "
             "matrices × tokens that pass them; attention itself is left out)"
         )
-    updates = [f"{update:,}" for update in results["averaged"]]
+    steps = [f"{step:,}" for step in report.averaged]
     what = "moving averages of the weights" if training["ema_decay"] else "weights"
-    if len(updates) > 1:
-        facts.append(f"The model is the mean of the {what} after updates {', '.join(updates[:-1])} and {updates[-1]}")
+    if len(steps) > 1:
+        facts.append(f"The model is the mean of the {what} after steps {', '.join(steps[:-1])} and {steps[-1]}")
     else:
-        facts.append(f"The model has the {what} after update {updates[0]}")
-    facts[-1] += _compared(results.get("final_weights", {}))
+        facts.append(f"The model has the {what} after step {steps[0]}")
+    facts[-1] += _compared(report.final_weights)
     return facts
 
 
-def _compared(final_weights: dict[str, Any]) -> str:
+def _compared(final_weights: FinalWeights | None) -> str:
     """What the model was chosen from, with validation losses; empty where it was not."""
-    compared = final_weights.get("compared", [])
-    losses = {entry["weights"]: f"{entry['validation_loss']:.4f}" for entry in compared}
+    compared = final_weights.compared if final_weights else []
+    losses = {entry.weights: f"{entry.validation_loss:.4f}" for entry in compared}
     if len(losses) < 2:
         return ""
-    chosen = losses.pop(final_weights["weights"])
+    chosen = losses.pop(final_weights.weights)
     others = ", ".join(f"{loss} of {name}" for name, loss in losses.items())
     return f", chosen by validation loss: {chosen}, against {others}"
 
 
-def _optimisation(training: dict[str, Any], processes: list[int] | None) -> list[tuple[str, str]]:
+def _optimization(training: dict[str, Any], processes: list[int] | None) -> list[tuple[str, str]]:
     """How weights are moved, and by how much text at once, as labels and values.
 
     Args:
@@ -124,7 +123,7 @@ def _optimisation(training: dict[str, Any], processes: list[int] | None) -> list
     settings = [
         (f"AdamW, weight decay {decay:g}, betas" if decay else "Adam, betas", f"{beta1:g} and {beta2:g}"),
         ("learning rate", _learning_rate(training)),
-        ("updates of", _update_size(training, processes)),
+        ("steps of", _step_size(training, processes)),
     ]
     if clipping:
         settings.append(("gradients clipped to norm", f"{clipping:g}"))
@@ -139,11 +138,11 @@ def _learning_rate(training: dict[str, Any]) -> str:
         rate = f"{peak} × equation 3"
     else:
         rate = f"{peak if schedule == 'constant' else f'up to {peak}'}, {schedule}"
-    return rate + (f", {warmup:,} updates of warm-up" if warmup else "")
+    return rate + (f", {warmup:,} steps of warm-up" if warmup else "")
 
 
-def _update_size(training: dict[str, Any], processes: list[int] | None) -> str:
-    """The most that an update is computed from, in all its forward passes; those of a single device where the number
+def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
+    """The most that a step is computed from, in all its forward passes; those of a single device where the number
     of processes is not known, or has changed."""
     is_known = processes is not None and len(processes) == 1
     passes = training["gradient_accumulation_steps"] * (processes[0] if is_known else 1)
@@ -154,30 +153,30 @@ def _update_size(training: dict[str, Any], processes: list[int] | None) -> str:
     return size if is_known else f"{size} on each device"
 
 
-def _regularisation(recipe: dict[str, Any], results: dict[str, Any]) -> list[tuple[str, str]]:
+def _regularization(recipe: dict[str, Any], report: RunReport) -> list[tuple[str, str]]:
     """What keeps the model from learning the text by heart, as labels and values."""
-    of, training = results["architecture"], recipe["training"]
-    values = {words: of.get(key) for key, words in DROPOUT.items()}
+    of, training = report.architecture, recipe["training"]
+    values = {words: getattr(of, key) for key, words in DROPOUT.items()}
     values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
     values["R-Drop, alpha"] = training.get("r_drop")
     settings = [(label, f"{value:g}") for label, value in values.items() if value]
     if training.get("r_drop") and training.get("r_drop_from", 1) > 1:
-        settings.append(("R-Drop from update", f"{training['r_drop_from']:,}"))
-    return [*settings, ("label smoothing", f"{of['label_smoothing']:g}")]
+        settings.append(("R-Drop from step", f"{training['r_drop_from']:,}"))
+    return [*settings, ("label smoothing", f"{of.label_smoothing:g}")]
 
 
-def _energy(results: dict[str, Any]) -> str:
-    """Measured energy, or that there is none."""
-    if not results["energy"]:
+def _energy(report: RunReport) -> str:
+    """Energy as far as it is known."""
+    if not report.energy:
         return "Energy: not measured"
-    names = {"cpu": "CPU packages, whoever used them", "gpu": "GPUs"}
+    names = {"cpu": "CPUs", "gpu": "GPUs", "ram": "memory"}
     parts = []
-    for kind, (joules, seconds) in results["energy"].items():
-        # The end of the last update and that of the measurement are not quite the same moment.
-        share = "" if seconds >= 0.98 * results["seconds"] else f", in {duration(seconds)} of the training alone"
+    for kind, (joules, seconds) in report.energy.items():
+        # The end of the last step and that of the measurement are not quite the same moment.
+        share = "" if seconds >= 0.98 * report.seconds else f", in {duration(seconds)} of training alone"
         parts.append(f"{joules / KWH:.3g} kWh ({names[kind]}{share})")
-    several = "; of the first machine alone" if any(" machines" in machine for machine in results["machines"]) else ""
-    return f"Energy: {' and '.join(parts)}, measured{several}"
+    which = "first machine alone" if any(" machines" in machine for machine in report.machines) else "whole machine"
+    return f"Energy: {' and '.join(parts)} of the {which}, whoever used it"
 
 
 def duration(seconds: float) -> str:

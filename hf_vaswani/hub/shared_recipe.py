@@ -31,7 +31,7 @@ def shared(recipe: dict[str, dict[str, Any]], defaults: dict[str, dict[str, Any]
 
 
 def has_new_tokenizer(recipe: dict[str, dict[str, Any]]) -> bool:
-    """Whether the training made its tokenizer by the recipe's keys, and did not load one."""
+    """Whether the run made its tokenizer by the recipe's keys, and did not load one."""
     return not (recipe["tokenizer"]["path"] or recipe["training"]["start_from"])
 
 

@@ -19,7 +19,7 @@ def is_own_command() -> bool:
 
 
 def is_first_process() -> bool:
-    """Whether this is the process, of those that a launcher started on this machine, that speaks for all."""
+    """Whether this is the process, of those that a launcher started on this machine, that reports for all."""
     return os.environ.get("LOCAL_RANK", "0") == "0"
 
 

@@ -1,4 +1,4 @@
-"""What a training runs on, in words: processors, precision, versions. Never the machine's name."""
+"""What a run is trained on, in words: processors, precision, versions. Never the machine's name."""
 
 import math
 import os
@@ -16,12 +16,12 @@ CPU_FILE = Path("/proc/cpuinfo")
 
 
 def processes_here(processes: int) -> int:
-    """How many of a training's processes run on this machine."""
+    """How many of a run's processes are on this machine."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", processes))
 
 
 def describe_machine(accelerator: Accelerator) -> str:
-    """Processors that a training uses: "2 × NVIDIA H200", "AMD EPYC, 2 cores"."""
+    """Processors that a run uses: "2 × NVIDIA H200", "AMD EPYC, 2 cores"."""
     processes, here = accelerator.num_processes, processes_here(accelerator.num_processes)
     machines = math.ceil(processes / here)
     if accelerator.device.type == "cpu":

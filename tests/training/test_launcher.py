@@ -99,7 +99,7 @@ def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_other
     process = start_training(recipe, f"--output_dir={tmp_path / 'out'}", *options, processes=2)
     try:
         for line in process.stdout:
-            if line.startswith("update 3:"):
+            if line.startswith("step 3:"):
                 break
         workers = psutil.Process(process.pid).children(recursive=True)
         assert len(workers) >= 2

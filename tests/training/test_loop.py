@@ -11,7 +11,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
 from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training import loop as loop_module
-from hf_vaswani.training.reporting import log
+from hf_vaswani.training.reporting import figures, log
 from hf_vaswani.training.train import train
 
 from ..families import family
@@ -48,26 +48,27 @@ def test_too_many_such_batches_in_a_row_stop_with_the_update_and_the_last_good_c
     spoil(range(6, 1000))
     with pytest.raises(TrainingError) as error:
         train(recipe("--max_skipped_steps=4"))
-    assert "Update 6: loss or gradient not finite in 4 batches in a row" in str(error.value)
+    assert "Step 6: loss or gradient not finite in 4 batches in a row" in str(error.value)
     assert "update-00000004" in str(error.value)
 
 
 def test_fp16_skips_the_step_at_an_overflow_lowers_the_scale_and_goes_on(recipe, monkeypatch, capsys):
     scales = []
-    original = loop_module.TrainingLoop.step
+    original = loop_module.optimizer_step
 
-    def step(self, data):
-        if self.progress.update == 2 and not self.progress.skipped:
+    def step(run, batches):
+        scaler = run.accelerator.scaler
+        if run.progress.step == 2 and not run.progress.skipped:
             # So large that the scaled gradients overflow.
-            self.accelerator.scaler.load_state_dict({**self.accelerator.scaler.state_dict(), "scale": 2.0**60})
-        before = [value.detach().clone() for value in self.raw_model.parameters()]
-        scale = self.accelerator.scaler.get_scale()
-        loss, is_told = original(self, data)
-        changed = any(not torch.equal(a, b) for a, b in zip(before, self.raw_model.parameters()))
-        scales.append((scale, self.accelerator.scaler.get_scale(), changed, loss is None))
+            scaler.load_state_dict({**scaler.state_dict(), "scale": 2.0**60})
+        before = [value.detach().clone() for value in run.raw_model.parameters()]
+        scale = scaler.get_scale()
+        loss, is_told = original(run, batches)
+        changed = any(not torch.equal(a, b) for a, b in zip(before, run.raw_model.parameters()))
+        scales.append((scale, scaler.get_scale(), changed, loss is None))
         return loss, is_told
 
-    monkeypatch.setattr(loop_module.TrainingLoop, "step", step)
+    monkeypatch.setattr(loop_module, "optimizer_step", step)
     folder = train(recipe("--mixed_precision=fp16", "--max_skipped_steps=100")).folder
     skipped = [entry for entry in scales if entry[3]]
     assert skipped[0][0] == 2.0**60
@@ -133,9 +134,9 @@ def test_training_stops_where_validation_gains_no_more_and_stays_stopped(recipe)
         "--early_stopping_patience=3",
         "--metric_for_best_model=bleu",
     )
-    assert train(recipe(*options)).update == 8
-    assert train(recipe(*options)).update == 8
-    assert train(recipe(*options, "--early_stopping_patience=4")).update == 10
+    assert train(recipe(*options)).steps == 8
+    assert train(recipe(*options)).steps == 8
+    assert train(recipe(*options, "--early_stopping_patience=4")).steps == 10
 
 
 def test_r_drop_begins_with_its_update(recipe):
@@ -283,21 +284,21 @@ def test_tracker_that_cannot_be_opened_is_a_clear_error_and_no_obstacle_to_the_n
 
     with monkeypatch.context() as patch:
         patch.setattr(TensorBoardTracker, "store_init_configuration", fail_to_log_in)
-        with pytest.raises(InputError, match="report_to=tensorboard: cannot be opened: nobody is logged in"):
+        with pytest.raises(InputError, match="training.report_to=tensorboard: cannot be opened: nobody is logged in"):
             train(recipe("--report_to=tensorboard", "--max_steps=1"))
-    assert train(recipe("--report_to=tensorboard", "--max_steps=1")).update == 1
+    assert train(recipe("--report_to=tensorboard", "--max_steps=1")).steps == 1
 
 
 @pytest.mark.parametrize("seconds, expected", [(60, [12]), (0, [6, 12])])
 def test_curves_are_drawn_at_the_end_and_at_validations_far_enough_apart(recipe, monkeypatch, seconds, expected):
-    drawn, original = [], log.draw_curves
+    drawn, original = [], figures.draw_curves
 
     def draw(records, picture):
         drawn.append(json.loads(records.read_text().splitlines()[-1])["update"])
         original(records, picture)
 
-    monkeypatch.setattr(log, "draw_curves", draw)
-    monkeypatch.setattr(log, "SECONDS_BETWEEN_PICTURES", seconds)
+    monkeypatch.setattr(figures, "draw_curves", draw)
+    monkeypatch.setattr(log, "SECONDS_BETWEEN_FIGURES", seconds)
     train(recipe())
     assert drawn == expected
 

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training import loop as loop_module
-from hf_vaswani.training.loop import TrainingLoop
-from hf_vaswani.training.optimization.steps import updates_loader
+from hf_vaswani.training import run as run_module
+from hf_vaswani.training.optimization.steps import steps_loader
+from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
 
 from .helpers import losses, run_training, same_weights, start_training, timeless_records
@@ -79,12 +79,12 @@ def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp
     train(recipe(*options, output="whole"))
     process = start_training(recipe, *options, f"--output_dir={tmp_path / 'parts'}")
     for line in process.stdout:
-        if line.startswith("update 3:"):
+        if line.startswith("step 3:"):
             process.send_signal(number)
             break
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 128 + number
-    assert "The same command goes on from there" in output
+    assert "The same command resumes the run" in output
     assert "Traceback" not in output
     train(recipe(*options, output="parts"))
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
@@ -94,7 +94,7 @@ def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp
 def test_signal_that_comes_twice_at_once_saves_all_the_same(recipe, tmp_path):
     process = start_training(recipe, "--max_steps=100000", f"--output_dir={tmp_path / 'out'}")
     for line in process.stdout:
-        if line.startswith("update 3:"):
+        if line.startswith("step 3:"):
             process.send_signal(signal.SIGTERM)
             time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
@@ -106,7 +106,7 @@ def test_signal_that_comes_twice_at_once_saves_all_the_same(recipe, tmp_path):
 
 def test_worker_that_makes_the_batches_outlives_the_signals(recipe, monkeypatch):
     def with_worker(updates, workers):
-        return updates_loader(updates, workers=1)
+        return steps_loader(updates, workers=1)
 
     def signal_children(self, *arguments):
         for child in multiprocessing.active_children():
@@ -115,10 +115,10 @@ def test_worker_that_makes_the_batches_outlives_the_signals(recipe, monkeypatch)
             signalled.append(child.pid)
         return original(self, *arguments)
 
-    signalled, original = [], TrainingLoop._after_update
+    signalled, original = [], TrainingRun._note_step
     plain = train(recipe(output="plain")).folder
-    monkeypatch.setattr(loop_module, "updates_loader", with_worker)
-    monkeypatch.setattr(TrainingLoop, "_after_update", signal_children)
+    monkeypatch.setattr(run_module, "steps_loader", with_worker)
+    monkeypatch.setattr(TrainingRun, "_note_step", signal_children)
     assert losses(train(recipe(output="worker")).folder) == losses(plain)
     assert signalled
 
@@ -130,7 +130,7 @@ def test_fault_that_a_worker_meets_in_a_stream_is_the_same_error_as_without_it(r
     learnt, messages = train(recipe("--max_steps=1", output="first")).folder, []
     for workers in (0, 1):
         monkeypatch.setattr(
-            loop_module, "updates_loader", lambda updates, workers, number=workers: updates_loader(updates, number)
+            run_module, "steps_loader", lambda updates, workers, number=workers: steps_loader(updates, number)
         )
         with pytest.raises(InputError) as error:
             train(recipe(*options, "--stream_part=10", f"--tokenizer.path={learnt}", output=f"out{workers}"))
@@ -141,7 +141,7 @@ def test_fault_that_a_worker_meets_in_a_stream_is_the_same_error_as_without_it(r
 def test_signal_to_one_of_two_processes_stops_both_at_the_same_update(recipe, tmp_path):
     process = start_training(recipe, "--max_steps=100000", f"--output_dir={tmp_path / 'out'}", processes=2)
     for line in process.stdout:
-        if line.startswith("update 3:"):
+        if line.startswith("step 3:"):
             process.send_signal(signal.SIGTERM)
             break
     output, _ = process.communicate(timeout=120)

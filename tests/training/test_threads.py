@@ -127,7 +127,7 @@ def test_explicit_number_of_threads_is_kept_without_a_measurement(recipe, monkey
 def watch():
     """The choice of threads of a run on two cores whose clock is `watch.time`."""
     clock = types.SimpleNamespace(now=0.0)
-    watch = AdaptiveThreads(types.SimpleNamespace(num_processes=1), 2, None, print, lambda: clock.now)
+    watch = AdaptiveThreads(types.SimpleNamespace(num_processes=1), 2, None, lambda: clock.now)
     watch.time = clock
     torch.set_num_threads(2)
     return watch

@@ -26,14 +26,14 @@ from .helpers import losses, records, run_training, same_weights
 
 def test_training_writes_a_folder_that_loads_and_translates(recipe):
     results = train(recipe())
-    assert results.update == 12
-    assert results.test[0].signature.startswith("nrefs:1|case:mixed")
+    assert results.steps == 12
+    assert results.tests["test"].bleu_signature.startswith("nrefs:1|case:mixed")
     folder = results.folder
     translator = pipeline("translation", model=str(folder))
     translations = translator((folder.parent / "test.x").read_text().splitlines())
     written = (folder / "test_translations.txt").read_text().splitlines()
     assert [t["translation_text"] for t in translations] == written
-    assert json.loads((folder / "results.json").read_text())["test_bleu"] == results.test[0].value
+    assert json.loads((folder / "results.json").read_text())["test_bleu"] == results.tests["test"].bleu
     assert json.loads((folder / "generation_config.json").read_text())["num_beams"] == 2
     assert "pipeline_tag: translation" in (folder / "README.md").read_text()
     assert not list(folder.glob("*.bin"))
@@ -143,7 +143,7 @@ def test_processes_share_batches_evenly_and_count_each_once():
 
 def test_wall_clock_limit_ends_the_training_as_usual(recipe):
     results = train(recipe("--max_steps=100000", "--max_minutes=0.02"))
-    assert 1 <= results.update < 100_000
+    assert 1 <= results.steps < 100_000
     assert (results.folder / "model.safetensors").exists()
     assert results.minutes >= 0.02
 
@@ -229,7 +229,7 @@ def test_folder_of_a_training_without_a_checkpoint_takes_another_recipe(recipe, 
     with pytest.raises(InputError, match="holds a finished model, but no checkpoints"):
         train(recipe("--seed=5"))
     (folder / "model.safetensors").unlink()
-    assert train(recipe("--seed=5")).update == 12
+    assert train(recipe("--seed=5")).steps == 12
 
 
 @pytest.mark.parametrize("options", [["--max_length=1"], ["--max_tokens=3"]])
@@ -245,7 +245,7 @@ def test_changed_text_is_noticed_and_moved_text_is_not(recipe, tmp_path):
     train(recipe("--max_steps=5"))
     moved = tmp_path / "moved.x"
     shutil.copy(tmp_path / "train.x", moved)
-    assert train(recipe(f"--train_source={moved}", "--max_steps=6")).update == 6
+    assert train(recipe(f"--train_source={moved}", "--max_steps=6")).steps == 6
     moved.write_text("z" + moved.read_text()[1:])
     with pytest.raises(InputError, match="the train text has changed"):
         train(recipe(f"--train_source={moved}"))
@@ -259,7 +259,7 @@ def test_damaged_checkpoint_is_passed_over_for_the_one_before(recipe, capsys):
     train(recipe())
     printed = capsys.readouterr().out
     assert "update-00000009 is damaged (model.safetensors changed since it was written)" in printed
-    assert f"Going on from {folder / 'checkpoints' / 'update-00000008'}" in printed
+    assert f"Resuming from {folder / 'checkpoints' / 'update-00000008'}" in printed
     assert losses(folder) == losses(whole)
     assert same_weights(folder, whole)
 
@@ -269,7 +269,7 @@ def test_training_whose_checkpoints_are_all_damaged_is_left_as_it_is(recipe):
     for weights in folder.glob("checkpoints/*/model.safetensors"):
         weights.unlink()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(TrainingError, match="No checkpoint is left to go on from"):
+    with pytest.raises(TrainingError, match="No checkpoint is left to resume from"):
         train(recipe())
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -293,7 +293,7 @@ def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
     precious.parent.mkdir()
     precious.write_text("mine")
     for options in ([], ["--overwrite=true"]):
-        with pytest.raises(InputError, match="not empty and holds no training"):
+        with pytest.raises(InputError, match="not empty and holds no run"):
             train(recipe(*options))
     assert precious.read_text() == "mine"
 
@@ -302,7 +302,7 @@ def test_overwrite_starts_anew_and_leaves_other_files_alone(recipe):
     precious = train(recipe()).folder / "thesis.txt"
     precious.write_text("mine")
     results = train(recipe("--d_model=64", "--overwrite=true"))
-    assert results.update == 12
+    assert results.steps == 12
     assert len(losses(results.folder)) == 12
     assert precious.read_text() == "mine"
     assert AutoModelForSeq2SeqLM.from_pretrained(results.folder).config.d_model == 64
@@ -332,7 +332,7 @@ def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, m
     ):
         train(recipe())
     monkeypatch.setattr("hf_vaswani.training.setup.checks.processes_asked_for", lambda: 1)
-    assert train(recipe("--max_steps=1")).update == 1
+    assert train(recipe("--max_steps=1")).steps == 1
 
 
 def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp_path):
@@ -361,7 +361,7 @@ def test_task_is_learnt_from_a_random_seed(recipe, write_lines, task):
                "--label_smoothing=0", "--logging_steps=100")
     )  # fmt: skip
     assert np.exp(results.validation_loss) <= 1.02
-    assert results.test[0].value >= 98
+    assert results.tests["test"].bleu >= 98
     assert results.minutes < 2
 
 

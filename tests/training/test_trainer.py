@@ -68,15 +68,15 @@ def test_updates_are_those_of_the_loop(recipe, options):
     by_loop = train(recipe(*options, output="loop"))
     by_trainer = train_with_trainer(recipe(*options, output="trainer"))
     assert_same_training(by_trainer.folder, by_loop.folder)
-    assert by_trainer.update == by_loop.update
-    assert by_trainer.test == by_loop.test
+    assert by_trainer.steps == by_loop.steps
+    assert by_trainer.tests == by_loop.tests
     for name in ("config.json", "generation_config.json", "test_translations.txt"):
         assert (by_trainer.folder / name).read_text() == (by_loop.folder / name).read_text()
 
 
 def test_updates_are_not_made_by_the_loop(recipe, monkeypatch):
-    monkeypatch.setattr(loop.TrainingLoop, "step", None)
-    assert train_with_trainer(recipe("--max_steps=1")).update == 1
+    monkeypatch.setattr(loop, "optimizer_step", None)
+    assert train_with_trainer(recipe("--max_steps=1")).steps == 1
 
 
 def test_training_stopped_in_an_epoch_and_resumed_equals_an_uninterrupted_one_to_the_bit(recipe):
@@ -134,19 +134,19 @@ def test_updates_whose_loss_is_not_finite_are_left_out_as_by_the_loop(recipe, lo
     by_loop = train(recipe(output="loop")).folder
     loss_of_pass(lambda number, loss: loss * (float("nan") if number in (3, 4, 9) else 1))
     by_trainer = train_with_trainer(recipe(output="trainer"))
-    assert by_trainer.update == 12
+    assert by_trainer.steps == 12
     assert_same_training(by_trainer.folder, by_loop)
 
 
 def test_training_whose_loss_stays_not_finite_ends_with_a_message(recipe, loss_of_pass):
     loss_of_pass(lambda number, loss: loss * (float("inf") if number > 6 else 1))
-    with pytest.raises(TrainingError, match=r"Update 7: .* 3 batches in a row. The last good .*update-00000004"):
+    with pytest.raises(TrainingError, match=r"Step 7: .* 3 batches in a row. The last good .*update-00000004"):
         train_with_trainer(recipe("--max_skipped_steps=3"))
 
 
 def test_signal_saves_and_ends_the_training(recipe, loss_of_pass, tmp_path):
     loss_of_pass(lambda number, loss: loss if number != 6 else (signal.raise_signal(signal.SIGTERM), loss)[1])
-    with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM after update 6"):
+    with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM after step 6"):
         train_with_trainer(recipe())
     assert (tmp_path / "out" / "checkpoints" / "update-00000006").is_dir()
 

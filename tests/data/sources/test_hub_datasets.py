@@ -9,7 +9,8 @@ from datasets import Dataset, Features, Translation, Value
 from hf_vaswani.data.sources.text_source import TextSource, check_source, digest, iterate_pairs
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.arguments import DataArguments
-from hf_vaswani.training.setup.splits import load_texts
+
+from ...training.helpers import splits_of
 
 PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(2_500)]
 LANGUAGES = ("de", "en")
@@ -63,7 +64,7 @@ def test_validation_text_of_a_streamed_recipe_is_streamed_unless_it_is_a_part_of
         data = DataArguments(
             dataset=str(folder), source_language="de", target_language="en", validation_split=split, streaming=True
         )
-        assert load_texts(data).validation == PAIRS[: 2 if expected else 1]
+        assert splits_of(data).validation == PAIRS[: 2 if expected else 1]
         assert streamed[split] == expected
 
 

@@ -12,7 +12,7 @@ from ..helpers import records
 
 
 def compared(results) -> dict[str, float]:
-    return {entry["weights"]: entry["validation_loss"] for entry in results.final_weights["compared"]}
+    return {entry.weights: entry.validation_loss for entry in results.final_weights.compared}
 
 
 @pytest.fixture
@@ -47,7 +47,8 @@ def test_short_fine_tuning_ends_with_the_better_model(tune, capsys):
     out = capsys.readouterr().out
     assert "The final model is the last checkpoint: a validation loss of" in out
     stored = json.loads((results.folder / "results.json").read_text())
-    assert stored["final_weights"] == {**results.final_weights, "average": "auto"}
+    assert stored["final_weights"] == results.final_weights.model_dump(by_alias=True)
+    assert results.final_weights.average == "auto"
     assert f"chosen by validation loss: {results.validation_loss:.4f}, against" in (
         (results.folder / "README.md").read_text()
     )
@@ -56,7 +57,7 @@ def test_short_fine_tuning_ends_with_the_better_model(tune, capsys):
 def test_mean_becomes_the_model_where_it_is_better(tune):
     results = tune(updates=60, learning_rate=0.02)
     losses = compared(results)
-    assert min(losses, key=losses.get) == results.final_weights["weights"] == "the mean of the last 5 checkpoints"
+    assert min(losses, key=losses.get) == results.final_weights.weights == "the mean of the last 5 checkpoints"
     assert results.averaged == [4, 8, 12, 16, 20]
 
 
@@ -127,5 +128,5 @@ def test_newest_whole_checkpoint_stands_in_where_the_last_are_damaged(recipe):
         (folder / "checkpoints" / f"update-{update:08d}" / "model.safetensors").write_bytes(b"")
     said = []
     [candidate] = candidates(given.training, folder, said.append)
-    assert candidate.updates == [4] and isinstance(candidate, Candidate)
+    assert candidate.steps == [4] and isinstance(candidate, Candidate)
     assert len(said) == 2

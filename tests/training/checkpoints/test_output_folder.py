@@ -32,13 +32,13 @@ def test_second_training_in_one_folder_is_refused_while_the_first_runs(recipe, t
     other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE)
     try:
         other.stdout.readline()
-        with pytest.raises(InputError, match="Another training is running"):
+        with pytest.raises(InputError, match="Another run is training"):
             train(recipe())
         assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     finally:
         other.kill()
         other.wait()
-    assert train(recipe()).update == 12
+    assert train(recipe()).steps == 12
 
 
 def test_training_of_another_precision_is_refused(recipe):
@@ -61,7 +61,7 @@ def test_recipe_of_an_earlier_version_without_newer_keys_is_gone_on_with(recipe)
     stored = yaml.safe_load((folder / "training_recipe.yaml").read_text())
     del stored["training"]["r_drop"], stored["launched"]
     (folder / "training_recipe.yaml").write_text(yaml.safe_dump(stored))
-    assert train(recipe()).update == 12
+    assert train(recipe()).steps == 12
 
 
 def test_changed_interval_of_saving_keeps_the_checkpoints_that_are_there(recipe):
@@ -77,7 +77,7 @@ def test_best_weights_of_a_training_killed_before_its_first_checkpoint_are_not_d
     for path in (*(folder / "checkpoints").iterdir(), folder / "results.json", folder / "model.safetensors"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     kept = sorted((folder / "best").iterdir())
-    with pytest.raises(InputError, match="holds a training of another recipe .model.d_model was"):
+    with pytest.raises(InputError, match="holds a run of another recipe .model.d_model was"):
         train(recipe(*options, "--d_model=8"))
     assert sorted((folder / "best").iterdir()) == kept
     train(recipe(*options))
@@ -120,10 +120,10 @@ def make_run(folder, precious):
 @pytest.mark.parametrize(
     ("results", "message"),
     [
-        ({"pictures": ["../precious.png"]}, "'../precious.png' is not the name of a picture"),
-        ({"pictures": ["pictures/../../precious.png"]}, "is not the name of a picture"),
-        ({"pictures": ["{parent}/precious.png"]}, "is not the name of a picture"),
-        ({"pictures": ["thesis.txt"]}, "'thesis.txt' is not the name of a picture"),
+        ({"pictures": ["../precious.png"]}, "'../precious.png' is not the name of a figure"),
+        ({"pictures": ["pictures/../../precious.png"]}, "is not the name of a figure"),
+        ({"pictures": ["{parent}/precious.png"]}, "is not the name of a figure"),
+        ({"pictures": ["thesis.txt"]}, "'thesis.txt' is not the name of a figure"),
         ({"pictures": ["pictures/link.png"]}, "'pictures/link.png' leads out of the folder"),
         ({"pictures": "all"}, 'pictures is "all", not a list'),
         ({"tests": {"../other": {}}}, "'../other' cannot be the name of a test set"),
@@ -190,7 +190,7 @@ def test_overwriting_keeps_text_and_other_files_beside_the_checkpoints(recipe, t
     for path in mine[1:]:
         path.write_text("mine")
     (folder / "checkpoints" / "update-00000002.damaged").mkdir()
-    assert train(recipe("--overwrite=true", f"--train_source={text}", "--max_steps=3")).update == 3
+    assert train(recipe("--overwrite=true", f"--train_source={text}", "--max_steps=3")).steps == 3
     assert text.read_bytes() == (tmp_path / "train.x").read_bytes()
     assert all(path.read_text() == "mine" for path in mine[1:])
     names = {path.name for path in (folder / "checkpoints").iterdir()} - {path.name for path in mine}
@@ -221,13 +221,13 @@ def test_checkpoint_whose_progress_has_a_wrong_type_is_passed_over(recipe, capsy
     progress = folder / "checkpoints" / "update-00000008" / "progress.json"
     progress.write_text(json.dumps({**json.loads(progress.read_text()), "seconds": "long"}))
     progress.with_name("digests.json").write_text("{}")
-    assert train(recipe()).update == 12
+    assert train(recipe()).steps == 12
     assert 'update-00000008 is damaged (progress.json: seconds is "long", not a number)' in capsys.readouterr().out
 
 
 def test_run_that_logs_nothing_says_so_in_place_of_its_curves(recipe, capsys):
     folder = train(recipe("--max_steps=3", "--logging_steps=10")).folder
-    assert "No curves.png: nothing was logged in 3 updates. A lower training.logging_steps" in capsys.readouterr().out
+    assert "No curves.png: nothing was logged in 3 steps. A lower training.logging_steps" in capsys.readouterr().out
     assert main(["curves", str(folder)]) == 2
     error = capsys.readouterr().err
     assert f"{folder} holds no log.jsonl: nothing was logged yet" in error and error.count("error:") == 1

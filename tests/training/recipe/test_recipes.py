@@ -13,8 +13,9 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.presets import TABLE_3
 from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
-from hf_vaswani.training.setup.splits import check_sources, load_texts
 from hf_vaswani.training.train import train
+
+from ..helpers import source_errors_of, splits_of
 
 RECIPES = bundled_recipes()
 
@@ -273,9 +274,9 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
     assert {role: getattr(tokenizer, f"{role}_token") for role in names} == names
 
     stored = json.loads((folder / "results.json").read_text())
-    assert stored["update"] == results.update == 3
+    assert stored["update"] == results.steps == 3
     assert stored["test_bleu"] >= 0 and stored["validation_loss"] > 0
-    held_out = load_texts(recipe.data).test
+    held_out = splits_of(recipe.data).test
     assert len((folder / "test_translations.txt").read_text().splitlines()) == len(held_out) > 0
     assert ("greedy_bleu" in stored["tests"]["test"]) == whole.evaluation.greedy
     card = ModelCard.load(folder / "README.md")
@@ -327,10 +328,10 @@ def test_data_set_without_the_recipes_columns_is_one_clear_error(tmp_path):
     folder.mkdir()
     Dataset.from_dict({"german": ["ein Hund"], "english": ["a dog"]}).to_parquet(folder / "train.parquet")
     name = "system_a_opus_books_de_en"
-    [fault] = check_sources(load_recipe(RECIPES[name], [f"--dataset={folder}"]).data)
+    [fault] = source_errors_of(load_recipe(RECIPES[name], [f"--dataset={folder}"]).data)
     assert "no columns 'de' and 'en' or 'source' and 'target'. There are: 'german', 'english'" in fault
     assert "source_column and target_column" in fault
-    [fault] = check_sources(load_recipe(RECIPES["system_b_ted_pt_en"], [f"--dataset={folder}"]).data)
+    [fault] = source_errors_of(load_recipe(RECIPES["system_b_ted_pt_en"], [f"--dataset={folder}"]).data)
     assert "no columns 'pt' and 'en'" in fault
     out = tmp_path / "out"
     assert (
@@ -349,7 +350,7 @@ def test_local_copy_of_the_data_set_is_read_as_that_of_the_hub(name, tmp_path):
     for split in ("train", "validation", "test"):
         rows = [{"translation": dict(zip(sides, (f"{split} {i}", f"t{i}")))} for i in range(40)]
         (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    texts = load_texts(load_recipe(RECIPES[name], [f"--dataset={tmp_path}"]).data)
+    texts = splits_of(load_recipe(RECIPES[name], [f"--dataset={tmp_path}"]).data)
     if recipe.data.test_share:
         assert sorted([*texts.train, *texts.validation, *texts.test]) == sorted(
             (f"train {i}", f"t{i}") for i in range(40)

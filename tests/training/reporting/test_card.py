@@ -16,9 +16,9 @@ from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.files import ARE_THERE_LOCKS
 from hf_vaswani.training.checkpoints.output_folder import held
-from hf_vaswani.training.reporting.metadata import greatest_lengths, hub_id
+from hf_vaswani.training.reporting.report import greatest_lengths, hub_id
 from hf_vaswani.training.train import train
-from hf_vaswani.training.validation import Validation
+from hf_vaswani.training.validation import Validator
 
 from ...conftest import largest_file
 from ..helpers import files_in
@@ -121,14 +121,14 @@ def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(re
     (checkpoint / "digests.json").write_text("{}")
     results = results_of(train(recipe()).folder)
     assert results["seen"] is results["epochs"] is results["flops"] is results["processes"] is None
-    assert "tokens an update" not in (folder / "README.md").read_text()
+    assert "tokens a step" not in (folder / "README.md").read_text()
 
 
 def test_card_that_was_edited_is_kept_under_another_name_once_it_speaks_of_another_model(recipe):
     card = train(recipe("--max_steps=4")).folder / "README.md"
     card.write_text("my own words")
     train(recipe())
-    assert "12 updates" in card.read_text()
+    assert "12 steps" in card.read_text()
     assert card.with_name("README.md.old").read_text() == "my own words"
 
 
@@ -163,10 +163,10 @@ def test_copy_of_a_card_replaces_another_when_told(recipe, tmp_path):
 def test_card_that_was_not_edited_follows_the_model_without_a_copy(recipe):
     card = train(recipe("--max_steps=4")).folder / "README.md"
     train(recipe())
-    assert "12 updates" in card.read_text()
+    assert "12 steps" in card.read_text()
     # Nothing is trained here, and the model is another one all the same.
     train(recipe("--average_last=1"))
-    assert "has the weights after update 12" in card.read_text()
+    assert "has the weights after step 12" in card.read_text()
     assert not card.with_name("README.md.old").exists()
 
 
@@ -177,7 +177,7 @@ def test_overwriting_takes_the_old_claims_away_before_anything_is_trained(recipe
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hf_vaswani.training.loop.TrainingLoop.run", stop)
+    monkeypatch.setattr("hf_vaswani.training.train.fit", stop)
     with pytest.raises(KeyboardInterrupt):
         train(recipe("--overwrite=true", "--seed=9"))
     names = {path.name for path in folder.iterdir()}
@@ -210,14 +210,14 @@ def test_failing_test_set_leaves_model_and_card_of_before(recipe, monkeypatch):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
     before = claims_of(folder)
     curves = (folder / "curves.png").read_bytes()
-    original = Validation.translate
+    original = Validator.translate
 
     def fail(self, model, texts, **options):
         if "show_progress" in options:  # that of the test set
             raise RuntimeError
         return original(self, model, texts, **options)
 
-    monkeypatch.setattr(Validation, "translate", fail)
+    monkeypatch.setattr(Validator, "translate", fail)
     with pytest.raises(RuntimeError):
         train(recipe("--attention=1"))
     assert claims_of(folder) == before
@@ -234,7 +234,7 @@ def test_training_killed_once_its_pictures_are_drawn_leaves_those_of_the_model_b
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hf_vaswani.training.reporting.export.save_results", interrupt)
+        patch.setattr("hf_vaswani.training.export.save_report", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train(recipe("--attention=1"))
     assert claims_of(folder) == before
@@ -264,7 +264,7 @@ def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(r
         assert (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
     monkeypatch.undo()
     train(recipe())
-    assert "12 updates" in (folder / "README.md").read_text()
+    assert "12 steps" in (folder / "README.md").read_text()
 
 
 def test_command_writes_the_card_anew(recipe, capsys):
@@ -361,9 +361,7 @@ def train_interrupted(monkeypatch):
 def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(recipe, train_interrupted):
     folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
     written = (folder / "README.md").read_text()
-    train_interrupted(
-        recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.reporting.export.score_tests"
-    )
+    train_interrupted(recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.export.score_tests")
     assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["generation"]["num_beams"] == 4
     assert main(["card", str(folder)]) == 0
     assert (folder / "README.md").read_text() == written
@@ -386,7 +384,7 @@ def test_command_is_refused_while_a_training_runs(recipe, tmp_path, capsys):
     with held(folder):
         assert main(["card", str(folder)]) == 2
         assert main(["card", str(folder), "--output", str(tmp_path / "copy.md")]) == 2
-    assert capsys.readouterr().err.count(f"Another training is running in {folder}.") == 2
+    assert capsys.readouterr().err.count(f"Another run is training in {folder}.") == 2
     assert not (folder / "README.md").exists() and not (tmp_path / "copy.md").exists()
     assert main(["card", str(folder)]) == 0
 
@@ -406,7 +404,7 @@ def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recip
     folder = train(recipe()).folder
     written = (folder / "README.md").read_text()
     later = recipe("--max_steps=14", "--average_last=1", "--data.name=Other")
-    train_interrupted(later, "hf_vaswani.training.train.finish")
+    train_interrupted(later, "hf_vaswani.training.train.export")
     assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["training"]["max_steps"] == 14
     assert main(["card", str(folder)]) == 0
     assert (folder / "README.md").read_text() == written
@@ -558,7 +556,7 @@ def test_name_that_the_card_was_given_is_kept_by_the_next_card_and_the_next_run(
     assert ModelCard.load(finished / "README.md").data.model_name == "you/reversal"
     train(recipe("--max_steps=3"))
     card = ModelCard.load(finished / "README.md")
-    assert "3 updates" in card.content and card.data.model_name == "you/reversal"
+    assert "3 steps" in card.content and card.data.model_name == "you/reversal"
     # A copy elsewhere is called after its file, as before.
     assert main(["card", str(finished), "--output", str(finished.parent / "copy.md")]) == 0
     assert ModelCard.load(finished.parent / "copy.md").data.model_name == "copy"

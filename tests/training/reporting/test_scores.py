@@ -11,10 +11,11 @@ from transformers import pipeline
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import validation
+from hf_vaswani.training.export import write_translations
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting import figures as pictures
-from hf_vaswani.training.reporting.export import write_translations
 from hf_vaswani.training.reporting.figures import readable_sentences
+from hf_vaswani.training.reporting.summary import summary
 from hf_vaswani.training.train import train
 
 from ..helpers import records
@@ -63,7 +64,7 @@ def test_each_test_set_is_translated_scored_and_stored_under_its_name(recipe, mo
         assert scores["bleu"] == pytest.approx(sacrebleu.corpus_bleu(written, references).score)
         assert scores["chrf2"] == pytest.approx(sacrebleu.corpus_chrf(written, references).score)
         assert "tok:13a" in scores["bleu_signature"] and "nc:6" in scores["chrf2_signature"]
-        assert f"{name} chrF2 {scores['chrf2']:.2f} (" in results.report()
+        assert f"{name} chrF2 {scores['chrf2']:.2f} (" in summary(results)
     assert values["test_bleu"] == values["tests"]["test"]["bleu"]
     assert values["test_chrf2_signature"] == values["tests"]["test"]["chrf2_signature"]
     assert "greedy_bleu" not in values["tests"]["test"]
@@ -79,7 +80,7 @@ def test_greedy_search_is_scored_beside_the_recipes_own(recipe, tmp_path):
     assert scores["greedy_chrf2"] == pytest.approx(sacrebleu.corpus_chrf(greedy, references).score)
     assert scores["greedy_bleu_signature"] == scores["bleu_signature"]
     bleu, chrf = scores["greedy_bleu"], scores["greedy_chrf2"]
-    assert f"test with greedy search: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in results.report()
+    assert f"test with greedy search: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in summary(results)
 
 
 def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
@@ -126,7 +127,7 @@ def test_perplexity_is_reported_with_the_loss(recipe):
     results = train(recipe(*FEW))
     perplexity = math.exp(results.validation_loss)
     assert stored(results.folder)["validation_perplexity"] == pytest.approx(perplexity)
-    assert f"perplexity {perplexity:.2f};" in results.report()
+    assert f"perplexity {perplexity:.2f};" in summary(results)
 
 
 # What may change, and what is refused.
@@ -209,7 +210,7 @@ def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(reci
     results = train(recipe(*FEW, "--type=word", "--min_frequency=1", "--attention=2"))
     names = [f"attention_test_{line}_{kind}.png" for line in (2, 4) for kind in ("encoder", "decoder", "cross")]
     assert stored(results.folder)["pictures"] == ["pictures/curves.png", *(f"pictures/{name}" for name in names)]
-    assert f"pictures: {results.folder / 'pictures'}\n" in results.report()
+    assert f"pictures: {results.folder / 'pictures'}\n" in summary(results)
     for name in names:
         assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
 
@@ -269,8 +270,8 @@ def test_model_whose_loss_is_not_a_number_is_validated_without_translations(monk
     def no_translations(*arguments, **options):
         raise ValueError("The model's scores are NaN, not numbers.")
 
-    measuring = object.__new__(validation.Validation)
+    measuring = object.__new__(validation.Validator)
     measuring.texts, measuring.tokenize = [("a b c d", "d c b a")], "13a"
-    monkeypatch.setattr(validation.Validation, "likelihood", lambda self, model: (math.nan, 0.0))
-    monkeypatch.setattr(validation.Validation, "translate", no_translations)
+    monkeypatch.setattr(validation.Validator, "likelihood", lambda self, model: (math.nan, 0.0))
+    monkeypatch.setattr(validation.Validator, "translate", no_translations)
     assert measuring.measure(None)["validation_bleu"] == 0

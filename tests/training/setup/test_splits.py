@@ -7,10 +7,10 @@ import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.setup.splits import check_sources, load_texts, stream_of
+from hf_vaswani.training.setup.splits import stream_of
 from hf_vaswani.training.train import train
 
-from ..helpers import losses, same_weights
+from ..helpers import losses, same_weights, source_errors_of, splits_of
 
 BARE = "model: {d_model: 32}\ntraining: {output_dir: out}\n"
 
@@ -46,8 +46,8 @@ def test_a_file_with_both_sides_is_named_in_one_option(data_of, table):
     languages = ("--source_language=de", "--target_language=en")
     for name in ("train.tsv", "train.tsv.gz", "train.jsonl.gz"):
         data = data_of(f"--train={table(name, PAIRS)}", f"--validation={table('valid.jsonl', PAIRS)}", *languages)
-        assert check_sources(data) == []
-        texts = load_texts(data)
+        assert source_errors_of(data) == []
+        texts = splits_of(data)
         assert list(texts.train) == texts.validation == PAIRS
         assert texts.test is None
 
@@ -59,27 +59,27 @@ def test_sources_are_mixed_as_the_recipe_lists_them(tmp_path, table):
         BARE + f"data:\n  train:\n    - {{file: {first}, weight: 2}}\n    - {{file: {second}, weight: 1}}\n"
         f"  validation: {second}\n"
     )
-    texts = load_texts(load_recipe(path).data)
+    texts = splits_of(load_recipe(path).data)
     assert texts.weights == [2.0, 1.0]
     assert texts.train.dataset["origin"][:] == [0, 0, 1]
     option = f"--train=[{{file: {first}}}, {{file: {second}}}]"
-    unweighted = load_texts(load_recipe(path, [option]).data)
+    unweighted = splits_of(load_recipe(path, [option]).data)
     assert unweighted.weights is None
     assert unweighted.digests["train"] != texts.digests["train"]
 
 
 def test_embedded_corpus_and_slices_of_a_data_set_are_splits(data_of, table, tmp_path):
     for options in (["--dataset=built-in", "--test_split=null"], ["--train=built-in", "--validation=built-in"]):
-        texts = load_texts(data_of(*options))
+        texts = splits_of(data_of(*options))
         assert len(texts.validation) == 500 and texts.test is None
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "train.jsonl").write_text("".join(json.dumps({"de": f"d{i}", "en": f"e{i}"}) + "\n" for i in range(10)))
     options = (f"--dataset={folder}", "--source_language=de", "--target_language=en", "--test_split=null")
-    texts = load_texts(data_of(*options, "--train_split=train[:8]", "--validation_split=train[8:]"))
+    texts = splits_of(data_of(*options, "--train_split=train[:8]", "--validation_split=train[8:]"))
     assert len(texts.train) == 8
     assert texts.validation == [("d8", "e8"), ("d9", "e9")]
-    [fault] = check_sources(data_of(*options))
+    [fault] = source_errors_of(data_of(*options))
     assert "no split 'validation'" in fault and "data.validation_split" in fault
 
 
@@ -88,18 +88,18 @@ def test_all_faults_of_all_sources_come_together(data_of, table):
         f"--train=[{{file: absent.tsv, weight: 1}}, {{file: {table('a.tsv', PAIRS)}}}]",
         "--validation={fil: x.tsv}", "--test_source=absent.de", "--test_target=absent.en",
     )  # fmt: skip
-    faults = check_sources(data)
+    faults = source_errors_of(data)
     assert len(faults) == 2
     assert "give all sources a weight, or none" in faults[0]
     assert "data.validation: unknown key 'fil'; did you mean 'file'?" in faults[1]
     data = data_of("--train=absent.tsv", "--validation=absent.xyz", "--test_source=absent.de", "--test_target=no.en")
-    assert [fault.partition(":")[0] for fault in check_sources(data)] == [
+    assert [fault.partition(":")[0] for fault in source_errors_of(data)] == [
         "data.train", "data.validation", "data.test", "data.test",
     ]  # fmt: skip
 
 
 def test_hub_that_cannot_be_reached_says_how_to_give_local_files(data_of):
-    [fault] = check_sources(data_of("--dataset=somebody/something"))
+    [fault] = source_errors_of(data_of("--dataset=somebody/something"))
     assert "somebody/something" in fault
     assert "--train_source FILE --train_target FILE" in fault
 
@@ -120,32 +120,32 @@ def test_validation_and_test_pairs_are_held_out_of_the_training_text(data_of, ta
     else:
         options = (f"--train=[{{file: {table('a.tsv', NUMBERS[:99])}}}, {{file: {table('b.tsv', NUMBERS[99:])}}}]",)
     data = data_of(*options, *SHARES)
-    assert check_sources(data) == []
-    texts = load_texts(data)
+    assert source_errors_of(data) == []
+    texts = splits_of(data)
     train, validation, test = list(texts.train), texts.validation, texts.test
     assert sorted(train + validation + test) == sorted(NUMBERS)
     # The same ones in whatever form the text comes; four standard deviations of a binomial.
     assert [len(validation), len(test)] == pytest.approx([30, 60], abs=28)
-    assert validation == load_texts(data_of(f"--train={table('other.tsv', NUMBERS)}", *SHARES)).validation
-    other = load_texts(data_of(*options, *SHARES, "--split_seed=2"))
+    assert validation == splits_of(data_of(f"--train={table('other.tsv', NUMBERS)}", *SHARES)).validation
+    other = splits_of(data_of(*options, *SHARES, "--split_seed=2"))
     assert other.validation != validation and other.digests["train"] != texts.digests["train"]
 
 
 def test_stream_leaves_out_the_held_out_pairs_that_are_read_once_before(data_of, table):
     options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES)
-    texts, streamed = load_texts(data_of(*options)), load_texts(data_of(*options, "--streaming"))
+    texts, streamed = splits_of(data_of(*options)), splits_of(data_of(*options, "--streaming"))
     assert streamed.train is None
     assert (streamed.validation, streamed.test) == (texts.validation, texts.test)
     data = data_of(*options, "--streaming")
     assert list(stream_of(data, streamed.sources[0])) == list(texts.train)
-    others = load_texts(data_of(*options, "--streaming", "--split_seed=2"))
+    others = splits_of(data_of(*options, "--streaming", "--split_seed=2"))
     assert others.digests["train"] != streamed.digests["train"]
 
 
 def test_text_too_small_for_its_shares_is_a_clear_error(data_of, table):
     data = data_of(f"--train={table('all.tsv', PAIRS)}", "--validation_share=0.001", "--test_share=0.001")
     with pytest.raises(InputError) as error:
-        load_texts(data)
+        splits_of(data)
     lines = str(error.value).splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["data.validation", "data.test"]
     assert "Raise data.validation_share, or give a validation set of its own" in lines[0]
@@ -157,7 +157,7 @@ def test_training_on_held_out_text_says_so_and_another_split_is_another_training
     options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES, "--max_steps=1")
     results = train(recipe(*WITHOUT_FILES, *options))
     printed = capsys.readouterr().out
-    texts = load_texts(data_of(*options))
+    texts = splits_of(data_of(*options))
     assert f"{len(texts.validation)} pairs (0.1) of the training text held out as validation set" in printed
     assert f"{len(texts.test)} pairs (0.2) of the training text held out as test set" in printed
     assert len((results.folder / "test_translations.txt").read_text().splitlines()) == len(texts.test)
@@ -182,7 +182,7 @@ def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table
     assert "2 with more than 9 tokens on a side: left out" in printed
     assert json.loads((results.folder / "results.json").read_text())["filters"]["too_long"] == 2
     # The same command goes on.
-    assert train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75")).update == 1
+    assert train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75")).steps == 1
 
 
 def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
@@ -239,11 +239,11 @@ def test_recipe_that_contradicts_itself_says_all_of_it(data_of, options, faults)
 def test_recipe_says_whether_files_begin_with_names(data_of, table):
     path = table("named.tsv", [("german", "english"), *PAIRS])
     files = (f"--train={path}", f"--validation={path}")
-    [train_error, _] = check_sources(data_of(*files))
+    [train_error, _] = source_errors_of(data_of(*files))
     assert "named.tsv, line 1: 'german' and 'english' look like names of columns." in train_error
     assert "--header true" in train_error and "--header false" in train_error
-    assert load_texts(data_of(*files, "--header=true")).validation == PAIRS
-    texts = load_texts(data_of(*files, "--header", "false"))
+    assert splits_of(data_of(*files, "--header=true")).validation == PAIRS
+    texts = splits_of(data_of(*files, "--header", "false"))
     assert texts.validation == list(texts.train) == [("german", "english"), *PAIRS]
 
 
