@@ -224,7 +224,7 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
 
 
 def _write(path: str, translations: list[str]) -> None:
-    from ..translation.files import one_line
+    from ..translation.lines import one_line
 
     try:
         with whole_file(Path(path)) as part:

@@ -30,7 +30,7 @@ from .options import (
 from .reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
-    from ..translation.files import LineTranslator
+    from ..translation.lines import LineTranslator
     from ..translation.resumable_output import ResumableOutput, StreamOutput
     from ..translation.windows import Line
 
@@ -117,7 +117,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..translation.files import as_json, as_text, translate_lines
+    from ..translation.lines import as_json, as_text, translate_lines
     from ..translation.load import fingerprint, load_ensemble
     from ..translation.resumable_output import ResumableOutput
 
@@ -140,8 +140,8 @@ def run(options: argparse.Namespace) -> None:
     # A bar among translations that one reads would be in their way.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
-    with quiet("hf_vaswani.core.pipeline_call"), bar:
-        translate.options["progress"] = bar.update
+    with quiet("hf_vaswani.core.pipeline_engine"), bar:
+        translate.engine.progress = bar.update
         try:
             translate_lines(
                 lines,
@@ -271,7 +271,8 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
     """The translator, after a first translation: options that it cannot take show there, and not at each line."""
     from transformers import pipeline
 
-    from ..translation.files import LineTranslator
+    from ..core.pipeline_engine import SourceTooLong
+    from ..translation.lines import LineTranslator
     from ..translation.mbr import DEFAULT_SAMPLES
     from ..translation.windows import Line
 
@@ -279,6 +280,8 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         "num_beams": options.num_beams,
         "length_penalty": options.length_penalty,
         "max_new_tokens": options.max_new_tokens,
+        "max_source_length": options.max_source_length,
+        "split_sentences": options.split_sentences or None,
         "batch_tokens": options.batch_tokens,
         "batch_size": options.batch_size,
         "return_scores": options.scores or None,
@@ -292,14 +295,14 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
     try:
         translate = LineTranslator(
             pipeline("translation", model=model, tokenizer=tokenizer, **languages(options)),
-            options.max_source_length,
-            options.split_sentences,
             minimum_risk,
             options.n_best,
             options.seed,
             **{name: value for name, value in arguments.items() if value is not None},
         )
-        translate([Line("a", "a" if options.prefix else "")])
+        [result] = translate([Line("a", "a" if options.prefix else "")])
+        if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
+            raise result
     except ValueError as error:
         raise InputError(with_option_names(str(error))) from None
     except RuntimeError as error:  # a beam that fits into no memory

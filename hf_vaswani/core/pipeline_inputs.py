@@ -27,12 +27,6 @@ NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far bey
 LONGEST_SOURCE = 4096
 LONGEST_PIECE = 512
 SHOWN_FAULTS = 5
-# What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
-CPU_CACHE, CPU_TOKENS, CPU_ROWS = 12 * 2**20, 1536, 384
-DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
-# Of one step, each as large as 1 GiB in fp32, and there are several copies of them.
-DEVICE_LOGITS = 2**28
-FEW_ROWS = 4
 # To these embeddings are padded for the sake of speed; the rows beyond the tokenizer's tokens are never used.
 MULTIPLES = (8, 16, 32, 64, 128, 256, 512)
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -85,6 +79,29 @@ def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
         return len(tokenizer.target_encoder)
     sizes = (getattr(tokenizer, name, None) for name in ("target_vocab_size", "tgt_vocab_size"))  # ours, FSMT's
     return next((size for size in sizes if size is not None), len(tokenizer))
+
+
+def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:
+    """The tokens of source and target with their ids."""
+    source = tokenizer.get_vocab()
+    if hasattr(tokenizer, "get_target_vocab"):  # a VaswaniTokenizer
+        return source, tokenizer.get_target_vocab()
+    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
+        return source, tokenizer.target_encoder
+    if hasattr(tokenizer, "src_vocab_size"):  # an FSMTTokenizer
+        return source, {token: i for i, token in tokenizer.decoder.items()}
+    return source, source
+
+
+def target_encoding_error(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """Why a tokenizer cannot encode targets: FSMT's with two vocabularies would silently take the source's."""
+    source, target = vocabularies(tokenizer) if hasattr(tokenizer, "src_vocab_size") else ({}, {})
+    if source == target:
+        return None
+    return (
+        "FSMTTokenizer encodes targets with the source's vocabulary, and the target has another: with it, given "
+        "targets can be neither trained on nor scored."
+    )
 
 
 def clean(text: str) -> str:
@@ -198,27 +215,6 @@ def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
         f"{_listed(faults)}, but a text may have {limit} at most. Pass split_sentences=True to have long texts "
         "translated in pieces, or truncation=True to have them cut."
     )
-
-
-def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
-    """Source tokens that a batch may have, such that the decoder's caches take a like amount of memory in all models.
-
-    Args:
-        rows: hypotheses of a text that are followed at once.
-    """
-    decoder = model.config.get_text_config(decoder=True)
-    values = decoder.num_hidden_layers * decoder.hidden_size * max(rows, FEW_ROWS)
-    is_cpu = model.device.type == "cpu"
-    return max(1, min((CPU_CACHE if is_cpu else DEVICE_CACHE) // values, CPU_TOKENS if is_cpu else DEVICE_TOKENS))
-
-
-def default_batch_size(model: PreTrainedModel, rows: int) -> int:
-    """Texts that a batch may have: on a CPU more rows would only take more memory, elsewhere their logits too much."""
-    if model.device.type == "cpu":
-        return max(1, CPU_ROWS // rows)
-    decoder = model.config.get_text_config(decoder=True)
-    vocab_size = getattr(decoder, "decoder_vocab_size", None) or decoder.vocab_size
-    return max(1, DEVICE_LOGITS // (vocab_size * rows))
 
 
 def check_number(name: str, value: Any, least: int = 1) -> None:

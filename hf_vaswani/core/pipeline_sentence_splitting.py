@@ -62,7 +62,7 @@ def join_texts(translations: list[str], pieces: list[Piece]) -> str:
     return joined
 
 
-def join_results(
+def join_hypotheses(
     results: list[list[dict[str, Any]]],
     lengths: list[list[int]],
     pieces: list[Piece],
@@ -142,4 +142,4 @@ def _longest_fit(parts: list[str], start: int, fits: Callable[[str], bool]) -> i
     return good
 
 
-__all__ = ["Piece", "join_results", "split_text"]
+__all__ = ["Piece", "join_hypotheses", "split_text"]

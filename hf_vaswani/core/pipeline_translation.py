@@ -6,19 +6,20 @@ travels with each checkpoint as remote code and therefore imports nothing but to
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel
 
-from .generation_arguments import SearchOptions
+from .generation_arguments import GenerateArguments
 from .generation_scores import align, log_probabilities, output_lengths, prompt_length
-from .pipeline_call import TranslationRun
+from .pipeline_engine import Hypothesis, TranslationEngine
 from .pipeline_inputs import (
     TRANSLATION_TASK,
     as_texts,
     check_languages,
+    check_many,
     check_pair,
     check_text,
     damaged_weights,
@@ -27,6 +28,7 @@ from .pipeline_inputs import (
     not_texts,
     not_texts_error,
     translation_tasks,
+    vocabularies,
     vocabulary_error,
 )
 
@@ -118,17 +120,7 @@ class TranslationPipeline(Pipeline):
         remedy = "Give others when the pipeline is made, for another prefix." if self.prefix else ""
         check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
 
-    def __call__(
-        self,
-        inputs,
-        *,
-        batch_tokens: int | None = None,
-        batch_size: int | None = None,
-        num_workers: int | None = None,
-        split_sentences: bool | None = None,
-        progress: Callable[[int], None] | None = None,
-        **kwargs,
-    ):
+    def __call__(self, inputs, *, prefixes: Sequence[str] = (), **options):
         """Translate.
 
         Texts are batched with others of like length, the longest first; the order of the results is that of the texts.
@@ -139,6 +131,8 @@ class TranslationPipeline(Pipeline):
                 piece: a generator or another iterator, a column of a streamed data set, a `torch.utils.data.Dataset`
                 such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
                 that) are translated by the empty text. Lone surrogates are read as U+FFFD.
+            prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
+                empty one leaves all to the model. Beam search scores what follows the prefix.
             n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`,
                 unless `do_sample=True` with `num_beams=1`.
             return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
@@ -181,34 +175,56 @@ class TranslationPipeline(Pipeline):
                 `n_best` beyond `num_beams`; it names all texts at fault, before any is translated. An iterator raises
                 it when it comes to such a text, the translations of those before it being given.
         """
-        preprocess, forward, postprocess = self._sanitize_parameters(**kwargs)
-        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
-        search = SearchOptions(self.model, forward, self.task_params)
-        one_by_one = search.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
-        run = TranslationRun(
-            self,
-            preprocess,
-            forward,
-            {**self._postprocess_params, **postprocess},
-            search,
-            batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
-            batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
-            split_sentences=self._split_sentences if split_sentences is None else split_sentences,
-            progress=self._progress if progress is None else progress,
-        )
-        self._check_pair(preprocess)
-        languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
-        check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)
-        if isinstance(inputs, str):
-            return run.translate([inputs])[0]
-        texts, is_lazy = as_texts(inputs)
+        engine = self.engine(**options)
+        texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
+        check_many("prefixes", prefixes)
+        if prefixes and (is_lazy or len(prefixes) != len(texts)):
+            many = "texts read piece by piece" if is_lazy else f"{len(texts)} texts"
+            raise ValueError(f"prefixes must be one for each of a list of texts, got {len(prefixes)} for {many}.")
         if is_lazy:
-            return run.stream(texts)
+            return engine.stream(texts)
         texts = list(texts)
         wrong = not_texts(texts)
         if wrong:
             raise not_texts_error(texts, wrong)
-        return [_flat(hypotheses) for hypotheses in run.translate(texts)]
+        results = engine.translate(texts, prefixes)
+        return results[0] if isinstance(inputs, str) else [_flat(hypotheses) for hypotheses in results]
+
+    def engine(
+        self,
+        *,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        split_sentences: bool | None = None,
+        progress: Callable[[int], None] | None = None,
+        returns_errors: bool = False,
+        **options,
+    ) -> TranslationEngine:
+        """What translates any number of texts with the same arguments, those of a call, which are checked here.
+
+        Args:
+            returns_errors: give the error of a text in place of its hypotheses, instead of raising it.
+        """
+        preprocess, forward, postprocess = self._sanitize_parameters(**options)
+        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
+        arguments = GenerateArguments(self.model, forward, self.task_params)
+        one_by_one = arguments.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
+        self._check_pair(preprocess)
+        languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
+        check_languages(self.tokenizer, *languages, arguments.get("forced_bos_token_id") is not None)
+        return TranslationEngine(
+            self,
+            preprocess,
+            forward,
+            {**self._postprocess_params, **postprocess},
+            arguments,
+            batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
+            batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
+            split_sentences=self._split_sentences if split_sentences is None else split_sentences,
+            progress=self._progress if progress is None else progress,
+            returns_errors=returns_errors,
+        )
 
     def _sanitize_parameters(
         self,
@@ -277,7 +293,7 @@ class TranslationPipeline(Pipeline):
                 model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=self.model.dtype)
             except Exception as error:  # transformers raises many kinds for files that are damaged or missing
                 raise ValueError(f"assistant_model={name!r} cannot be loaded: {error}") from error
-            if _vocabularies(tokenizer) != _vocabularies(self.tokenizer):
+            if vocabularies(tokenizer) != vocabularies(self.tokenizer):
                 raise ValueError(
                     f"assistant_model={name!r} has another tokenizer than this pipeline. Its drafts are tokens: name "
                     "a model that was trained with the same tokenizer."
@@ -370,24 +386,22 @@ class TranslationPipeline(Pipeline):
         with_scores = bool(n_best or return_scores)
         if with_scores:
             generate_kwargs["return_dict_in_generate"] = True
-        search = SearchOptions(self.model, generate_kwargs, self.task_params)
-        if search.chosen_length() is None and (default_length := search.default_length()):
-            search.arguments["max_new_tokens"] = default_length
-        output = self.model.generate(**model_inputs, **search.arguments)
+        arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
+        output = self.model.generate(**model_inputs, **arguments.generate_kwargs)
         output_ids = getattr(output, "sequences", output)
         pad_token_id = (
-            search.get("pad_token_id", self.tokenizer.pad_token_id) if search.may_end_without_eos() else None
+            arguments.get("pad_token_id", self.tokenizer.pad_token_id) if arguments.may_end_without_eos() else None
         )
         outputs = {
             "output_ids": output_ids,
-            "lengths": output_lengths(output_ids, search.eos_token_ids(), pad_token_id),
+            "lengths": output_lengths(output_ids, arguments.eos_token_ids(), pad_token_id),
         }
         if with_scores:
             scores = getattr(output, "sequences_scores", None)
-            outputs["scores"] = self._scores(model_inputs, search, **outputs) if scores is None else scores
+            outputs["scores"] = self._scores(model_inputs, arguments, **outputs) if scores is None else scores
         batch_size = len(model_inputs["input_ids"])
         outputs = {name: tensor.reshape(batch_size, -1, *tensor.shape[1:]) for name, tensor in outputs.items()}
-        if n_best and search.get("do_sample"):
+        if n_best and arguments.get("do_sample"):
             best_first = outputs["scores"].argsort(dim=1, descending=True)
             row = torch.arange(batch_size, device=best_first.device).unsqueeze(1)
             outputs = {name: tensor[row, best_first] for name, tensor in outputs.items()}
@@ -398,19 +412,19 @@ class TranslationPipeline(Pipeline):
         return outputs
 
     def _scores(
-        self, inputs: dict, search: SearchOptions, output_ids: torch.LongTensor, lengths: torch.LongTensor
+        self, inputs: dict, arguments: GenerateArguments, output_ids: torch.LongTensor, lengths: torch.LongTensor
     ) -> torch.Tensor:
         """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
-        prompt = prompt_length(search.get("decoder_input_ids"), output_ids)
-        first_is_forced = prompt == 1 and search.get("forced_bos_token_id") is not None
+        prompt = prompt_length(arguments.get("decoder_input_ids"), output_ids)
+        first_is_forced = prompt == 1 and arguments.get("forced_bos_token_id") is not None
         sums = log_probabilities(self.model, inputs, output_ids, lengths, given=prompt + int(first_is_forced))
-        return sums / search.scoring().penalty((lengths - prompt).clamp(min=1))
+        return sums / arguments.scoring().penalty((lengths - prompt).clamp(min=1))
 
     # Hypotheses → results
 
     def postprocess(
         self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
-    ) -> list[dict]:
+    ) -> list[Hypothesis]:
         """Hypotheses of one text → a dict for each."""
         hypotheses = [
             ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
@@ -434,13 +448,7 @@ class TranslationPipeline(Pipeline):
         return results
 
 
-def _vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], ...]:
-    """The tokens of source and target, or of both where they are one."""
-    target = getattr(tokenizer, "get_target_vocab", None)  # a VaswaniTokenizer
-    return (tokenizer.get_vocab(), target()) if target else (tokenizer.get_vocab(),)
-
-
-def _flat(hypotheses: list[dict]) -> dict | list[dict]:
+def _flat(hypotheses: list[Hypothesis]) -> Hypothesis | list[Hypothesis]:
     """A text's result within a list: its one hypothesis, or the list of them."""
     return hypotheses[0] if len(hypotheses) == 1 else hypotheses
 

@@ -11,8 +11,8 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.pipeline_inputs import target_vocab_size, vocabulary_error
-from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, vocabularies
+from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
+from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError
 from ..files import AGAIN
 from ..interop.conversion import weight_faults

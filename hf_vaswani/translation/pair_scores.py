@@ -16,7 +16,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 from ..core.generation_beam_search import Scoring
 from ..core.generation_scores import shifted_right
 from ..core.modeling_alignment import to_tokens
-from ..core.pipeline_call import token_batches
+from ..core.pipeline_batches import token_batches
 from ..core.pipeline_inputs import check_many, check_number, check_text, position_limit, text_pairs
 from ..core.pipeline_translation import translation_task
 from ..data.tokenizers.tokenizer import check_target_encoding
@@ -123,7 +123,7 @@ def _scores(
             else:
                 rows.append(row)
         scores: list[PairScore | None] = [None] * len(window)
-        for batch in token_batches(sorted(rows, key=lambda row: longest[row]), longest, batch_tokens):
+        for batch in token_batches(sorted(rows, key=lambda row: longest[row]), longest.__getitem__, batch_tokens):
             results = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens)
             for row, score in zip(batch, results):
                 scores[row] = score

@@ -10,7 +10,7 @@ import select
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from ..core.pipeline_call import window_size
+from ..core.pipeline_batches import window_size
 from ..data.sources.text_files import CHUNK, Report, lines_of
 
 MOST_CHARACTERS = 1 << 20

@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.translation.files import LineTranslator
+from hf_vaswani.translation.lines import LineTranslator
 
 from ..conftest import tiny_model
 
@@ -350,7 +350,7 @@ def test_beam_that_no_memory_holds_is_one_error(refused, source, monkeypatch):
     def fail(*_):
         raise RuntimeError("can't allocate memory:\nyou tried to allocate 40000000000 bytes")
 
-    monkeypatch.setattr(LineTranslator, "_translate", fail)
+    monkeypatch.setattr(LineTranslator, "__call__", fail)
     message = refused("--input", source, "--num_beams", 9)
     assert message.startswith("error: Nothing can be translated with these options: can't allocate memory: you tried")
 

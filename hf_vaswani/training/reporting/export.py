@@ -14,7 +14,7 @@ from ...errors import TrainingError, reason
 from ...hub.card import card_text
 from ...hub.shared_recipe import shared
 from ...runtime.processes import on_main_process
-from ...translation.files import one_line
+from ...translation.lines import one_line
 from ..checkpoints.checkpoint import Tensors, average_weights, make_readable, set_weights
 from ..checkpoints.final_weights import Candidate, candidates, describe, in_words, lowest
 from ..checkpoints.output_folder import CURVES_FILE
