@@ -1,4 +1,4 @@
-"""What a call of `generate()` will go by, looked up before it is made.
+"""The arguments that a call of `generate()` will have, resolved before it is made.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -30,7 +30,7 @@ class GenerateArguments:
         generate_kwargs: what to give to `generate()`.
 
     Raises:
-        ValueError: where a number among them is none.
+        ValueError: where a number among them is invalid.
     """
 
     def __init__(self, model: PreTrainedModel, arguments: dict[str, Any], task: dict[str, Any]):
@@ -44,7 +44,7 @@ class GenerateArguments:
             self.generate_kwargs["max_new_tokens"] = length
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of an argument; what is `None` counts as not given."""
+        """The value of an argument; `None` counts as not given."""
         values = (self.generate_kwargs.get(name), *(getattr(config, name, None) for config in self.configs))
         return next((value for value in values if value is not None), default)
 
@@ -98,7 +98,7 @@ class GenerateArguments:
             n_best: their number, where the pipeline has been asked for it.
 
         Raises:
-            ValueError: where the search does not give so many, or the number is none.
+            ValueError: where the search does not give that many, or the number is invalid.
         """
         asked = self.get("num_return_sequences", 1)
         if n_best is None:

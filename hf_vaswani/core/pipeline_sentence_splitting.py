@@ -52,8 +52,10 @@ def split_text(text: str, fits: Callable[[str], bool], packs: bool = True) -> li
 
 
 def join_texts(translations: list[str], pieces: list[Piece]) -> str:
-    """Translations of the pieces of one text as one: with the text's line breaks, and spaces inside lines, though
-    none after Chinese and Japanese."""
+    """Join the translations of the pieces of one text.
+
+    Line breaks are the text's; inside lines there are spaces, but none after Chinese and Japanese.
+    """
     joined = ""
     for translation, piece in zip(translations, pieces):
         translation = translation.strip()

@@ -39,11 +39,11 @@ def translation_task(
     """The task that a model is used for, and what its config holds for it.
 
     T5 keeps the prefix of its sources, and search parameters, under the name of a task such as
-    `"translation_en_to_fr"`. The languages choose it, be they named by the task or beside it; where they leave a
-    choice, it is the first one, with a warning.
+    `"translation_en_to_fr"`. The languages choose it, whether named by the task or beside it; where they
+    leave a choice, it is the first one, with a warning.
 
     Returns:
-        The task, and its parameters: `prefix`, "" without one, and those of the search.
+        The task, and its parameters: `prefix`, "" without one, and search parameters.
 
     Raises:
         ValueError: where the model has prefixes, but none for these languages.
@@ -127,13 +127,13 @@ class TranslationPipeline(Pipeline):
         A translation does not depend on the batch that it was made in.
 
         Args:
-            inputs: a `str`; a list, tuple or column of a data set (`dataset["de"]`); or something to be read piece by
-                piece: a generator or another iterator, a column of a streamed data set, a `torch.utils.data.Dataset`
+            inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
+                piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
                 such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
                 that) are translated by the empty text. Lone surrogates are read as U+FFFD.
             prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
                 empty one leaves all to the model. Beam search scores what follows the prefix.
-            n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`,
+            n_best (`int`): number of translations to give of each text, best first, with scores. At most `num_beams`,
                 unless `do_sample=True` with `num_beams=1`.
             return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
                 it, divided by the length penalty, by which beam search ranks: the number of tokens, the end
@@ -146,7 +146,8 @@ class TranslationPipeline(Pipeline):
                 possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
                 the limit allows; where neither model nor tokenizer has one, a single sentence.
             max_source_length (`int`): the limit in tokens, instead of the tokenizer's; that of a model whose positions
-                end stays in force. Where there is none at all it is 4096, lest attention fill the memory. To T5 the
+                end stays in force. Where there is none at all it is 4096, so that attention does not
+                fill the memory. To T5 the
                 tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond 4096.
             truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
             batch_tokens (`int`): source tokens in a batch at most, padding included; by default as many as the size of
@@ -171,9 +172,9 @@ class TranslationPipeline(Pipeline):
             gives their results.
 
         Raises:
-            ValueError: for inputs that are no text, texts beyond the limit, languages that are missing or unknown, and
-                `n_best` beyond `num_beams`; it names all texts at fault, before any is translated. An iterator raises
-                it when it comes to such a text, the translations of those before it being given.
+            ValueError: for inputs that are not texts, texts beyond the limit, languages that are missing or unknown,
+                and `n_best` beyond `num_beams`; it names all such texts, before any is translated. An iterator raises
+                it when it comes to such a text, after giving the translations of those before it.
         """
         engine = self.engine(**options)
         texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
@@ -262,7 +263,7 @@ class TranslationPipeline(Pipeline):
             "as_tensors": as_tensors,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
         }
-        # Only what was given, lest a call undo what was set when the pipeline was made.
+        # Only what was given, so that a call does not undo what was set when the pipeline was made.
         return (
             {key: value for key, value in preprocess.items() if value is not None},
             forward,
@@ -308,7 +309,7 @@ class TranslationPipeline(Pipeline):
     ) -> dict[str, torch.Tensor]:
         """One text → token ids and attention mask `(1, source_length)`, and what the tokenizer says of the target.
 
-        A subclass that overrides this method is asked for each text; otherwise many are tokenised at once.
+        A subclass that overrides this method is asked for each text; otherwise many are tokenized at once.
         """
         inputs = self._tokenize([text], src_lang, tgt_lang, truncation, max_source_length)
         return {k: torch.tensor(v) if isinstance(v, list) else v for k, v in inputs.items()}

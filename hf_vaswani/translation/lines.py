@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -104,6 +105,11 @@ def as_text(line: Line, result: Result) -> str:
 def one_line(text: str) -> str:
     """A translation as a line of a file, in which a line break would move all lines after it."""
     return LINE_BREAK.sub(" ", text)
+
+
+def write_translations(path: Path, translations: Iterable[str]) -> None:
+    """Write translations into a file, one a line."""
+    path.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
 
 
 def as_json(line: Line, result: Result) -> str:

@@ -23,11 +23,12 @@ from .ensemble import Ensemble
 
 
 def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """Load several models as one that translates with all of them, and the tokenizer that they share; arguments as of
-    [`load`]. One path gives that model.
+    """Load several models as one that translates with all of them, and the tokenizer that they share.
+
+    Arguments are those of [`load`]. One path gives that model.
 
     Raises:
-        InputError: also where the models have not the same tokens.
+        InputError: also where the models do not have the same tokens.
     """
     (model, tokenizer), *others = [load(path, dtype) for path in paths]
     if not others:
@@ -100,7 +101,7 @@ def _load_whole(
 def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
     """Digest of a model, its generation config and its tokenizer, the same wherever the model stands.
 
-    Of each tensor the first 64 values are looked at, which a training changes.
+    Of each tensor the first 64 values are read, which training changes.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):

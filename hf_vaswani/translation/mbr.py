@@ -1,4 +1,4 @@
-"""Minimum Bayes risk decoding: of many candidates, the translation that the model finds best on the average.
+"""Minimum Bayes risk decoding: of many candidates, the translation that the model finds best on average.
 
 Beam search looks for the most probable translation; this looks for the one that is most like all that the model could
 have said. Its samples stand for both: each candidate is compared with every sample as if that were the reference, and
@@ -48,10 +48,10 @@ def rank_candidates(
         references: what the candidates are compared with; default: the candidates themselves.
 
     Raises:
-        ValueError: no reference, another number of weights than of references, weights that are no proportions, an
+        ValueError: no reference, another number of weights than of references, weights that are not proportions, an
             unknown utility, or one text where a list is wanted.
     """
-    measure = check_utility(utility)
+    measure = utility_function(utility)
     candidates = _texts("candidates", candidates)
     references = candidates if references is None else _texts("references", references)
     try:
@@ -106,9 +106,9 @@ def translate_mbr(
         follow torch's seed.
 
     Raises:
-        ValueError: an unknown utility, one text instead of a list, numbers that are none; at once.
+        ValueError: an unknown utility, one text instead of a list, invalid numbers; at once.
     """
-    check_utility(utility)
+    utility_function(utility)
     check_many("texts", texts)
     options = {**candidate_arguments(samples, epsilon, do_sample), **options}
     return rankings(partial(translator, **options), texts, utility, is_weighted=not do_sample)
@@ -155,7 +155,7 @@ def rankings(
             yield rank_candidates([candidate["translation_text"] for candidate in candidates], utility, weights)
 
 
-def check_utility(utility: str | Utility) -> Utility:
+def utility_function(utility: str | Utility) -> Utility:
     """A utility by its name, or itself; anything else is refused."""
     if callable(utility):
         return utility

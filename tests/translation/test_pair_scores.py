@@ -18,7 +18,7 @@ from transformers import (
 
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
-from hf_vaswani.translation.pair_scores import normalised, score_pairs
+from hf_vaswani.translation.pair_scores import normalized, score_pairs
 
 from ..conftest import tiny_model, word_tokenizer
 from ..core.test_modeling_vaswani import reference_logits
@@ -140,9 +140,9 @@ def test_forced_language_of_m2m100_costs_nothing(tmp_path):
 def test_length_penalty_is_that_of_the_config():
     config = tiny_model().generation_config
     config.length_penalty = 0.6
-    assert normalised(-12.0, 7, config) == pytest.approx(-12 / 7**0.6)
+    assert normalized(-12.0, 7, config) == pytest.approx(-12 / 7**0.6)
     config.length_penalty_type = "gnmt"
-    assert normalised(-12.0, 7, config) == pytest.approx(-12 / 2**0.6)
+    assert normalized(-12.0, 7, config) == pytest.approx(-12 / 2**0.6)
 
 
 def test_pair_that_cannot_be_scored_is_reported_and_loses_no_other(tokenizer):

@@ -2,7 +2,6 @@
 
 import shutil
 from functools import partial
-from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -14,7 +13,7 @@ from ...errors import TrainingError, reason
 from ...hub.card import card_text
 from ...hub.shared_recipe import shared
 from ...runtime.processes import on_main_process
-from ...translation.lines import one_line
+from ...translation.lines import write_translations
 from ..checkpoints.checkpoint import Tensors, average_weights, make_readable, set_weights
 from ..checkpoints.final_weights import Candidate, candidates, describe, in_words, lowest
 from ..checkpoints.output_folder import CURVES_FILE
@@ -168,8 +167,3 @@ def save_results(start: Start, model: VaswaniForConditionalGeneration, results: 
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def write_translations(path: Path, translations: list[str]) -> None:
-    """A line each."""
-    path.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
