@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
@@ -166,7 +165,7 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
 
 
 def _output_errors(options: argparse.Namespace) -> list[str]:
-    from ..data.sources.text_files import packed_name_fault
+    from ..translation.resumable_output import output_error
 
     paths, errors = options.output, []
     if options.models and paths and len(paths) != len(options.models):
@@ -174,19 +173,12 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
         errors.append(f"--output names {names}. Name one for each.")
     read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
-        file = Path(path).resolve()
         if any(is_same_file(path, other) for other in (*read, *paths[:number])):
             errors.append(f"{path} is named twice, as an output and otherwise. Name another output.")
-        elif file.exists() and not file.is_file():
-            errors.append(f"{path} is {'a folder' if file.is_dir() else 'no ordinary file'}. Name another file.")
-        elif not file.parent.is_dir():
-            errors.append(f"{path} cannot be written: its folder does not exist. Name another file.")
-        elif error := packed_name_fault(path):
+        elif error := output_error(path):
             errors.append(error)
-        elif file.exists() and not options.overwrite:
+        elif Path(path).exists() and not options.overwrite:
             errors.append(f"{path} exists. Name another file, or replace it with --overwrite.")
-        elif not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
-            errors.append(f"{path} cannot be written: no permission. Name another file.")
     return errors
 
 

@@ -141,7 +141,9 @@ def check_language_options(
     tokenizer: "PreTrainedTokenizerBase",
     takes_own_target: bool = True,
 ) -> None:
-    """Args:
+    """Refuse languages that a model does not translate.
+
+    Args:
         takes_own_target: the target language may be left out where the model has one of its own.
 
     Raises:

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
             if score is not None:
                 pairs, total, tokens = pairs + 1, total + score.log_probability, tokens + score.length
     sys.stdout.flush()
-    reports.summarise()
+    reports.summarize()
     if tokens:
         print(
             f"{counted(pairs, 'pair')} scored; perplexity {math.exp(-total / tokens):.4g} a target token",

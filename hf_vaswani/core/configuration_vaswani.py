@@ -48,11 +48,11 @@ def _is_translation(task) -> bool:
 class VaswaniConfig(PreTrainedConfig):
     r"""The architecture of an encoder–decoder Transformer (Vaswani et al. 2017, "Attention Is All You Need").
 
-    The deerrors are the base model of Table 3: 6 + 6 layers, d_model 512, 8 heads, inner width 2048.
+    The defaults are the base model of Table 3: 6 + 6 layers, d_model 512, 8 heads, inner width 2048.
 
     Args:
         vocab_size (`int`): number of source tokens, and of target tokens where the vocabulary is joint.
-        decoder_vocab_size (`int`, *optional*): number of target tokens. Deerrors to `vocab_size`; another number
+        decoder_vocab_size (`int`, *optional*): number of target tokens. Defaults to `vocab_size`; another number
             needs `share_encoder_decoder_embeddings=False`.
         d_model (`int`): width of embeddings, sub-layer outputs and residual connections (section 3.1).
         encoder_layers, decoder_layers (`int`): number of layers N of each stack.
@@ -63,7 +63,7 @@ class VaswaniConfig(PreTrainedConfig):
             Default to `d_model` divided by the number of heads.
         activation_function (`str`): name of the feed-forward networks' activation in transformers' `ACT2FN`.
         dropout (`float`): rate on each sub-layer's output (section 5.4).
-        embedding_dropout (`float`, *optional*): rate on embeddings plus positions. Deerrors to `dropout`, which makes
+        embedding_dropout (`float`, *optional*): rate on embeddings plus positions. Defaults to `dropout`, which makes
             both one number as in the paper.
         attention_dropout (`float`): rate on the attention weights.
         activation_dropout (`float`): rate inside the feed-forward networks, after the activation.
@@ -77,7 +77,7 @@ class VaswaniConfig(PreTrainedConfig):
             probability is 1 - epsilon + epsilon / V, every other token's epsilon / V. Evaluation does not smooth.
         norm_position (`"post"` or `"pre"`): `"post"` is the paper's LayerNorm(x + Sublayer(x)); `"pre"` is
             x + Sublayer(LayerNorm(x)).
-        final_norm (`bool`, *optional*): one more LayerNorm at the end of each stack. Deerrors to pre-norm's need of
+        final_norm (`bool`, *optional*): one more LayerNorm at the end of each stack. Defaults to pre-norm's need of
             it: `True` where `norm_position="pre"`.
         layer_norm_eps (`float`): added to the variance in every LayerNorm.
         position_type (`"sinusoidal"`, `"learned"` or `"none"`): sinusoids reach any length; learned positions end at
@@ -106,7 +106,7 @@ class VaswaniConfig(PreTrainedConfig):
             others.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
-            `decoder_start_token_id` deerrors to `bos_token_id`.
+            `decoder_start_token_id` defaults to `bos_token_id`.
         format_version (`int`): what this file's format can say; a higher number than the code's is refused.
 
     Fields of sinusoids mean nothing with other positions, as `max_position_embeddings` means nothing without learned

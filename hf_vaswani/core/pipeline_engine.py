@@ -67,6 +67,7 @@ class Segment:
 
     Attributes:
         owner: position of the text that it is, or is a piece of.
+        piece: the text itself, and the line break behind it.
         prefix: what its translation must begin with; "" leaves all to the model.
         inputs: what the tokenizer makes of it; `None` where there is nothing to translate.
         prompt: token ids of the decoder's start and the prefix; empty without one.
@@ -75,7 +76,7 @@ class Segment:
     """
 
     owner: int
-    text: str
+    piece: Piece
     prefix: str = ""
     inputs: dict[str, Any] | None = None
     prompt: list[int] = field(default_factory=list)
@@ -105,11 +106,12 @@ class TranslationEngine:
         batch_size: texts in a batch at most, `None` for any number.
         split_sentences: translate long texts in pieces, and each line for itself.
         progress: called with the number of texts that were finished since the last time.
-        returns_errors: give the error of a text in place of its hypotheses, instead of raising it. What fails together
-            is tried again in halves.
+        on_error: `"raise"`, or `"return"` to give the error of a text in place of its hypotheses; what fails together
+            is then tried again in halves.
 
     Raises:
-        ValueError: for sizes below 1, and where the search does not give as many hypotheses as are asked for.
+        ValueError: for sizes below 1, another `on_error`, and where the search does not give as many hypotheses as
+            are asked for.
     """
 
     pipeline: Pipeline
@@ -121,7 +123,7 @@ class TranslationEngine:
     batch_size: int | None = None
     split_sentences: bool = False
     progress: Callable[[int], None] | None = None
-    returns_errors: bool = False
+    on_error: str = "raise"
 
     def __post_init__(self):
         own_limit = self.preprocess.get("max_source_length")
@@ -131,6 +133,8 @@ class TranslationEngine:
             ("max_source_length", own_limit),
         ):
             check_number(name, value)
+        if self.on_error not in ("raise", "return"):
+            raise ValueError(f'on_error must be "raise" or "return", got {self.on_error!r}.')
         model, rows = self.pipeline.model, self.arguments.rows()
         if self.batch_tokens is None:
             self.batch_tokens = default_batch_tokens(model, rows)
@@ -160,17 +164,14 @@ class TranslationEngine:
             Exception: the last error, where errors are returned and 64 texts or more came to nothing else.
         """
         if self.split_sentences and any(prefixes):
-            raise ValueError("prefixes and split_sentences exclude each other: which piece should begin so?")
-        texts = ["" if is_blank(text) else clean(text) for text in texts]
-        pieces = [self._pieces(text) for text in texts]
-        prefixes = prefixes or [""] * len(texts)
+            raise ValueError("prefixes and split_sentences cannot be combined: which piece should begin with it?")
         segments = [
-            Segment(owner, piece.text, prefix)
-            for owner, (row, prefix) in enumerate(zip(pieces, prefixes))
-            for piece in row
+            Segment(owner, piece, prefix)
+            for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
+            for piece in self._pieces("" if is_blank(text) else clean(text))
         ]
         # A tokenizer's output holds much more than the ids: not of all texts at once.
-        filled = [segment for segment in segments if not is_blank(segment.text)]
+        filled = [segment for segment in segments if not is_blank(segment.piece.text)]
         for start in range(0, len(filled), LAST_WINDOW):
             self._attempt(self._encode, filled[start : start + LAST_WINDOW])
         self._limit_lengths(segments, first)
@@ -181,8 +182,7 @@ class TranslationEngine:
         errors = [error for error in errors if not isinstance(error, SourceTooLong)]
         if len(errors) == len(segments) >= SYSTEMATIC:
             raise errors[-1]
-        of_texts = (list(those) for _, those in groupby(segments, key=lambda segment: segment.owner))
-        return [self._result(those, row) for those, row in zip(of_texts, pieces)]
+        return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
 
     def _pieces(self, text: str) -> list[Piece]:
         if not self.split_sentences:
@@ -191,13 +191,13 @@ class TranslationEngine:
 
     def _fits(self, text: str) -> bool:
         """Whether a text is short enough for a piece."""
-        segment = Segment(0, text)
+        segment = Segment(0, Piece(text))
         self._encode([segment])
         return segment.length <= self.limits.piece
 
     def _encode(self, segments: list[Segment], **limits) -> None:
         options = {k: v for k, v in self.preprocess.items() if k not in ("truncation", "max_source_length")}
-        encoded = self.pipeline.encode([segment.text for segment in segments], **options, **limits)
+        encoded = self.pipeline.encode([segment.piece.text for segment in segments], **options, **limits)
         for segment, inputs in zip(segments, encoded):
             segment.inputs = inputs if inputs["input_ids"] else None
 
@@ -224,7 +224,7 @@ class TranslationEngine:
         if too_long and cuts:
             logger.warning(f"Texts cut: {len(too_long)}, at {limit} tokens.")
             self._attempt(partial(self._encode, truncation=truncation, max_source_length=limit), too_long)
-        elif too_long and not self.returns_errors:
+        elif too_long and self.on_error == "raise":
             raise too_long_error({first + segment.owner: segment.length for segment in too_long}, limit)
         else:
             for segment in too_long:
@@ -266,7 +266,7 @@ class TranslationEngine:
         try:
             return work(segments)
         except Exception as exception:
-            if not self.returns_errors:
+            if self.on_error == "raise":
                 raise
             # Kept without its frames, which hold the tensors of the batch that may have been too large.
             error = exception.with_traceback(None)
@@ -277,7 +277,7 @@ class TranslationEngine:
             self._attempt(work, segments[:middle])
             self._attempt(work, segments[middle:])
 
-    def _result(self, segments: list[Segment], pieces: list[Piece]) -> Result:
+    def _result(self, segments: list[Segment]) -> Result:
         """The result of a text from those of its pieces."""
         for segment in segments:
             if isinstance(segment.result, Exception):
@@ -286,10 +286,8 @@ class TranslationEngine:
                 segment.result, segment.target_lengths = self._nothing(), [0] * self.hypotheses
         if not self.split_sentences:
             return segments[0].result
-        lengths = [segment.target_lengths for segment in segments]
-        return join_hypotheses(
-            [segment.result for segment in segments], lengths, pieces, self.arguments.scoring().penalty
-        )
+        parts = ((segment.piece, segment.result, segment.target_lengths) for segment in segments)
+        return join_hypotheses(*map(list, zip(*parts)), self.arguments.scoring().penalty)
 
     def _nothing(self) -> list[Hypothesis]:
         """The hypotheses of a text that has nothing to translate."""

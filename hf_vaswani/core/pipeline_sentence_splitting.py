@@ -65,9 +65,9 @@ def join_texts(translations: list[str], pieces: list[Piece]) -> str:
 
 
 def join_hypotheses(
+    pieces: list[Piece],
     results: list[list[dict[str, Any]]],
     lengths: list[list[int]],
-    pieces: list[Piece],
     penalty: Callable[[int], float],
 ) -> list[dict[str, Any]]:
     """Hypotheses of the pieces of one text → hypotheses of the text, the best from all that are best, and so on.

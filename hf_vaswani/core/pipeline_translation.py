@@ -14,7 +14,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 
 from .generation_arguments import GenerateArguments
 from .generation_scores import align, log_probabilities, output_lengths, prompt_length
-from .pipeline_engine import Hypothesis, TranslationEngine
+from .pipeline_engine import Hypothesis, Result, TranslationEngine
 from .pipeline_inputs import (
     TRANSLATION_TASK,
     as_texts,
@@ -146,14 +146,16 @@ class TranslationPipeline(Pipeline):
                 possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
                 the limit allows; where neither model nor tokenizer has one, a single sentence.
             max_source_length (`int`): the limit in tokens, instead of the tokenizer's; that of a model whose positions
-                end stays in force. Where there is none at all it is 4096, so that attention does not
-                fill the memory. To T5 the
-                tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond 4096.
+                end stays in force. Where there is none at all it is 4096, so that attention does not fill the memory.
+                To T5 the tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond
+                4096.
             truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
             batch_tokens (`int`): source tokens in a batch at most, padding included; by default as many as the size of
                 the model and the beam leave room for, 1536 for a small one on a CPU.
             batch_size (`int`): texts in a batch at most.
             num_workers: not used; accepted since transformers' pipelines have it.
+            on_error (`"raise"` or `"return"`): `"return"` gives the error of a text (too long, out of memory) in place
+                of its hypotheses, so that it costs no other text.
             progress: called after each batch with the number of texts that are done since it was last called.
             return_tensors (`bool`): give `translation_token_ids` instead of text.
             return_text (`bool`): give the text, the default.
@@ -189,7 +191,7 @@ class TranslationPipeline(Pipeline):
         if wrong:
             raise not_texts_error(texts, wrong)
         results = engine.translate(texts, prefixes)
-        return results[0] if isinstance(inputs, str) else [_flat(hypotheses) for hypotheses in results]
+        return results[0] if isinstance(inputs, str) else [_flat(result) for result in results]
 
     def engine(
         self,
@@ -199,14 +201,10 @@ class TranslationPipeline(Pipeline):
         num_workers: int | None = None,
         split_sentences: bool | None = None,
         progress: Callable[[int], None] | None = None,
-        returns_errors: bool = False,
+        on_error: str = "raise",
         **options,
     ) -> TranslationEngine:
-        """What translates any number of texts with the same arguments, those of a call, which are checked here.
-
-        Args:
-            returns_errors: give the error of a text in place of its hypotheses, instead of raising it.
-        """
+        """What translates any number of texts with the same arguments: those of a call, which are checked here."""
         preprocess, forward, postprocess = self._sanitize_parameters(**options)
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
         arguments = GenerateArguments(self.model, forward, self.task_params)
@@ -224,7 +222,7 @@ class TranslationPipeline(Pipeline):
             batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             progress=self._progress if progress is None else progress,
-            returns_errors=returns_errors,
+            on_error=on_error,
         )
 
     def _sanitize_parameters(
@@ -449,9 +447,9 @@ class TranslationPipeline(Pipeline):
         return results
 
 
-def _flat(hypotheses: list[Hypothesis]) -> Hypothesis | list[Hypothesis]:
-    """A text's result within a list: its one hypothesis, or the list of them."""
-    return hypotheses[0] if len(hypotheses) == 1 else hypotheses
+def _flat(result: Result) -> Hypothesis | Result:
+    """A text's result within a list: its one hypothesis, the list of them, or its error."""
+    return result[0] if isinstance(result, list) and len(result) == 1 else result
 
 
 __all__ = ["TranslationPipeline"]

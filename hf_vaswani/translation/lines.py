@@ -51,7 +51,7 @@ class LineTranslator:
             options = {**candidate_arguments(minimum_risk["samples"]), **options}
         elif n_best:
             options["n_best"] = n_best
-        self.engine = translator.engine(returns_errors=True, **options)
+        self.engine = translator.engine(on_error="return", **options)
 
     def __call__(self, lines: Sequence[Line]) -> list[Result]:
         """A result for each line: its translations, best first, or why there are none."""

@@ -33,13 +33,13 @@ def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTraine
     (model, tokenizer), *others = [load(path, dtype) for path in paths]
     if not others:
         return model, tokenizer
-    faults = [
+    errors = [
         f"{path} has another tokenizer than {paths[0]}: their translations are of other tokens, and no ensemble."
         for path, (_, other) in zip(paths[1:], others)
         if vocabularies(other) != vocabularies(tokenizer)
     ]
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     try:
         return Ensemble([model, *(other for other, _ in others)]), tokenizer
     except ValueError as error:
@@ -93,8 +93,8 @@ def _load_whole(
     model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
     # Of a quantized tensor, those that it is made of.
     tensors = ((name, part) for name, weight in model.named_parameters() for part in _plain_tensors(weight))
-    if faults := _weight_faults(path, model, report) + damage_faults(path, tensors):
-        raise InputError.of(faults)
+    if errors := _weight_errors(path, model, report) + damage_faults(path, tensors):
+        raise InputError.of(errors)
     return model, load_tokenizer(tokenizer_path or path)
 
 
@@ -123,7 +123,7 @@ def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from _plain_tensors(getattr(tensor, name))
 
 
-def _weight_faults(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
+def _weight_errors(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
     """What is wrong between weights and config. transformers draws at random what is missing or of another shape."""
     missing, unexpected = report["missing_keys"], report["unexpected_keys"]
     if model.config.model_type != VaswaniConfig.model_type:

@@ -33,7 +33,7 @@ def machine(translator, monkeypatch):
             return forward(inputs, **options)
 
         monkeypatch.setattr(translator, "_forward", fail)
-        return translator.engine(returns_errors=True), calls
+        return translator.engine(on_error="return"), calls
 
     return build
 
@@ -76,7 +76,15 @@ def test_interruption_is_no_error_of_a_text(translator, monkeypatch):
 
     monkeypatch.setattr(translator, "_forward", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        translator.engine(returns_errors=True).translate(TEXTS[:10])
+        translator.engine(on_error="return").translate(TEXTS[:10])
+
+
+def test_call_of_the_pipeline_may_return_errors_as_well(translator):
+    options = {"max_source_length": 5, "on_error": "return"}
+    first, long = translator(["w1", "w2 " * 7], **options)
+    assert first == translator("w1")[0] and isinstance(long, SourceTooLong)
+    with pytest.raises(ValueError, match="^on_error must be"):
+        translator("w1", on_error="ignore")
 
 
 def test_error_is_raised_unless_it_is_to_be_returned(translator, machine):
@@ -86,7 +94,7 @@ def test_error_is_raised_unless_it_is_to_be_returned(translator, machine):
 
 
 def test_text_beyond_the_limit_is_encoded_once_and_has_its_lengths_in_the_error(translator, monkeypatch):
-    engine, encode, encoded = translator.engine(max_source_length=5, returns_errors=True), translator.encode, []
+    engine, encode, encoded = translator.engine(max_source_length=5, on_error="return"), translator.encode, []
     monkeypatch.setattr(translator, "encode", lambda texts, **options: encoded.extend(texts) or encode(texts))
     first, long, last = engine.translate(["w1", "w2 " * 7, "w3"])
     assert isinstance(long, SourceTooLong) and str(long) == "8 tokens, and at most 5 are translated"

@@ -51,5 +51,5 @@ def test_prefixes_that_are_not_one_for_each_text_are_refused(translator, texts):
 
 
 def test_pieces_of_a_text_have_no_prefix(translator):
-    with pytest.raises(ValueError, match="prefixes and split_sentences exclude each other"):
+    with pytest.raises(ValueError, match="prefixes and split_sentences cannot be combined"):
         translator(["w1. w2."], prefixes=["w3"], split_sentences=True)
