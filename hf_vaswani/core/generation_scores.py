@@ -7,7 +7,6 @@ siblings.
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch.nn import functional as F
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -92,9 +91,9 @@ def token_log_probabilities(
         ).logits
         if never:
             logits[..., never] = -torch.inf
-        # One row for each token, which is many times faster than a transposed tensor.
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), labels[rows].flatten(), reduction="none")
-        parts.append(-loss.view_as(labels[rows]))
+        # Row by row: in float32 all of a batch would need the memory of its logits once more.
+        normalizers = torch.stack([row.float().logsumexp(-1) for row in logits])
+        parts.append(logits.gather(-1, labels[rows].unsqueeze(-1)).squeeze(-1).float() - normalizers)
     return torch.cat(parts)
 
 

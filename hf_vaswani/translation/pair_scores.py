@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_beam_search import Scoring
+from ..core.generation_arguments import GenerateArguments
 from ..core.generation_scores import forced_output, token_log_probabilities
 from ..core.modeling_alignment import to_tokens
 from ..core.pipeline_batches import token_batches
@@ -111,17 +112,6 @@ def score_pairs(
     return scores()
 
 
-def normalized(log_probability: float, length: int, config: GenerationConfig) -> float:
-    """A log-probability divided by the length penalty of a generation config, as in `sequences_scores` of beam search.
-
-    transformers divides by `length ** length_penalty`, the paper by ((5 + length) / 6) ** length_penalty (section 6.1;
-    Wu et al. 2016), which is meant where `length_penalty_type` is `"gnmt"`.
-    """
-    exponent = 1.0 if config.length_penalty is None else config.length_penalty
-    kind = getattr(config, "length_penalty_type", None) or "length"
-    return log_probability / Scoring(exponent, kind).penalty(length)
-
-
 def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
     """Token ids of sources and labels."""
     if src_lang:
@@ -140,10 +130,11 @@ def _score_batch(
     config = model.generation_config
     sources, labels = zip(*pairs)
     pad = next(i for i in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if i is not None)
-    source_ids, label_ids = _padded(sources, pad).to(model.device), _padded(labels, pad).to(model.device)
-    lengths = torch.tensor([len(source) for source in sources], device=model.device)
-    mask = torch.arange(source_ids.shape[1], device=model.device) < lengths[:, None]
-    inputs = {"input_ids": source_ids, "attention_mask": mask.long()}
+    source_ids, label_ids, mask = (
+        pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=filler).to(model.device)
+        for rows, filler in ((sources, pad), (labels, pad), ([[1] * len(source) for source in sources], 0))
+    )
+    inputs = {"input_ids": source_ids, "attention_mask": mask}
     never: list[int] = []
     if config.renormalize_logits:
         # Marian's padding token, for one, is never generated, and the others have its share.
@@ -158,17 +149,12 @@ def _score_batch(
         forced = languages.get(tgt_lang, tokenizer.convert_tokens_to_ids(tgt_lang))
     if forced is not None:
         chosen[:, 0] = chosen[:, 0].masked_fill(label_ids[:, 0] == forced, 0.0)
-    scores = []
+    scores, penalty = [], GenerateArguments(model, {}, {}).scoring().penalty
     for target, values in zip(labels, chosen.tolist()):
         # mBART's tokenizer puts the language after the end token, where no model looks for it.
         ends = [place + 1 for place, token_id in enumerate(target) if token_id == tokenizer.eos_token_id]
         values = values[: ends[-1] if ends else len(target)]
         total = math.fsum(values)
         tokens = tuple(zip(to_tokens(tokenizer, target, is_target=True), values)) if with_tokens else None
-        scores.append(PairScore(total, len(values), normalized(total, len(values), config), tokens))
+        scores.append(PairScore(total, len(values), total / penalty(len(values)), tokens))
     return scores
-
-
-def _padded(rows: Sequence[list[int]], pad: int) -> torch.Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
