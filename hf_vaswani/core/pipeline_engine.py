@@ -192,7 +192,7 @@ class TranslationEngine:
     def _fits(self, text: str) -> bool:
         """Whether a text is short enough for a piece."""
         segment = Segment(0, Piece(text))
-        self._encode([segment])
+        self._attempt(self._encode, [segment])
         return segment.length <= self.limits.piece
 
     def _encode(self, segments: list[Segment], **limits) -> None:

@@ -181,7 +181,9 @@ def source_limits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ow
     Args:
         own: the caller's limit. It replaces all but that of a table.
     """
-    table, advised = position_limit(model.get_encoder()), tokenizer_limit(tokenizer)
+    table, advised = position_limit(model.get_encoder()), tokenizer.model_max_length
+    if advised is not None and advised >= NO_LIMIT:
+        advised = None
     known = min((n for n in (own, table) if n), default=advised)
     is_advice = known == advised and not own and not table and hasattr(model.config, "relative_attention_num_buckets")
     return SourceLimits(
@@ -198,11 +200,6 @@ def position_limit(stack: nn.Module) -> int | None:
     if isinstance(positions, nn.Embedding) and not hasattr(positions, "make_weight"):  # FSMT's grows
         return positions.num_embeddings - getattr(positions, "offset", 0)
     return None
-
-
-def tokenizer_limit(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    limit = tokenizer.model_max_length
-    return limit if limit is not None and limit < NO_LIMIT else None
 
 
 def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:

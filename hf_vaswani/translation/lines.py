@@ -99,17 +99,17 @@ def translate_lines(
 
 def as_text(line: Line, result: Result) -> str:
     """The best translation, as one line; an empty one where there is none."""
-    return "" if isinstance(result, Exception) else one_line(result[0]["translation_text"])
+    return "" if isinstance(result, Exception) else without_line_breaks(result[0]["translation_text"])
 
 
-def one_line(text: str) -> str:
+def without_line_breaks(text: str) -> str:
     """A translation as a line of a file, in which a line break would move all lines after it."""
     return LINE_BREAK.sub(" ", text)
 
 
 def write_translations(path: Path, translations: Iterable[str]) -> None:
     """Write translations into a file, one a line."""
-    path.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
+    path.write_text("".join(f"{without_line_breaks(text)}\n" for text in translations), encoding="utf-8")
 
 
 def as_json(line: Line, result: Result) -> str:

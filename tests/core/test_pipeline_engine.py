@@ -102,6 +102,22 @@ def test_text_beyond_the_limit_is_encoded_once_and_has_its_lengths_in_the_error(
     assert encoded[:3] == ["w1", "w2 " * 7, "w3"]
 
 
+def test_text_that_cannot_be_encoded_costs_no_other(translator, monkeypatch):
+    encode, expected = translator.encode, [translator("w1"), translator("w3")]
+
+    def fail(texts, **options):
+        if "w2" in texts:
+            raise RuntimeError("no such text")
+        return encode(texts, **options)
+
+    monkeypatch.setattr(translator, "encode", fail)
+    for splits in (False, True):
+        engine = translator.engine(on_error="return", split_sentences=splits)
+        first, bad, last = engine.translate(["w1", "w2", "w3"])
+        assert [first, last] == expected
+        assert str(bad) == "no such text"
+
+
 def test_piece_that_fails_is_the_error_of_its_text(translator, machine):
     engine, _ = machine(1000, disliked=["w5"])
     engine.split_sentences = True
