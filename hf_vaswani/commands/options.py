@@ -183,7 +183,7 @@ def up_to(most: int) -> Callable[[str], int]:
     return count
 
 
-# Of a search, as of `search_settings.LARGEST_BEAM`, whose import would slow down every command.
+# Of a search, as of `generation_settings.LARGEST_BEAM`, whose import would slow down every command.
 beam = up_to(1000)
 length = up_to(1_000_000)
 # Of what is held in memory at once, as far as there is so much.

@@ -259,10 +259,13 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
 
     from ..core.pipeline_engine import SourceTooLong
     from ..translation.lines import LineTranslator
-    from ..translation.mbr import DEFAULT_SAMPLES
     from ..translation.windows import Line
 
     arguments: dict[str, Any] = {
+        "utility": options.mbr,
+        "samples": options.samples,
+        "n_best": options.n_best,
+        "seed": options.seed,
         "num_beams": options.num_beams,
         "length_penalty": options.length_penalty,
         "max_new_tokens": options.max_new_tokens,
@@ -277,15 +280,9 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
     elif options.n_best and not options.mbr and not options.num_beams:
         arguments["num_beams"] = max(options.n_best, model.generation_config.num_beams or 1)
-    minimum_risk = {"utility": options.mbr, "samples": options.samples or DEFAULT_SAMPLES} if options.mbr else None
     try:
-        translate = LineTranslator(
-            pipeline("translation", model=model, tokenizer=tokenizer, **languages(options)),
-            minimum_risk,
-            options.n_best,
-            options.seed,
-            **{name: value for name, value in arguments.items() if value is not None},
-        )
+        translator = pipeline("translation", model=model, tokenizer=tokenizer, **languages(options))
+        translate = LineTranslator(translator, **{name: arg for name, arg in arguments.items() if arg is not None})
         [result] = translate([Line("a", "a" if options.prefix else "")])
         if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
             raise result

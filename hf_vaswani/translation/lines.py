@@ -15,7 +15,7 @@ from transformers import Pipeline
 
 from ..core.pipeline_engine import Hypothesis, Result, SourceTooLong
 from ..data.sources.text_files import Report
-from .mbr import candidate_arguments, rankings
+from .mbr import DEFAULT_SAMPLES, candidate_arguments, rankings
 from .resumable_output import ResumableOutput, StreamOutput
 from .windows import Line, windows
 
@@ -27,7 +27,7 @@ class LineTranslator:
 
     Args:
         translator: a translation pipeline.
-        minimum_risk: `utility` and `samples` of [`translate_mbr`], where it chooses the translations.
+        utility, samples: those of [`translate_mbr`], where it chooses the translations.
         n_best: translations a line.
         seed: of samples, which depend on it and the window alone.
         options: further arguments of the pipeline. A line beyond the limit is not translated, or in pieces with
@@ -40,15 +40,15 @@ class LineTranslator:
     def __init__(
         self,
         translator: Pipeline,
-        minimum_risk: dict[str, Any] | None = None,
+        utility: str | None = None,
+        samples: int = DEFAULT_SAMPLES,
         n_best: int | None = None,
         seed: int = 0,
         **options,
     ):
-        self.utility, self.n_best, self.seed = None, n_best, seed
-        if minimum_risk is not None:
-            self.utility = minimum_risk["utility"]
-            options = {**candidate_arguments(minimum_risk["samples"]), **options}
+        self.utility, self.n_best, self.seed = utility, n_best, seed
+        if utility:
+            options |= candidate_arguments(samples)
         elif n_best:
             options["n_best"] = n_best
         self.engine = translator.engine(on_error="return", **options)
@@ -57,7 +57,7 @@ class LineTranslator:
         """A result for each line: its translations, best first, or why there are none."""
         texts = [line.text for line in lines]
         torch.manual_seed(self.seed + zlib.crc32("\n".join(texts).encode("utf-8", "surrogatepass")))
-        if self.utility is None:
+        if not self.utility:
             return self.engine.translate(texts, [line.prefix for line in lines])
         return [
             ranking

@@ -111,9 +111,7 @@ def test_json_has_the_source_and_its_translations():
 
 def test_minimum_risk_samples_depend_on_the_window_alone(translator):
     def translate(seed=0, before=()):
-        line_translator = LineTranslator(
-            translator, minimum_risk={"samples": 6, "utility": "chrf"}, n_best=2, seed=seed, max_new_tokens=5
-        )
+        line_translator = LineTranslator(translator, utility="chrf", samples=6, n_best=2, seed=seed, max_new_tokens=5)
         for line in before:
             line_translator([Line(line)])
         return line_translator([Line("w1 w2"), Line("w3")])
