@@ -78,7 +78,7 @@ class GenerateArguments:
         return any(length is not None for length in lengths)
 
     def _default_length(self) -> int | None:
-        """The same where nobody has set one."""
+        """The same where none was set."""
         if self._length_follows_source():
             return None
         positions = position_limit(self.model.get_decoder())

@@ -104,7 +104,7 @@ def log_probabilities(
     lengths: torch.LongTensor,
     given: int = 1,
 ) -> torch.Tensor:
-    """Natural log-probabilities of given translations, the end included; arguments as of [`token_log_probabilities`].
+    """Natural log-probabilities of given translations, the end included; arguments as in [`token_log_probabilities`].
 
     Args:
         lengths: `(batch * n)`, of [`output_lengths`].

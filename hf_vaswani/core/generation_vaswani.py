@@ -71,7 +71,7 @@ ROW_PROCESSORS = (
 
 
 def own_max_length(config: GenerationConfig) -> int | None:
-    """The `max_length` that somebody has set in a model's generation config.
+    """The `max_length` that was set on purpose in a model's generation config.
 
     Seq2SeqTrainer writes transformers' defaults into it, all of them, and with them 20 for the length.
     """

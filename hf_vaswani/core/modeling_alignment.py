@@ -48,15 +48,15 @@ def forced_attentions(
             beginning with the decoder's start, padded at the end.
 
     Raises:
-        ValueError: where the number of hypotheses is no multiple of that of sources, where nothing follows the start,
-            and where the model gives no weights.
+        ValueError: where the number of hypotheses is not a multiple of that of sources, where nothing follows the
+            start, and where the model gives no weights.
     """
     input_ids, output_ids = inputs["input_ids"].to(model.device), output_ids.to(model.device)
     mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask.to(model.device)
     hypotheses, remainder = divmod(len(output_ids), len(input_ids))
     if remainder or not hypotheses:
-        raise ValueError(f"{len(output_ids)} hypotheses are no multiple of {len(input_ids)} sources.")
+        raise ValueError(f"{len(output_ids)} hypotheses are not a multiple of {len(input_ids)} sources.")
     if output_ids.shape[1] < 2:
         raise ValueError("output_ids hold no token after the one that the decoder starts from.")
     with eager_evaluation(model):

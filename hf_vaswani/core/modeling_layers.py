@@ -81,7 +81,7 @@ def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> No
 
 
 def check_ids(name: str, token_ids: torch.Tensor) -> None:
-    """Refuse what are no token ids of shape `(batch, length)`, both at least 1."""
+    """Refuse anything but token ids of shape `(batch, length)`, both at least 1."""
     is_tensor = isinstance(token_ids, torch.Tensor)
     if is_tensor and token_ids.dim() == 2 and token_ids.numel() and token_ids.dtype in (torch.int32, torch.int64):
         return

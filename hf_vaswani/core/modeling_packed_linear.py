@@ -55,7 +55,7 @@ def with_packed_weights(module: nn.Module, left_alone: Collection[nn.Module] = (
 
 
 def is_packable(module: nn.Module) -> bool:
-    """Whether a module is a plain linear layer on a CPU, large enough, that nobody watches or adapts."""
+    """Whether a module is a plain linear layer on a CPU, large enough, without hooks or adapters."""
     return (
         type(module) is nn.Linear
         and type(module.weight) is nn.Parameter

@@ -124,7 +124,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
 def token_mask(
     inputs_embeds: torch.Tensor, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, pad_token_id: int
 ) -> torch.Tensor:
-    """Which positions of the input are no padding, `(batch, length)`: by the ids, else by the mask, else all."""
+    """Which positions of the input are not padding, `(batch, length)`: by the ids, else by the mask, else all."""
     if input_ids is not None:
         return input_ids.ne(pad_token_id)
     if attention_mask is not None and attention_mask.dim() == 2:

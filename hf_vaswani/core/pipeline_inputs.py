@@ -333,7 +333,7 @@ def check_languages(
             if not has_own_target:
                 errors.append(f"{name} is missing")
         elif codes and not ({code, f"__{code}__"} & codes or code in tokenizer.get_added_vocab()):
-            errors.append(f"{name}={code!r} is no language of this tokenizer")
+            errors.append(f"{name}={code!r} is not a language of this tokenizer")
     if errors:
         known = sorted(codes)
         examples = ", ".join(known[:: max(1, len(known) // 8)][:8])

@@ -64,7 +64,7 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
     Not merged: where matrices are tied, an adapter on one of them would change all.
 
     Raises:
-        InputError: an adapter that does not fit the model, or that is no change of its layers.
+        InputError: an adapter that does not fit the model, or that does not change its layers.
     """
     from peft import PeftConfig, PeftModel
 

@@ -93,7 +93,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         return_dict: bool | None = None,
         output_attentions: bool | None = None,
     ) -> Seq2SeqLMOutput:
-        """Arguments as of [`VaswaniForConditionalGeneration`]. The logits are logarithms of the mean probabilities.
+        """Arguments as in [`VaswaniForConditionalGeneration`]. The logits are logarithms of the mean probabilities.
 
         Raises:
             ValueError: where attentions are asked for.
@@ -126,7 +126,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         return Seq2SeqLMOutput(logits=logits, past_key_values=past_key_values)
 
     def decode(self, **inputs) -> torch.Tensor:
-        """As of [`VaswaniForConditionalGeneration`], but it is the logits that the members have in common."""
+        """As in [`VaswaniForConditionalGeneration`], but gives the logits of the members together."""
         return self(**inputs).logits
 
     def project(self, states: torch.Tensor) -> torch.Tensor:

@@ -54,7 +54,7 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
         dtype: `"float32"`, `"bfloat16"` or `"float16"`; default: that of the weights.
 
     Raises:
-        InputError: where there is no config, no weights or no tokenizer.
+        InputError: where config, weights or tokenizer are missing.
     """
     if Path(path).is_file():
         raise InputError(f"{path} is a file. Name the folder of a model.")
@@ -73,7 +73,7 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
 
 
 def _adapter_base(path: str) -> str | None:
-    """As of [`adapter_base`]; None too for what can be no model at all, of which loading it tells."""
+    """As in [`adapter_base`]; also `None` for what cannot be a model, of which loading it tells."""
     try:
         return adapter_base(path)
     except InputError:
@@ -156,7 +156,7 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
 
 def _check_folder(folder: Path, needs_tokenizer: bool) -> None:
     if not (folder / CONFIG_FILE).exists():
-        raise InputError(f"{folder} has no {CONFIG_FILE}: it is no folder of a model. Name another one.")
+        raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
     if not has_weights(folder):
         raise InputError.of(weight_file_errors(folder))
     if needs_tokenizer and not has_tokenizer(folder):

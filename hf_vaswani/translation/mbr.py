@@ -115,7 +115,7 @@ def translate_mbr(
 
 
 def candidate_arguments(samples: int, epsilon: float = DEFAULT_EPSILON, do_sample: bool = True) -> dict[str, Any]:
-    """What makes a translation pipeline give the candidates; arguments and errors as of [`translate_mbr`]."""
+    """What makes a translation pipeline give the candidates; arguments and errors as in [`translate_mbr`]."""
     check_number("samples", samples)
     if samples is None or samples < 2:
         raise ValueError(

@@ -145,7 +145,7 @@ def _score_batch(
     # The first token of multilingual models is not chosen but given: to `generate()` it is certain.
     forced = config.forced_bos_token_id
     if tgt_lang:
-        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are no plain codes
+        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are not plain codes
         forced = languages.get(tgt_lang, tokenizer.convert_tokens_to_ids(tgt_lang))
     if forced is not None:
         chosen[:, 0] = chosen[:, 0].masked_fill(label_ids[:, 0] == forced, 0.0)

@@ -81,7 +81,7 @@ def _shared(hypotheses: list[Counter], references: list[Counter]) -> np.ndarray:
                 rows.append(row)
                 places.append(columns.setdefault((gram, occurrence), len(columns)))
     rows, places = np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64)
-    # What one string alone has, nobody shares; a string that is on both sides has two rows.
+    # What only one string has is not shared; a string that is on both sides has two rows.
     common = np.bincount(places, minlength=len(columns)) > 1
     kept = common[places]
     rows, places = rows[kept], (np.cumsum(common) - 1)[places[kept]]
