@@ -37,7 +37,7 @@ from .pipeline_sentence_splitting import Piece, join_hypotheses, split_text
 
 logger = logging.get_logger(__name__)
 
-SYSTEMATIC = 64
+SYSTEMATIC = 64  # where this many texts or more all fail, the cause is not the texts
 
 
 class Hypothesis(TypedDict, total=False):
