@@ -10,7 +10,7 @@ siblings.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, TypedDict
@@ -61,7 +61,7 @@ class SourceTooLong(ValueError):
         super().__init__(f"{length:,} tokens, and at most {limit:,} are translated")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Segment:
     """A text, or a piece of one, on its way from text to hypotheses.
 
@@ -79,9 +79,9 @@ class Segment:
     piece: Piece
     prefix: str = ""
     inputs: dict[str, Any] | None = None
-    prompt: list[int] = field(default_factory=list)
+    prompt: Sequence[int] = ()
     result: Result | None = None
-    target_lengths: list[int] = field(default_factory=list)
+    target_lengths: Sequence[int] = ()
 
     @property
     def length(self) -> int:
