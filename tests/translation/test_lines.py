@@ -122,6 +122,13 @@ def test_minimum_risk_samples_depend_on_the_window_alone(translator):
     assert all(len(entries) == 2 and entries[0]["utility"] >= entries[1]["utility"] for entries in first)
 
 
+def test_line_without_candidates_has_an_error_among_those_ranked_by_minimum_risk(translator):
+    translate = LineTranslator(translator, utility="chrf", samples=4, max_source_length=5, max_new_tokens=3)
+    first, long, last = translate([Line("w1"), Line("w2 " * 7), Line("w3")])
+    assert isinstance(long, SourceTooLong)
+    assert [list(result[0]) for result in (first, last)] == [["translation_text", "utility"]] * 2
+
+
 def test_lines_with_a_prefix_begin_with_it(translator):
     translate = LineTranslator(translator, max_new_tokens=3)
     [[entry]] = translate([Line("w1", "w20 w21")])
