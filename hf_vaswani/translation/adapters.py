@@ -25,7 +25,10 @@ def adapter_base(path: str) -> str | None:
     folder = Path(path)
     if folder.is_dir() and (folder / "config.json").exists():
         return None
-    config_file = find_adapter_config_file(path)
+    try:
+        config_file = find_adapter_config_file(path)
+    except Exception:  # not a Hub id, no such model, no connection: loading the model tells
+        return None
     if config_file is None:
         return None
     try:

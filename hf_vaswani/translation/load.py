@@ -58,7 +58,7 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
     """
     if Path(path).is_file():
         raise InputError(f"{path} is a file. Name the folder of a model.")
-    base = _adapter_base(path)
+    base = adapter_base(path)
     if base is None:
         model, tokenizer = _load_whole(path, dtype)
     else:
@@ -70,16 +70,6 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     return model.to(device).eval(), tokenizer
-
-
-def _adapter_base(path: str) -> str | None:
-    """As in [`adapter_base`]; also `None` for what cannot be a model, of which loading it tells."""
-    try:
-        return adapter_base(path)
-    except InputError:
-        raise
-    except Exception:  # no Hub id, no such model, no connection
-        return None
 
 
 def _load_whole(
