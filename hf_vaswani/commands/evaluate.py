@@ -2,11 +2,13 @@
 
 import argparse
 import json
-import os
+from dataclasses import asdict
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from ..errors import InputError, counted
-from ..files import InputPath, OutputPath, is_same_file, whole_file
+from ..files import InputPath, OutputPath, collect_errors, is_same_file, whole_file
 from .common.options import (
     MODEL,
     add_language_options,
@@ -119,16 +121,16 @@ def run(options: argparse.Namespace) -> None:
         "bleu": {"tokenize": options.tokenize, "lowercase": options.lowercase, "force": options.force},
         "chrf": {"word_order": options.chrf_word_order},
     }
-    faults = _contradictions(options) + _output_faults(options)
-    _try(faults, make_metrics, options.metrics, **settings)
+    errors = _option_errors(options) + _output_errors(options)
+    collect_errors(errors, lambda: make_metrics(options.metrics, **settings))
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
-    texts = {path: _try(faults, read_lines, path) for path in paths}
-    faults += _line_faults(options.reference[0], texts)
-    models = [_try(faults, load, name) for name in options.models if not Path(name).is_file()]
+    texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
+    errors += _line_errors(options.reference[0], texts)
+    models = [collect_errors(errors, partial(load, name)) for name in options.models if not Path(name).is_file()]
     for model in filter(None, models):
-        _try(faults, check_language_options, options, *model)
-    if faults:
-        raise InputError.of(faults)
+        collect_errors(errors, partial(check_language_options, options, *model))
+    if errors:
+        raise InputError.of(errors)
 
     systems = _translate(models, texts.get(options.source), options)
     systems += [texts[path] for path in options.hypotheses]
@@ -148,54 +150,47 @@ def run(options: argparse.Namespace) -> None:
     print(json.dumps(_json(names, options.reference, results, sentences), indent=1, ensure_ascii=False))
 
 
-def _contradictions(options: argparse.Namespace) -> list[str]:
-    faults = []
+def _option_errors(options: argparse.Namespace) -> list[str]:
+    errors = []
     if not options.models and not options.hypotheses:
-        faults.append("There is nothing to evaluate. Name a model, before all options, or files with --hypotheses.")
-    faults += [
+        errors.append("There is nothing to evaluate. Name a model, before all options, or files with --hypotheses.")
+    errors += [
         f"{name} is a file, not a model. Name files of translations with --hypotheses."
         for name in options.models
         if Path(name).is_file()
     ]
     if options.models and not options.source:
-        faults.append("A model needs text to translate. Name its file with --source.")
+        errors.append("A model needs text to translate. Name its file with --source.")
     if not options.models:
-        faults += [
+        errors += [
             f"--{name} is for models, and none is named. Name one, before all options, or leave --{name} out."
             for name in ("source", "output", "num_beams", "source_language", "target_language")
             if getattr(options, name)
         ]
     if options.sentences and options.format != "json":
-        faults.append("--sentences is for --format json. Add that, or leave --sentences out.")
-    return faults
+        errors.append("--sentences is for --format json. Add that, or leave --sentences out.")
+    return errors
 
 
-def _output_faults(options: argparse.Namespace) -> list[str]:
-    from ..data.sources.text_files import packed_name_fault
+def _output_errors(options: argparse.Namespace) -> list[str]:
+    from ..translation.resumable_output import output_error
 
-    paths, faults = options.output, []
+    paths, errors = options.output, []
     if options.models and paths and len(paths) != len(options.models):
         names = f"{counted(len(paths), 'file')} for {counted(len(options.models), 'model')}"
-        faults.append(f"--output names {names}. Name one for each.")
+        errors.append(f"--output names {names}. Name one for each.")
     read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
-        file = Path(path).resolve()
         if any(is_same_file(path, other) for other in (*read, *paths[:number])):
-            faults.append(f"{path} is named twice, as an output and otherwise. Name another output.")
-        elif file.exists() and not file.is_file():
-            faults.append(f"{path} is {'a folder' if file.is_dir() else 'no ordinary file'}. Name another file.")
-        elif not file.parent.is_dir():
-            faults.append(f"{path} cannot be written: its folder does not exist. Name another file.")
-        elif fault := packed_name_fault(path):
-            faults.append(fault)
-        elif file.exists() and not options.overwrite:
-            faults.append(f"{path} exists. Name another file, or replace it with --overwrite.")
-        elif not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
-            faults.append(f"{path} cannot be written: no permission. Name another file.")
-    return faults
+            errors.append(f"{path} is named twice, as an output and otherwise. Name another output.")
+        elif error := output_error(path):
+            errors.append(error)
+        elif Path(path).exists() and not options.overwrite:
+            errors.append(f"{path} exists. Name another file, or replace it with --overwrite.")
+    return errors
 
 
-def _line_faults(reference: str, texts: dict[str, list[str] | None]) -> list[str]:
+def _line_errors(reference: str, texts: dict[str, list[str] | None]) -> list[str]:
     """Files whose lines are not as many as those of the first reference; what could not be read is `None`."""
     from ..data.sources.parallel_files import unequal_lines
 
@@ -209,36 +204,22 @@ def _line_faults(reference: str, texts: dict[str, list[str] | None]) -> list[str
     ]
 
 
-def _try(faults: list[str], function, *arguments, **settings):
-    """What a function returns, or `None` after adding its complaint to the faults."""
-    try:
-        return function(*arguments, **settings)
-    except InputError as error:
-        faults.append(str(error))
-        return None
-
-
 def _translate(models: list, sources: list[str] | None, options: argparse.Namespace) -> list[list[str]]:
     """Each model's translations, written as soon as they are there."""
+    from ..translation.lines import write_translations
     from ..translation.translate import translate
 
     systems = []
-    for number, (model, tokenizer) in enumerate(models):
+    for (model, tokenizer), path in zip_longest(models, options.output):
         settings = {**search(options), **languages(options)}
         systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
-        if options.output:
-            _write(options.output[number], systems[-1])
+        try:
+            if path:
+                with whole_file(Path(path)) as part:
+                    write_translations(part, systems[-1])
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
     return systems
-
-
-def _write(path: str, translations: list[str]) -> None:
-    from ..translation.files import one_line
-
-    try:
-        with whole_file(Path(path)) as part:
-            part.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
 
 
 def _text(names: list[str], results: list[list]) -> str:
@@ -278,10 +259,6 @@ def _json(names: list[str], references: list[str], results: list[list], sentence
 
 
 def _score(score) -> dict:
-    optional = {"mean": score.mean, "ci": score.ci, "p_value": score.p_value}
     return {
-        "name": score.name,
-        "score": score.value,
-        "signature": score.signature,
-        **{name: value for name, value in optional.items() if value is not None},
+        ("score" if name == "value" else name): value for name, value in asdict(score).items() if value is not None
     }

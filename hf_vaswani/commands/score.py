@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, counted
-from ..files import InputPath, descriptor_of, is_same_file
+from ..files import InputPath, collect_errors, descriptor_of, is_same_file
 from .common.options import ENSEMBLE, MODEL, add_language_options, batch, check_language_options, languages, length
 from .common.reports import LineReports, progress_bar
 
@@ -53,7 +53,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--batch_tokens",
         type=batch,
         metavar="N",
-        help="tokens computed together, padding included (default: 4096, fewer with a large vocabulary)",
+        help="tokens computed together, padding included (default: 4096)",
     )
     score.add_argument(
         "--max_length",
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
             if score is not None:
                 pairs, total, tokens = pairs + 1, total + score.log_probability, tokens + score.length
     sys.stdout.flush()
-    reports.summarise()
+    reports.summarize()
     if tokens:
         print(
             f"{counted(pairs, 'pair')} scored; perplexity {math.exp(-total / tokens):.4g} a target token",
@@ -103,19 +103,16 @@ def run(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     from ..data.sources.text_files import check_file
 
-    faults = []
+    errors: list[str] = []
     for path in (options.source, options.target):
-        try:
-            check_file(path, any_kind=True)
-        except InputError as error:
-            faults.append(str(error))
+        collect_errors(errors, lambda path=path: check_file(path, any_kind=True))
         output = descriptor_of(sys.stdout)
         if output is not None and is_same_file(path, output):
-            faults.append(f"Standard output is {path}. Send it to another file.")
+            errors.append(f"Standard output is {path}. Send it to another file.")
     if options.tokens and options.format == "text":
-        faults.append("--tokens: text has no room for them. Add --format json.")
-    if faults:
-        raise InputError.of(faults)
+        errors.append("--tokens: text has no room for them. Add --format json.")
+    if errors:
+        raise InputError.of(errors)
 
 
 def _as_text(score: "PairScore | None") -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
-from ..files import InputPath, OutputPath, descriptor_of, is_same_file
+from ..files import InputPath, OutputPath, collect_errors, descriptor_of, is_same_file
 from .common.options import (
     BATCH_SIZE,
     ENSEMBLE,
@@ -30,7 +30,7 @@ from .common.options import (
 from .common.reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
-    from ..translation.files import LineTranslator
+    from ..translation.lines import LineTranslator
     from ..translation.resumable_output import ResumableOutput, StreamOutput
     from ..translation.windows import Line
 
@@ -67,9 +67,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     files.add_argument("--output", type=OutputPath, metavar="FILE", help="file to write (default: standard output)")
     files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
-    begun = files.add_mutually_exclusive_group()
-    begun.add_argument("--overwrite", action="store_true", help="replace an output that exists")
-    begun.add_argument("--resume", action="store_true", help="continue an output that is unfinished")
+    existing = files.add_mutually_exclusive_group()
+    existing.add_argument("--overwrite", action="store_true", help="replace an output that exists")
+    existing.add_argument("--resume", action="store_true", help="continue an output that is unfinished")
     what = parser.add_argument_group("what is written for each line; with --format jsonl")
     what.add_argument("--n_best", type=beam, metavar="N", help="the N best translations (default: 1)")
     what.add_argument("--scores", action="store_true", help="the score of each translation")
@@ -117,7 +117,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..translation.files import as_json, as_text, translate_lines
+    from ..translation.lines import as_json, as_text, translate_lines
     from ..translation.load import fingerprint, load_ensemble
     from ..translation.resumable_output import ResumableOutput
 
@@ -137,11 +137,11 @@ def run(options: argparse.Namespace) -> None:
         left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
         settings = {name: value for name, value in vars(options).items() if name not in left_out}
         output.begin({"model": fingerprint(model, tokenizer), **settings, "prefix": bool(options.prefix)}, lines)
-    # A bar among translations that one reads would be in their way.
+    # A bar would get in the way of translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
-    with quiet("hf_vaswani.core.pipeline_call"), bar:
-        translate.options["progress"] = bar.update
+    with quiet("hf_vaswani.core.pipeline_engine"), bar:
+        translate.engine.progress = bar.update
         try:
             translate_lines(
                 lines,
@@ -150,21 +150,21 @@ def run(options: argparse.Namespace) -> None:
                 output,
                 reports.of(_name(options)),
                 lambda done: bar.update(done - bar.n),
-                # A file shall have the same windows whether it is made at once or gone on with.
+                # A file must have the same windows whether it is made at once or resumed.
                 is_waiting if not is_resumable or sys.stdin.isatty() else lambda: False,
             )
         except KeyboardInterrupt:
             if not is_resumable:
                 raise
-            lines_done = counted(output.progress.lines, "line")
+            done = counted(output.progress.lines, "line")
             how = "--resume in place of --overwrite" if options.overwrite else "--resume"
-            raise KeyboardInterrupt(f"Interrupted after {lines_done}. The same command with {how} goes on.") from None
-    reports.summarise()
+            raise KeyboardInterrupt(f"Interrupted after {done}. The same command with {how} continues.") from None
+    reports.summarize()
 
 
 @contextmanager
 def quiet(name: str) -> Iterator[None]:
-    """Without the warnings of a logger whose advice is for who calls it in Python."""
+    """Without the warnings of a logger whose advice is for callers in Python."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -179,34 +179,31 @@ def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput | Non
     from ..data.sources.text_files import check_file
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
-    faults = _contradictions(options)
+    errors = _option_errors(options)
     for path in filter(None, (options.input, options.prefix)):
-        try:
-            check_file(path, any_kind=True)
-        except InputError as error:
-            faults.append(str(error))
+        collect_errors(errors, lambda path=path: check_file(path, any_kind=True))
     path = Path(options.output) if options.output else None
-    faults += _same_file_errors(options)
+    errors += _same_file_errors(options)
     if options.input is None and sys.stdin is None:
-        faults.append("Standard input is closed. Name a file with --input.")
+        errors.append("Standard input is closed. Name a file with --input.")
     if path is None and sys.stdout is None:
-        faults.append("Standard output is closed. Name a file with --output.")
-        raise InputError.of(faults)
+        errors.append("Standard output is closed. Name a file with --output.")
+        raise InputError.of(errors)
     if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
         if options.resume:
-            faults.append("--resume needs --output, a file that can be gone on with.")
+            errors.append("--resume needs --output, a file that can be resumed.")
         output = StreamOutput(sys.stdout.buffer if path is None else open(path, "wb"))  # noqa: SIM115
     else:
         try:
             output = ResumableOutput(path, options.overwrite, options.resume)
         except NothingToResume as error:
-            if not faults and _has_a_line_for_each(path, options):
+            if not errors and _has_a_line_for_each(path, options):
                 return None
-            faults.append(str(error))
+            errors.append(str(error))
         except InputError as error:
-            faults.append(str(error))
-    if faults:
-        raise InputError.of(faults)
+            errors.append(str(error))
+    if errors:
+        raise InputError.of(errors)
     return output
 
 
@@ -226,59 +223,54 @@ def _same_file_errors(options: argparse.Namespace) -> list[str]:
 
 def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
     """Whether an output has as many lines as the input."""
-    from ..data.sources.text_files import iterate_lines
-    from ..translation.windows import IncomingLines
-
-    def ignore(number: int, what: str) -> None:
-        """What is wrong with a line was said when it was translated."""
-
-    stream = None if options.input else sys.stdin.buffer
-    lines = IncomingLines(stream, "standard input", ignore) if stream else iterate_lines(options.input, ignore)
-    return _newlines(output) == sum(1 for _ in lines)
+    return _newlines(output) == sum(1 for _ in _texts(options, lambda *_: None))  # reported when it was translated
 
 
-def _contradictions(options: argparse.Namespace) -> list[str]:
-    faults = []
-    if options.format == "text":
-        given = [f"--{name}" for name in ("n_best", "scores", "alignments") if getattr(options, name)]
-        if given:
-            faults.append(f"{', '.join(given)}: text has one translation a line and nothing else. Add --format jsonl.")
+def _option_errors(options: argparse.Namespace) -> list[str]:
+    errors = []
+
+    def given(*names: str) -> str:
+        return ", ".join(f"--{name}" for name in names if getattr(options, name))
+
+    if options.format == "text" and (names := given("n_best", "scores", "alignments")):
+        errors.append(f"{names}: text has one translation a line and nothing else. Add --format jsonl.")
     if options.ensemble and options.alignments:
-        faults.append("--alignments come from the attention of one model, of which --ensemble has several.")
+        errors.append("--alignments come from the attention of one model, of which --ensemble has several.")
     if options.mbr:
-        names = ("num_beams", "length_penalty", "sample", "scores", "alignments", "prefix")
-        given = [f"--{name}" for name in names if getattr(options, name)]
-        if given:
-            faults.append(
-                f"{', '.join(given)} cannot be had with --mbr, which ranks samples by their expected utility."
-            )
+        if names := given("num_beams", "length_penalty", "sample", "scores", "alignments", "prefix"):
+            errors.append(f"{names} cannot be combined with --mbr, which ranks samples by their expected utility.")
     elif options.samples:
-        faults.append("--samples is for --mbr chrf or --mbr bleu.")
-    given = [f"--{name}" for name in ("num_beams", "length_penalty") if getattr(options, name)]
-    if options.sample and given:
-        faults.append(f"{', '.join(given)}: these are of a search, in place of which --sample draws.")
+        errors.append("--samples is for --mbr chrf or --mbr bleu.")
+    if options.sample and (names := given("num_beams", "length_penalty")):
+        errors.append(f"{names}: these are of a search, in place of which --sample draws.")
     if options.samples == 1:
-        faults.append("--samples must be 2 or more: --mbr chooses among them.")
+        errors.append("--samples must be 2 or more: --mbr chooses among them.")
     if options.prefix and options.split_sentences:
-        faults.append("--prefix and --split_sentences cannot be had together: which piece should begin so?")
+        errors.append("--prefix and --split_sentences cannot be combined: which piece should begin with it?")
     most, name = (options.samples or 32, "samples") if options.mbr else (options.num_beams, "num_beams")
     if options.n_best and most and options.n_best > most:
-        faults.append(f"--n_best {options.n_best} is more than --{name} {most} gives.")
-    return faults
+        errors.append(f"--n_best {options.n_best} is more than --{name} {most} gives.")
+    return errors
 
 
 def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTranslator":
-    """The translator, after a first translation: options that it cannot take show there, and not at each line."""
+    """The translator, after a first translation: options that it refuses show there, and not at each line."""
     from transformers import pipeline
 
-    from ..translation.files import LineTranslator
-    from ..translation.mbr import DEFAULT_SAMPLES
+    from ..core.pipeline_engine import SourceTooLong
+    from ..translation.lines import LineTranslator
     from ..translation.windows import Line
 
     arguments: dict[str, Any] = {
+        "utility": options.mbr,
+        "samples": options.samples,
+        "n_best": options.n_best,
+        "seed": options.seed,
         "num_beams": options.num_beams,
         "length_penalty": options.length_penalty,
         "max_new_tokens": options.max_new_tokens,
+        "max_source_length": options.max_source_length,
+        "split_sentences": options.split_sentences or None,
         "batch_tokens": options.batch_tokens,
         "batch_size": options.batch_size,
         "return_scores": options.scores or None,
@@ -288,21 +280,15 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
     elif options.n_best and not options.mbr and not options.num_beams:
         arguments["num_beams"] = max(options.n_best, model.generation_config.num_beams or 1)
-    minimum_risk = {"utility": options.mbr, "samples": options.samples or DEFAULT_SAMPLES} if options.mbr else None
     try:
-        translate = LineTranslator(
-            pipeline("translation", model=model, tokenizer=tokenizer, **languages(options)),
-            options.max_source_length,
-            options.split_sentences,
-            minimum_risk,
-            options.n_best,
-            options.seed,
-            **{name: value for name, value in arguments.items() if value is not None},
-        )
-        translate([Line("a", "a" if options.prefix else "")])
+        translator = pipeline("translation", model=model, tokenizer=tokenizer, **languages(options))
+        translate = LineTranslator(translator, **{name: arg for name, arg in arguments.items() if arg is not None})
+        [result] = translate([Line("a", "a" if options.prefix else "")])
+        if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
+            raise result
     except ValueError as error:
         raise InputError(with_option_names(str(error))) from None
-    except RuntimeError as error:  # a beam that fits into no memory
+    except RuntimeError as error:  # a beam that does not fit into memory
         raise InputError(f"Nothing can be translated with these options: {with_option_names(str(error))}") from None
     return translate
 
@@ -314,17 +300,23 @@ def _name(options: argparse.Namespace) -> str:
 def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator[Line], Callable[[], bool]]":
     """The lines of the input, and whether the next one is yet to come."""
     from ..data.sources.text_files import iterate_lines
-    from ..translation.windows import IncomingLines, Line
+    from ..translation.windows import Line
 
-    report = reports.of(_name(options))
-    if options.input:
-        texts, is_waiting = iterate_lines(options.input, report), lambda: False
-    else:
-        texts = IncomingLines(sys.stdin.buffer, "standard input", report)
-        is_waiting = texts.is_waiting
+    texts = _texts(options, reports.of(_name(options)))
+    is_waiting = getattr(texts, "is_waiting", lambda: False)
     if not options.prefix:
         return map(Line, texts), is_waiting
     return _with_prefixes(texts, iterate_lines(options.prefix, reports.of(options.prefix)), options), is_waiting
+
+
+def _texts(options: argparse.Namespace, report: Callable[[int, str], None]) -> Iterator[str]:
+    """The lines of the file or of standard input."""
+    from ..data.sources.text_files import iterate_lines
+    from ..translation.windows import IncomingLines
+
+    if options.input:
+        return iterate_lines(options.input, report)
+    return IncomingLines(sys.stdin.buffer, "standard input", report)
 
 
 def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argparse.Namespace) -> "Iterator[Line]":
@@ -340,7 +332,7 @@ def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argpa
 
 
 def _count_lines(path: str | None) -> int | None:
-    """Lines of a plain file, to show the time left; not counted where nobody looks."""
+    """Lines of a plain file, to show the time left; not counted without a terminal."""
     if path is None or not Path(path).is_file() or Path(path).suffix.lower() in (".gz", ".zst"):
         return None
     if not sys.stderr.isatty():

@@ -4,10 +4,9 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 siblings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
-from torch.nn import functional as F
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -38,11 +37,13 @@ def decoder_start(model: PreTrainedModel) -> int | None:
     return model.config.decoder_start_token_id if start is None else start
 
 
-def shifted_right(model: PreTrainedModel, labels: torch.LongTensor) -> torch.LongTensor:
-    """The decoder's input for labels `(batch, length)`."""
+def forced_output(model: PreTrainedModel, labels: torch.LongTensor) -> torch.LongTensor:
+    """Labels `(batch, length)` as `generate()` would return them: `(batch, length + 1)`, the decoder's start first."""
     if hasattr(model, "prepare_decoder_input_ids_from_labels"):
-        return model.prepare_decoder_input_ids_from_labels(labels)
-    return torch.cat([torch.full_like(labels[:, :1], decoder_start(model)), labels[:, :-1]], dim=1)
+        start = model.prepare_decoder_input_ids_from_labels(labels)[:, :1]
+    else:
+        start = torch.full_like(labels[:, :1], decoder_start(model))
+    return torch.cat([start, labels], dim=1)
 
 
 def prompt_length(prompt: torch.LongTensor | None, output_ids: torch.LongTensor) -> int:
@@ -58,6 +59,44 @@ def prompt_length(prompt: torch.LongTensor | None, output_ids: torch.LongTensor)
 
 
 @torch.no_grad()
+def token_log_probabilities(
+    model: PreTrainedModel,
+    inputs: Mapping[str, torch.Tensor],
+    output_ids: torch.LongTensor,
+    never: Sequence[int] = (),
+) -> torch.Tensor:
+    """Natural log-probability of each token of given translations (teacher forcing), by a model in eval mode.
+
+    Args:
+        inputs: `input_ids` and `attention_mask`, `(batch, source_length)`.
+        output_ids: `(batch * n, target_length)`, n hypotheses a source, beginning with the decoder's start.
+        never: tokens that are ruled out, so that the others have their share.
+
+    Returns:
+        float32 `(batch * n, target_length - 1)`, for all tokens but the start; values at padding mean nothing.
+    """
+    decoder_input, labels = output_ids[:, :-1], output_ids[:, 1:]
+    encoder_output = model.get_encoder()(**inputs, return_dict=True).last_hidden_state
+    source = torch.arange(len(encoder_output), device=labels.device).repeat_interleave(
+        len(output_ids) // len(encoder_output)
+    )
+    row_logits = model.get_output_embeddings().weight.shape[0] * max(1, labels.shape[1])
+    parts = []
+    for rows in torch.arange(len(output_ids), device=labels.device).split(max(1, LOGITS_AT_ONCE // row_logits)):
+        logits = model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=encoder_output[source[rows]]),
+            attention_mask=inputs["attention_mask"][source[rows]],
+            decoder_input_ids=decoder_input[rows],
+            use_cache=False,
+        ).logits
+        if never:
+            logits[..., never] = -torch.inf
+        # Row by row: in float32 all of a batch would need the memory of its logits once more.
+        normalizers = torch.stack([row.float().logsumexp(-1) for row in logits])
+        parts.append(logits.gather(-1, labels[rows].unsqueeze(-1)).squeeze(-1).float() - normalizers)
+    return torch.cat(parts)
+
+
 def log_probabilities(
     model: PreTrainedModel,
     inputs: Mapping[str, torch.Tensor],
@@ -65,39 +104,19 @@ def log_probabilities(
     lengths: torch.LongTensor,
     given: int = 1,
 ) -> torch.Tensor:
-    """Natural log-probabilities of given translations, the end included, from one forward pass in eval mode.
+    """Natural log-probabilities of given translations, the end included; arguments as in [`token_log_probabilities`].
 
     Args:
-        inputs: `input_ids` and `attention_mask`, `(batch, source_length)`.
-        output_ids: `(batch * n, target_length)`, n hypotheses a source, beginning with the decoder's start.
         lengths: `(batch * n)`, of [`output_lengths`].
         given: tokens at the beginning, the start included, that the model did not choose and that cost nothing.
 
     Returns:
         float32 `(batch * n)`.
     """
-    decoder_input, labels = output_ids[:, :-1], output_ids[:, 1:]
-    number = torch.arange(1, labels.shape[1] + 1, device=labels.device)
+    values = token_log_probabilities(model, inputs, output_ids)
+    number = torch.arange(1, values.shape[1] + 1, device=values.device)
     counts = (number < lengths.unsqueeze(1)) & (number >= given)
-    encoder_output = model.get_encoder()(**inputs, return_dict=True).last_hidden_state
-    source = torch.arange(len(encoder_output), device=labels.device).repeat_interleave(
-        len(output_ids) // len(encoder_output)
-    )
-    vocabulary = model.get_output_embeddings().weight.shape[0]
-    sums = []
-    for rows in torch.arange(len(output_ids), device=labels.device).split(
-        max(1, LOGITS_AT_ONCE // (vocabulary * max(1, labels.shape[1])))
-    ):
-        logits = model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=encoder_output[source[rows]]),
-            attention_mask=inputs["attention_mask"][source[rows]],
-            decoder_input_ids=decoder_input[rows],
-            use_cache=False,
-        ).logits
-        # One row for each token, which is many times faster than a transposed tensor.
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), labels[rows].flatten(), reduction="none")
-        sums.append(-loss.view_as(labels[rows]).masked_fill(~counts[rows], 0).sum(dim=1))
-    return torch.cat(sums)
+    return values.masked_fill(~counts, 0).sum(dim=1)
 
 
 def align(
@@ -136,4 +155,12 @@ def align(
     return [rows[i * hypotheses : (i + 1) * hypotheses] for i in range(batch_size)]
 
 
-__all__ = ["align", "decoder_start", "log_probabilities", "output_lengths", "prompt_length", "shifted_right"]
+__all__ = [
+    "align",
+    "decoder_start",
+    "forced_output",
+    "log_probabilities",
+    "output_lengths",
+    "prompt_length",
+    "token_log_probabilities",
+]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_scores import shifted_right
+from ..core.generation_scores import forced_output
 from ..core.modeling_alignment import (
     ForcedAttentions,
     alignments,
@@ -79,7 +79,7 @@ def sentence_attention(
         check_target_encoding(tokenizer)
         labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
         _check_length(model.get_decoder(), labels, "target")
-        output_ids = torch.cat([shifted_right(model, labels)[:, :1], labels], dim=1)
+        output_ids = forced_output(model, labels)
     weights, target_ids = forced_attentions(model, inputs, output_ids), output_ids[:, 1:]
     source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids)
     source_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, input_ids[0].tolist()))

@@ -20,8 +20,8 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from ..core.pipeline_inputs import damaged_weights, fills
-from ..data.tokenizers.tokenizer import has_tokenizer, vocabularies
+from ..core.pipeline_inputs import damaged_weights, fills, vocabularies
+from ..data.tokenizers.tokenizer import has_tokenizer
 from ..data.tokenizers.tokenizer_files import check_tokenizer_settings, tokenizer_file_errors
 from ..errors import InputError, reason
 from ..files import AGAIN, where_not_found

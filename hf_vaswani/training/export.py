@@ -2,7 +2,6 @@
 
 import shutil
 from functools import partial
-from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -15,7 +14,7 @@ from ..hub.card import card_text
 from ..hub.run_report import RESULTS_FILE, RunReport
 from ..hub.shared_recipe import shared
 from ..runtime.processes import on_main_process, say
-from ..translation.files import one_line
+from ..translation.lines import write_translations
 from .build import TrainingSetup
 from .checkpoints.checkpoint import make_readable
 from .checkpoints.final_weights import Candidate, candidates, describe, lowest
@@ -175,8 +174,3 @@ def save_report(
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def write_translations(path: Path, translations: list[str]) -> None:
-    """A line each."""
-    path.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")

@@ -248,7 +248,7 @@ def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved
     source = write_lines("s", SOURCES)
     options = [saved_model, "--source", source, "--reference", source, "--output"]
     assert f"{tmp_path} is a folder" in refused(*options, tmp_path)[0]
-    assert "null is no ordinary file" in refused(*options, "/dev/null", "--overwrite")[0]
+    assert "null is not an ordinary file" in refused(*options, "/dev/null", "--overwrite")[0]
     assert "its folder does not exist" in refused(*options, tmp_path / "absent" / "out")[0]
 
 

@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.translation.files import LineTranslator
+from hf_vaswani.translation.lines import LineTranslator
 
 from ..conftest import tiny_model
 
@@ -166,12 +166,12 @@ def test_several_samples_of_a_line_are_drawn_apart(translate, write_lines):
         (["--n_best", 2, "--scores"], "--n_best, --scores: text has one translation a line"),
         (["--n_best", 5, "--num_beams", 4, "--format", "jsonl"], "--n_best 5 is more than --num_beams 4 gives"),
         (["--samples", 4], "--samples is for --mbr"),
-        (["--mbr", "chrf", "--num_beams", 4], "--num_beams cannot be had with --mbr"),
-        (["--mbr", "chrf", "--sample", 1], "--sample cannot be had with --mbr"),
+        (["--mbr", "chrf", "--num_beams", 4], "--num_beams cannot be combined with --mbr"),
+        (["--mbr", "chrf", "--sample", 1], "--sample cannot be combined with --mbr"),
         (["--sample", 1, "--num_beams", 4], "--num_beams: these are of a search"),
         (["--resume"], "--resume needs --output"),
         (["--output", "absent/out"], "its folder does not exist"),
-        (["--output", "."], "cannot be written"),
+        (["--output", "."], "is a folder"),
         (["--input", "absent.txt"], "absent.txt does not exist"),
     ],
 )
@@ -262,7 +262,7 @@ def test_interrupted_run_goes_on_where_it_stopped(translate, refused, source, tm
     with monkeypatch.context() as patch:
         calls = interrupt(patch, 3)
         status, _, err = translate(*options, "--output", output)
-    assert status == 130 and "after 128 lines. The same command with --resume goes on." in err
+    assert status == 130 and "after 128 lines. The same command with --resume continues." in err
     assert calls == [1, 128, 172]
     with output.open("ab") as file:
         file.write(b"half a li")
@@ -350,7 +350,7 @@ def test_beam_that_no_memory_holds_is_one_error(refused, source, monkeypatch):
     def fail(*_):
         raise RuntimeError("can't allocate memory:\nyou tried to allocate 40000000000 bytes")
 
-    monkeypatch.setattr(LineTranslator, "_translate", fail)
+    monkeypatch.setattr(LineTranslator, "__call__", fail)
     message = refused("--input", source, "--num_beams", 9)
     assert message.startswith("error: Nothing can be translated with these options: can't allocate memory: you tried")
 
@@ -431,5 +431,5 @@ def test_resuming_what_is_finished_says_so_and_leaves_with_status_0(translate, r
     )
     with source.open("a") as file:
         file.write("w1\n")
-    assert "finished, or was made otherwise" in refused(*options, "--resume")
+    assert "finished, or was made in another way" in refused(*options, "--resume")
     assert output.read_bytes() == before

@@ -141,7 +141,9 @@ def check_language_options(
     tokenizer: "PreTrainedTokenizerBase",
     takes_own_target: bool = True,
 ) -> None:
-    """Args:
+    """Refuse languages that a model does not translate.
+
+    Args:
         takes_own_target: the target language may be left out where the model has one of its own.
 
     Raises:
@@ -181,7 +183,7 @@ def up_to(most: int) -> Callable[[str], int]:
     return count
 
 
-# Of a search, as of `search_settings.LARGEST_BEAM`, whose import would slow down every command.
+# Of a search, as of `generation_settings.LARGEST_BEAM`, whose import would slow down every command.
 beam = up_to(1000)
 length = up_to(1_000_000)
 # Of what is held in memory at once, as far as there is so much.

@@ -9,7 +9,7 @@ SHOWN = 20
 
 
 class LineReports:
-    """Warnings of lines on standard error: the first 20 at once, all by their number in [`summarise`]."""
+    """Warnings of lines on standard error: the first 20 at once, all by their number in [`summarize`]."""
 
     def __init__(self):
         self.count = 0
@@ -24,7 +24,7 @@ class LineReports:
 
         return report
 
-    def summarise(self) -> None:
+    def summarize(self) -> None:
         if self.count > SHOWN:
             print(f"warning: {self.count:,} warnings in all, of which you see the first {SHOWN}.", file=sys.stderr)
 

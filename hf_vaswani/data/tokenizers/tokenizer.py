@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from ...core.pipeline_inputs import check_many, text_pairs
+from ...core.pipeline_inputs import check_many, target_encoding_error, text_pairs
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
 from ...files import AGAIN, path_error, where_not_found
@@ -109,28 +109,14 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_othe
         raise OSError(errno.EIO, str(error)) from error
 
 
-def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:
-    """The tokens of source and target with their ids."""
-    source = tokenizer.get_vocab()
-    if isinstance(tokenizer, FSMTTokenizer):
-        return source, {token: i for i, token in tokenizer.decoder.items()}
-    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
-        return source, tokenizer.target_encoder
-    return source, tokenizer.get_target_vocab() if isinstance(tokenizer, VaswaniTokenizer) else source
-
-
 def check_target_encoding(tokenizer: PreTrainedTokenizerBase) -> None:
     """Refuse a tokenizer that cannot encode targets.
 
     Raises:
-        InputError: for FSMT's with two vocabularies, which would take the source's without a word.
+        InputError: for FSMT's with two vocabularies.
     """
-    source, target = vocabularies(tokenizer) if isinstance(tokenizer, FSMTTokenizer) else ({}, {})
-    if source != target:
-        raise InputError(
-            "FSMTTokenizer encodes targets with the source's vocabulary, and the target has another: with it, given "
-            "targets can be neither trained on nor scored."
-        )
+    if error := target_encoding_error(tokenizer):
+        raise InputError(error)
 
 
 def side_backends(tokenizer: PreTrainedTokenizerBase) -> dict[str, Tokenizer]:

@@ -8,14 +8,13 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...core.pipeline_inputs import language_code, target_vocab_size, vocabulary_error
+from ...core.pipeline_inputs import language_code, target_vocab_size, vocabularies, vocabulary_error
 from ...data.sources.parallel_files import Pair
 from ...data.tokenizers.tokenizer import (
     check_target_encoding,
     has_tokenizer,
     load_tokenizer,
     train_tokenizer,
-    vocabularies,
 )
 from ...errors import InputError, reason
 from ...interop import import_model, import_tokenizer

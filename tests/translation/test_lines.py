@@ -5,11 +5,14 @@ import tracemalloc
 import pytest
 from transformers import pipeline
 
-from hf_vaswani.translation.files import LineTranslator, Untranslated, as_json, as_text, translate_lines
+from hf_vaswani.core.pipeline_engine import SourceTooLong
+from hf_vaswani.translation.lines import LineTranslator, as_json, as_text, translate_lines
 from hf_vaswani.translation.resumable_output import StreamOutput
 from hf_vaswani.translation.windows import Line
 
 from ..conftest import tiny_model
+
+TOO_LONG = "8 tokens, and at most 5 are translated: use --split_sentences"
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def test_line_that_is_too_long_is_reported_and_empty(translator):
     translate = LineTranslator(translator, max_source_length=5, max_new_tokens=3)
     written, reports = run(["w1", "w2 " * 7, "w3"], translate)
     assert [line == "" for line in written.splitlines()] == [False, True, False]
-    assert reports == [(2, "8 tokens, and at most 5 are translated: use --split_sentences")]
+    assert reports == [(2, TOO_LONG)]
 
 
 def test_limit_above_that_of_the_tokenizer_holds(translator):
@@ -57,7 +60,7 @@ def test_limit_above_that_of_the_tokenizer_holds(translator):
 def test_limit_of_the_model_counts_where_it_is_lower(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=6)
     translate = LineTranslator(pipeline("translation", model=model, tokenizer=tokenizer), max_new_tokens=3)
-    assert [isinstance(result, Untranslated) for result in translate([Line("w1 " * 5), Line("w1 " * 6)])] == [
+    assert [isinstance(result, SourceTooLong) for result in translate([Line("w1 " * 5), Line("w1 " * 6)])] == [
         False,
         True,
     ]
@@ -73,14 +76,20 @@ def test_long_line_is_translated_in_pieces_where_asked_for(translator):
     assert reports == []
 
 
-def test_line_that_breaks_the_translator_is_reported_and_costs_no_other():
-    def translate(lines):
-        if any(line.text == "bad" for line in lines):
-            raise RuntimeError("out of\nmemory")
-        return [translated(line.text.upper()) for line in lines]
+def test_line_that_breaks_the_translator_is_reported_and_costs_no_other(translator, monkeypatch):
+    expected, _ = run(["w1", "w3"], LineTranslator(translator, max_new_tokens=3))
+    bad = translator.tokenizer.convert_tokens_to_ids("w2")
+    forward = translator._forward
 
-    written, reports = run(["a", "bad", "c"], translate)
-    assert written == "A\n\nC\n"
+    def fail(inputs, **options):
+        if bad in inputs["input_ids"]:
+            raise RuntimeError("out of\nmemory")
+        return forward(inputs, **options)
+
+    monkeypatch.setattr(translator, "_forward", fail)
+    written, reports = run(["w1", "w2", "w3"], LineTranslator(translator, max_new_tokens=3))
+    first, third = expected.splitlines()
+    assert written == f"{first}\n\n{third}\n"
     assert reports == [(2, "RuntimeError: out of memory")]
 
 
@@ -91,20 +100,18 @@ def test_line_break_in_a_translation_makes_no_second_line():
 
 def test_json_has_the_source_and_its_translations():
     results = {"a": [{"translation_text": "ä\nb", "score": -0.5}, {"translation_text": "c", "score": -1.0}],
-               "bad": Untranslated("too long")}  # fmt: skip
+               "bad": SourceTooLong(8, 5)}  # fmt: skip
     written, reports = run(["a", "bad"], lambda lines: [results[line.text] for line in lines], as_json)
     assert [json.loads(line) for line in written.splitlines()] == [
         {"source": "a", "translations": [{"text": "ä\nb", "score": -0.5}, {"text": "c", "score": -1.0}]},
-        {"source": "bad", "translations": [], "error": "too long"},
+        {"source": "bad", "translations": [], "error": TOO_LONG},
     ]
-    assert "ä" in written and reports == [(2, "too long")]
+    assert "ä" in written and reports == [(2, TOO_LONG)]
 
 
 def test_minimum_risk_samples_depend_on_the_window_alone(translator):
     def translate(seed=0, before=()):
-        line_translator = LineTranslator(
-            translator, minimum_risk={"samples": 6, "utility": "chrf"}, n_best=2, seed=seed, max_new_tokens=5
-        )
+        line_translator = LineTranslator(translator, utility="chrf", samples=6, n_best=2, seed=seed, max_new_tokens=5)
         for line in before:
             line_translator([Line(line)])
         return line_translator([Line("w1 w2"), Line("w3")])
@@ -113,6 +120,13 @@ def test_minimum_risk_samples_depend_on_the_window_alone(translator):
     assert first == translate(before=["w4", "w5"])
     assert first != translate(seed=1)
     assert all(len(entries) == 2 and entries[0]["utility"] >= entries[1]["utility"] for entries in first)
+
+
+def test_line_without_candidates_has_an_error_among_those_ranked_by_minimum_risk(translator):
+    translate = LineTranslator(translator, utility="chrf", samples=4, max_source_length=5, max_new_tokens=3)
+    first, long, last = translate([Line("w1"), Line("w2 " * 7), Line("w3")])
+    assert isinstance(long, SourceTooLong)
+    assert [list(result[0]) for result in (first, last)] == [["translation_text", "utility"]] * 2
 
 
 def test_lines_with_a_prefix_begin_with_it(translator):
