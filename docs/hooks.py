@@ -49,9 +49,12 @@ def code(name: str) -> str:
 
 
 def api(*names: str) -> str:
-    """A line for mkdocstrings for each name."""
-    paths = [(name, find(name)[0].relative_to(ROOT).with_suffix("")) for name in names]
-    return "\n\n".join(f"::: {'.'.join(path.parts)}.{name}" for name, path in paths)
+    """What mkdocstrings is told for each name."""
+    modules = {name: ".".join(find(name)[0].relative_to(ROOT).with_suffix("").parts) for name in names}
+    return "\n\n".join(
+        f"::: {module}.{name}\n    options:\n      heading: {name}\n      toc_label: {name}"
+        for name, module in modules.items()
+    )
 
 
 def find(name: str) -> tuple[Path, ast.ClassDef | ast.FunctionDef]:
