@@ -51,8 +51,13 @@ fi
 
 stamp=.venv/installed${extra:+-$extra}${gpu:+-gpu}
 state="$PWD $(cat pyproject.toml constraints.txt | cksum)"
-# The test extra holds all that is installed without one.
-installed=$(cat "$stamp" 2>/dev/null || { [ -z "$extra$gpu" ] && cat .venv/installed-test 2>/dev/null; } || true)
+installed=$(cat "$stamp" 2>/dev/null || true)
+# A larger extra holds all of a smaller one.
+larger=
+[ "$gpu" = yes ] || case $extra in "") larger="test dev" ;; test) larger=dev ;; esac
+for other in $larger; do
+    [ "$installed" = "$state" ] || installed=$(cat ".venv/installed-$other" 2>/dev/null || true)
+done
 if [ "$installed" != "$state" ]; then
     echo "Installing into .venv; this happens once and takes some minutes"
     install || fail "The installation failed; the lines above say why. Running this command again goes on with it."

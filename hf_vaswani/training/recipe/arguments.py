@@ -43,7 +43,7 @@ class DataArguments(Section):
     )
     train: Sources = Key(
         None,
-        "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see README.md",
+        "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see docs/how_to/text.md",
         resumable=True,
         is_path=True,
     )

@@ -2,6 +2,7 @@
 JSON schema that editors complete recipes with."""
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -29,9 +30,9 @@ def describe_keys(width: int = 119) -> str:
     return "\n".join(lines)
 
 
-def reference_page() -> str:
-    """A page of the documentation, in Markdown, with a table of keys for each section."""
-    return "\n".join(_page_lines()) + "\n"
+def key_tables() -> str:
+    """A table of keys for each section, in Markdown, for the documentation."""
+    return "\n".join(_table_lines())
 
 
 def recipe_schema() -> dict[str, Any]:
@@ -51,10 +52,7 @@ def schema_text() -> str:
     return json.dumps(recipe_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
-def _page_lines() -> Iterator[str]:
-    yield "# Recipe keys\n"
-    yield "Each key is also an option of `hf-vaswani train`: `--max_steps 1000` or `--training.max_steps 1000`."
-    yield "Keys marked ↻ may change when a run is resumed.\n"
+def _table_lines() -> Iterator[str]:
     for section, cls in SECTIONS.items():
         yield f"## {section}\n\n{cls.__doc__}\n\n| key | values | default | meaning |\n|---|---|---|---|"
         for name, key in cls.model_fields.items():
@@ -67,7 +65,8 @@ def _page_lines() -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[")
+    """Text as it is in a cell of a table."""
+    return re.sub(r"([\\|*_<>\[\]{}])", r"\\\1", text)
 
 
 def _entry(name: str, key: FieldInfo, width: int) -> list[str]:

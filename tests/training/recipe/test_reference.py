@@ -1,4 +1,4 @@
-"""What is made from the declarations of recipe keys: reference page and JSON schema."""
+"""What is made from the declarations of recipe keys: tables of the documentation and the JSON schema."""
 
 import json
 
@@ -7,7 +7,7 @@ import yaml
 
 from hf_vaswani.training.recipe.bundled_recipes import FOLDER, SCHEMA_FILE, SCHEMA_LINE, bundled_recipes, printed
 from hf_vaswani.training.recipe.recipe import recipe_keys
-from hf_vaswani.training.recipe.reference import recipe_schema, reference_page, schema_text
+from hf_vaswani.training.recipe.reference import key_tables, recipe_schema, schema_text
 
 
 def test_schema_beside_the_recipes_is_that_of_the_keys():
@@ -43,8 +43,8 @@ def test_printed_recipe_names_the_schema_where_it_is():
         assert json.load(file) == recipe_schema()
 
 
-def test_reference_page_has_a_row_for_each_key_with_default_and_bounds():
-    rows = {line.split("`")[1]: line for line in reference_page().splitlines() if line.startswith("| `")}
+def test_key_tables_has_a_row_for_each_key_with_default_and_bounds():
+    rows = {line.split("`")[1]: line for line in key_tables().splitlines() if line.startswith("| `")}
     assert [name for keys in recipe_keys().values() for name in keys if name not in rows] == []
     assert rows["max_steps"].startswith("| `max_steps` ↻ | a whole number or null 1 to 1,000,000,000,000 | `100000` |")
     assert "↻" not in rows["learning_rate"]
