@@ -138,8 +138,8 @@ def test_finished_training_is_measured_anew_in_another_way(recipe, more_tests):
     weights = (first.folder / "model.safetensors").read_bytes()
     again = train(recipe(*FEW, "--tokenize=char", "--greedy", "--attention=1", more_tests()))
     assert again.steps == 4 and (again.folder / "model.safetensors").read_bytes() == weights
-    assert "tok:char" in again.test[0].signature
-    assert len(again.tests) == 3 and again.tests["short"].greedy
+    assert "tok:char" in again.tests["test"].bleu_signature
+    assert len(again.tests) == 3 and again.tests["short"].greedy_bleu is not None
 
 
 def test_bleu_that_chooses_the_best_weights_stays_the_same(recipe):
