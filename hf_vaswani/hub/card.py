@@ -54,21 +54,17 @@ def card_text(
         is_tokenized=_is_tokenized(recipe),
         scores=_scores(recipe, report),
         signatures=_signatures(report),
-        validation={
-            "loss": f"{report.validation_loss:.4f}",
-            "perplexity": f"{report.validation_perplexity:.2f}",
-            "accuracy": f"{report.validation_accuracy:.1%}",
-        },
+        report=report,
         texts=_texts(recipe, report),
         filters=_filters(report),
-        license=_license(recipe),
+        text_license=plain(recipe["data"].get("license") or ""),
+        model_license=recipe["training"].get("license"),
         architecture=architecture_facts(recipe, report),
         training=training_facts(recipe, report),
         samples=_samples(report),
         tested=_tested(recipe, report),
         limits=_limits(recipe, report),
         by_length=_by_length(report),
-        versions=_versions(report),
         again=_again(recipe["training"], report),
         recipe=fenced(recipe_file, "yaml"),
         **_figures(report.figures, figures_in),
@@ -180,13 +176,6 @@ def _filters(report: RunReport) -> str:
     )
 
 
-def _license(recipe: dict[str, Any]) -> str:
-    text, model = recipe["data"].get("license"), recipe["training"].get("license")
-    return (
-        f"License of the text: {plain(text)}. " if text else "The license of the text is not named in the recipe. "
-    ) + (f"License of the model: {model}." if model else "No license was chosen for the model.")
-
-
 def _tested(recipe: dict[str, Any], report: RunReport) -> str | None:
     """The test set that was looked at closely, which is the first; `None` without one."""
     if report.analysis is None:
@@ -265,11 +254,6 @@ def _by_length(report: RunReport) -> str:
 
 def _range(shortest: int, longest: int) -> str:
     return f"{shortest}" if shortest == longest else f"{shortest}–{longest}"
-
-
-def _versions(report: RunReport) -> str:
-    words = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    return f"Trained with {words}."
 
 
 def _again(training: dict[str, Any], report: RunReport) -> str:

@@ -1,6 +1,7 @@
 """The first stage: everything that can be seen to be wrong with a recipe before long work, in one error."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from accelerate import Accelerator
 from transformers import PreTrainedTokenizerBase
@@ -10,11 +11,12 @@ from ..data.sources.text_source import TextSource
 from ..errors import InputError
 from ..files import collect_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
+from .checkpoints.output_folder import RECIPE_FILE, is_checkpoint
 from .recipe.recipe import Recipe
 from .setup import checks
 from .setup.output import output_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import existing_tokenizer, make_model
+from .setup.tokenizer_and_model import existing_tokenizer, make_model, new_config
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,17 @@ def open_existing(
     Raises:
         InputError: where they cannot be used.
     """
-    checks.check_start(recipe)
-    tokenizer = None if checks.is_begun(recipe) else existing_tokenizer(recipe)
-    if tokenizer is None:
-        return None, None
-    if recipe.training.start_from:
+    source = recipe.training.start_from
+    is_begun = (Path(recipe.training.output_dir) / RECIPE_FILE).exists() and not recipe.training.overwrite
+    if is_begun or not recipe.tokenizer_source:
+        return None, None  # a run that may be resumed has a tokenizer of its own
+    if source and is_checkpoint(Path(source)):
+        raise InputError(
+            f"training.start_from={source} is a checkpoint, weights alone. hf-vaswani average {source} --output "
+            "FOLDER makes a model of it."
+        )
+    tokenizer = existing_tokenizer(recipe)
+    if source:
         return tokenizer, make_model(recipe, tokenizer)
-    checks.check_new_model(recipe, tokenizer)
+    checks.check_names(new_config(recipe, tokenizer), recipe.training.freeze)
     return tokenizer, None

@@ -1,13 +1,11 @@
 """What can be seen to be wrong with a recipe before long work, a function for each kind of error."""
 
 import os
-from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import DistributedType
-from transformers import PreTrainedTokenizerBase
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -17,10 +15,9 @@ from ...evaluation.score import make_metrics
 from ...files import collect_errors, path_error
 from ...interop.model_size import TRAINING, memory_errors
 from ...runtime.launcher import processes_asked_for
-from ..checkpoints.output_folder import RECIPE_FILE, is_checkpoint
 from ..optimization.optimizer import freeze
 from ..recipe.recipe import Recipe
-from .tokenizer_and_model import SMALLER, new_config
+from .tokenizer_and_model import SMALLER
 
 # The project that trackers file a run under; TensorBoard's has a folder of this name in the output folder.
 TRACKED_AS = "hf_vaswani"
@@ -86,34 +83,6 @@ def path_errors(recipe: Recipe) -> list[str]:
         for key, path in {**inputs, **outputs}.items()
         if path and (error := path_error(path, is_output=key in outputs))
     ]
-
-
-def is_begun(recipe: Recipe) -> bool:
-    """Whether the output folder holds a run that this one may resume, with a tokenizer of its own."""
-    return (Path(recipe.training.output_dir) / RECIPE_FILE).exists() and not recipe.training.overwrite
-
-
-def check_start(recipe: Recipe) -> None:
-    """Refuse a checkpoint in the place of a model to start from.
-
-    Raises:
-        InputError: where there is one.
-    """
-    source = recipe.training.start_from
-    if source and not is_begun(recipe) and is_checkpoint(Path(source)):
-        raise InputError(
-            f"training.start_from={source} is a checkpoint, weights alone. hf-vaswani average {source} --output "
-            "FOLDER makes a model of it."
-        )
-
-
-def check_new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Check a new model for a tokenizer that exists, without making its weights.
-
-    Raises:
-        InputError: as [`new_config`] and [`freeze`].
-    """
-    check_names(new_config(recipe, tokenizer), recipe.training.freeze)
 
 
 def freeze_errors(recipe: Recipe) -> list[str]:

@@ -137,9 +137,9 @@ def test_finished_training_is_measured_anew_in_another_way(recipe, more_tests):
     first = train(recipe(*FEW))
     weights = (first.folder / "model.safetensors").read_bytes()
     again = train(recipe(*FEW, "--tokenize=char", "--greedy", "--attention=1", more_tests()))
-    assert again.update == 4 and (again.folder / "model.safetensors").read_bytes() == weights
-    assert "tok:char" in again.test[0].signature
-    assert len(again.tests) == 3 and again.tests["short"].greedy
+    assert again.steps == 4 and (again.folder / "model.safetensors").read_bytes() == weights
+    assert "tok:char" in again.tests["test"].bleu_signature
+    assert len(again.tests) == 3 and again.tests["short"].greedy_bleu is not None
 
 
 def test_bleu_that_chooses_the_best_weights_stays_the_same(recipe):
@@ -210,7 +210,7 @@ def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(reci
     results = train(recipe(*FEW, "--type=word", "--min_frequency=1", "--attention=2"))
     names = [f"attention_test_{line}_{kind}.png" for line in (2, 4) for kind in ("encoder", "decoder", "cross")]
     assert stored(results.folder)["pictures"] == ["pictures/curves.png", *(f"pictures/{name}" for name in names)]
-    assert f"pictures: {results.folder / 'pictures'}\n" in summary(results)
+    assert f"figures: {results.folder / 'pictures'}\n" in summary(results)
     for name in names:
         assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
 
@@ -224,13 +224,13 @@ def test_every_layer_gets_a_picture_with_all_heads_and_replaces_those_of_before(
     figure = pictures.attention_figure
     monkeypatch.setattr(pictures, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
     results = train(recipe(*options, "--attention=1", "--attention_layers=all"))
-    [_, first, *_] = results.pictures
+    [_, first, *_] = results.figures
     prefix = first.removesuffix("_encoder_layer_0.png")
-    assert results.pictures[1:] == [
+    assert results.figures[1:] == [
         f"{prefix}_{end}.png" for end in ("encoder_layer_0", "encoder_layer_1", "decoder_layer_0", "cross_layer_0")
     ]
     assert prefix.startswith("pictures/attention_validation_")
-    assert {f"pictures/{path.name}" for path in (folder / "pictures").iterdir() if path != mine} == {*results.pictures}
+    assert {f"pictures/{path.name}" for path in (folder / "pictures").iterdir() if path != mine} == {*results.figures}
     panels = [[axes.get_title() for axes in each.axes if axes.images] for each in drawn]
     assert panels == [["head 0", "head 1"]] * 4
     assert mine.read_bytes() == b"mine"
@@ -274,4 +274,4 @@ def test_model_whose_loss_is_not_a_number_is_validated_without_translations(monk
     measuring.texts, measuring.tokenize = [("a b c d", "d c b a")], "13a"
     monkeypatch.setattr(validation.Validator, "likelihood", lambda self, model: (math.nan, 0.0))
     monkeypatch.setattr(validation.Validator, "translate", no_translations)
-    assert measuring.measure(None)["validation_bleu"] == 0
+    assert measuring.measure(None)["bleu"] == 0
