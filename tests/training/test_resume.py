@@ -8,7 +8,9 @@ import signal
 import time
 
 import pytest
+import yaml
 
+from hf_vaswani.configuration.renamed_keys import RENAMED_KEYS
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import run as run_module
 from hf_vaswani.training.optimization.steps import steps_loader
@@ -168,3 +170,20 @@ def test_resumed_training_whose_tokenizer_was_edited_is_refused_before_anything_
     with pytest.raises(InputError, match="other shapes than the model's"):
         train(recipe(*options, "--max_steps=4", "--save_steps=2"))
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+
+
+def test_run_that_an_earlier_version_began_is_resumed(recipe):
+    whole = train(recipe(output="whole")).folder
+    folder = train(recipe("--max_steps=4", output="parts")).folder
+    path = folder / "training_recipe.yaml"
+    stored = yaml.safe_load(path.read_text())
+    training = stored["training"]
+    for old, new in RENAMED_KEYS["training"].items():
+        names = new.split(" and ")
+        values = [training.pop(name) for name in names]
+        training[old] = values if len(names) > 1 else values[0]
+    assert training["max_updates"] == 4 and training["adam_betas"] == [0.9, 0.98]
+    path.write_text(yaml.safe_dump(stored))
+    train(recipe(output="parts"))
+    assert same_weights(folder, whole)
+    assert yaml.safe_load(path.read_text())["training"]["max_steps"] == 12
