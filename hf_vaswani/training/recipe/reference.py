@@ -54,13 +54,14 @@ def schema_text() -> str:
 
 def _table_lines() -> Iterator[str]:
     for section, cls in SECTIONS.items():
-        yield f"## {section}\n\n{cls.__doc__}\n\n| key | values | default | meaning |\n|---|---|---|---|"
+        yield f"## {section}\n\n{cls.__doc__}\n\n| key | meaning | values | default |\n|---|---|---|---|"
         for name, key in cls.model_fields.items():
-            values = " ".join(filter(None, [describe_type(key), describe_bounds(key)]))
+            kind = describe_type(key).removesuffix(" or null")
+            values = " ".join(filter(None, [kind, describe_bounds(key)]))
             default = default_of(key)
             shown = "" if default in (None, [], {}) else f"`{as_option(default)}`"
             mark = " ↻" if key.json_schema_extra.resumable else ""
-            yield f"| `{name}`{mark} | {_cell(values)} | {shown} | {_cell(key.description)} |"
+            yield f"| `{name}`{mark} | {_cell(key.description)} | {_cell(values)} | {shown} |"
         yield ""
 
 

@@ -46,5 +46,6 @@ def test_printed_recipe_names_the_schema_where_it_is():
 def test_key_tables_has_a_row_for_each_key_with_default_and_bounds():
     rows = {line.split("`")[1]: line for line in key_tables().splitlines() if line.startswith("| `")}
     assert [name for keys in recipe_keys().values() for name in keys if name not in rows] == []
-    assert rows["max_steps"].startswith("| `max_steps` ↻ | a whole number or null 1 to 1,000,000,000,000 | `100000` |")
+    assert rows["max_steps"].startswith("| `max_steps` ↻ | optimizer steps")
+    assert rows["max_steps"].endswith("| a whole number 1 to 1,000,000,000,000 | `100000` |")
     assert "↻" not in rows["learning_rate"]
