@@ -1,10 +1,5 @@
 """`hf-vaswani train` and `hf-vaswani recipes`, up to where training begins."""
 
-import shutil
-import subprocess
-import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -121,21 +116,6 @@ def test_unknown_recipe_suggests_one(command, capsys):
     assert main([*command, "quikstart"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "Did you mean 'quickstart'?" in error
-
-
-def test_recipes_are_in_the_wheel_and_the_source_package(tmp_path):
-    pytest.importorskip("setuptools", minversion="77")
-    tree = tmp_path / "tree"
-    shutil.copytree(PROJECT / "hf_vaswani", tree / "hf_vaswani", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(PROJECT / name, tree)
-    code = "from setuptools import build_meta as b; b.build_wheel('..'); b.build_sdist('..')"
-    subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, check=True)
-    [wheel], [source] = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
-    expected = {f"hf_vaswani/recipes/{path.name}" for path in bundled_recipes().values()}
-    assert expected <= set(zipfile.ZipFile(wheel).namelist())
-    with tarfile.open(source) as file:
-        assert expected <= {name.partition("/")[2] for name in file.getnames()}
 
 
 def test_recipes_of_scripts_are_those_of_the_package():
