@@ -14,7 +14,7 @@ import yaml
 
 from .markdown import fenced, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
-from .model_facts import architecture_facts, training_facts
+from .model_facts import duration, energy, optimization, regularization, scientific, tokenizer_words
 from .run_report import RunReport, Source
 from .shared_recipe import file_names, shared
 from .usage import usage_code
@@ -44,7 +44,7 @@ def card_text(
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"plain": plain, "number": "{:,}".format}
+    environment.filters |= {"plain": plain, "number": "{:,}".format, "duration": duration, "scientific": scientific}
     # Values are not templates: what stands in them in braces stays as it is.
     recipe_file = yaml.safe_dump(shared(recipe, defaults), sort_keys=False, allow_unicode=True).strip()
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
@@ -60,8 +60,11 @@ def card_text(
         filters=_filters(report),
         text_license=plain(recipe["data"].get("license") or ""),
         model_license=recipe["training"].get("license"),
-        architecture=architecture_facts(recipe, report),
-        training=training_facts(recipe, report),
+        tokenizer=tokenizer_words(recipe, report),
+        optimization=optimization(recipe["training"], report.processes),
+        regularization=regularization(recipe, report),
+        energy=energy(report),
+        has_moving_average=bool(recipe["training"]["ema_decay"]),
         analysis=report.analysis,
         tested=_tested(recipe, report),
         max_length_offset=recipe["generation"]["max_length_offset"],

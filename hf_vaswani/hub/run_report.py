@@ -120,13 +120,12 @@ class FinalWeights(Part):
     weights: str
     compared: list[ComparedWeights]
 
-    def in_words(self) -> str:
-        """All of it in one line."""
-        if len(self.compared) == 1:
-            return f"The final model is {self.weights} (training.average={self.average})"
+    def comparison(self) -> str:
+        """The validation losses by which it was chosen, to end a sentence with; empty where it was not."""
         losses = {entry.weights: f"{entry.validation_loss:.4f}" for entry in self.compared}
-        others = ", ".join(f"{losses[other]} of {other}" for other in losses if other != self.weights)
-        return f"The final model is {self.weights}: a validation loss of {losses[self.weights]}, against {others}"
+        chosen = losses.pop(self.weights)
+        others = ", ".join(f"{loss} of {name}" for name, loss in losses.items())
+        return f", chosen by validation loss: {chosen}, against {others}" if others else ""
 
 
 class TestScores(Part):

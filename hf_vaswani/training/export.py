@@ -65,7 +65,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     chosen = lowest(losses)
     set_weights(model, mean_weights(compared[chosen]))
     final = describe(recipe.training, compared, losses)
-    say(final.in_words(), processes)
+    why = final.comparison() or f" (training.average={final.average})"
+    say(f"The final model is {final.weights}{why}", processes)
     tests = score_tests(setup, model)
     counts = setup.counts or progress.filters
     if not setup.counts:
