@@ -126,10 +126,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
 
 
 def save_report(
-    setup: TrainingSetup,
-    model: VaswaniForConditionalGeneration,
-    report: RunReport,
-    tests: dict[str, ScoredTest],
+    setup: TrainingSetup, model: VaswaniForConditionalGeneration, report: RunReport, tests: dict[str, ScoredTest]
 ) -> RunReport:
     """Write model, tokenizer, report, translations and card beside the figures, then move all, the card last.
 
