@@ -14,10 +14,10 @@ import yaml
 
 from .markdown import fenced, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
-from .model_facts import duration, energy, optimization, regularization, scientific, tokenizer_words
 from .run_report import RunReport, Source
 from .shared_recipe import file_names, shared
 from .usage import usage_code
+from .wording import duration, energy, optimization, regularization, scientific, tokenizer_words
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # Figures of attention that a card shows, and the names of those that say most.
@@ -218,7 +218,7 @@ def _is_of_curves(name: str) -> bool:
     return Path(name).stem == "curves"
 
 
-def _figures(names: list[str], folder: str) -> dict[str, list]:
+def _figures(names: list[str], folder: str) -> dict[str, list[Any]]:
     """Curves and attention, by their paths as seen from the card."""
     # Quoted, since Markdown ends an address at a space.
     paths = {name: quote(f"{folder}/{name}" if folder else name) for name in shown_figures(names)}

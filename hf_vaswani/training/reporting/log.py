@@ -53,6 +53,8 @@ class TrainingLog(StepListener):
         if folder and (folder / LOG_FILE).exists():
             self._cut(folder / LOG_FILE, progress.step)
         self.bar: tqdm | None = None
+        self.started = self.drawn = time.monotonic()
+        self.first_step, self.window_started = progress.step, clock()
         # The loss is summed over a run and its resumptions; the speed is that of now.
         self.loss_sum = progress.log_window.get("loss", 0.0)
         self.steps = int(progress.log_window.get("updates", 0))
