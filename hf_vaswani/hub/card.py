@@ -14,10 +14,10 @@ import yaml
 
 from .markdown import fenced, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
-from .model_facts import architecture_facts, training_facts
-from .run_report import Analysis, Architecture, RunReport, Source
+from .run_report import RunReport, Source
 from .shared_recipe import file_names, shared
 from .usage import usage_code
+from .wording import duration, energy, optimization, regularization, scientific, tokenizer_words
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 # Figures of attention that a card shows, and the names of those that say most.
@@ -44,6 +44,7 @@ def card_text(
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters |= {"plain": plain, "number": "{:,}".format, "duration": duration, "scientific": scientific}
     # Values are not templates: what stands in them in braces stays as it is.
     recipe_file = yaml.safe_dump(shared(recipe, defaults), sort_keys=False, allow_unicode=True).strip()
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
@@ -59,12 +60,14 @@ def card_text(
         filters=_filters(report),
         text_license=plain(recipe["data"].get("license") or ""),
         model_license=recipe["training"].get("license"),
-        architecture=architecture_facts(recipe, report),
-        training=training_facts(recipe, report),
-        samples=_samples(report),
+        tokenizer=tokenizer_words(recipe, report),
+        optimization=optimization(recipe["training"], report.processes),
+        regularization=regularization(recipe, report),
+        energy=energy(report),
+        has_moving_average=bool(recipe["training"]["ema_decay"]),
+        analysis=report.analysis,
         tested=_tested(recipe, report),
-        limits=_limits(recipe, report),
-        by_length=_by_length(report),
+        max_length_offset=recipe["generation"]["max_length_offset"],
         again=_again(recipe["training"], report),
         recipe=fenced(recipe_file, "yaml"),
         **_figures(report.figures, figures_in),
@@ -183,79 +186,6 @@ def _tested(recipe: dict[str, Any], report: RunReport) -> str | None:
     return plain(title_of(next(iter(report.tests)), recipe, report))
 
 
-def _samples(report: RunReport) -> str:
-    analysis = report.analysis
-    rows = [
-        [f"{sample.chrf2:.1f}"]
-        + [plain(text) or "*(nothing)*" for text in (sample.source, sample.translation, sample.reference)]
-        for sample in ([*analysis.best, *analysis.worst] if analysis else [])
-    ]
-    return table(["chrF2", "source", "translation", "reference"], rows) if rows else ""
-
-
-def _limits(recipe: dict[str, Any], report: RunReport) -> list[str]:
-    """What was measured to go wrong, then what holds of every such model."""
-    limits = [
-        "Text unlike the training text, of another domain say, was not tested; expect worse.",
-        "Each sentence is translated by itself. Like all such models, this one can leave out content, or make it up, "
-        "in fluent words.",
-    ]
-    if _is_tokenized(recipe):
-        counted = "BLEU counted the text's own tokens. " if report.analysis else ""
-        limits.insert(
-            0,
-            f"{counted}Text in another form than the training text, not tokenized or not lowercased as it is, was "
-            "not tested; expect worse.",
-        )
-    if analysis := report.analysis:
-        return _measured_limits(analysis, _greatest_length(recipe, report.architecture)) + limits
-    return ["The model was not tested: no translations were scored.", *limits]
-
-
-def _greatest_length(recipe: dict[str, Any], architecture: Architecture) -> str:
-    """At which the search for a translation ends, in words."""
-    words = f"source + {recipe['generation']['max_length_offset']} tokens"
-    if architecture.position_type == "learned":
-        words += f", and never more than {architecture.max_position_embeddings - 1:,}"
-    return words
-
-
-def _measured_limits(analysis: Analysis, greatest_length: str) -> list[str]:
-    of, limits = f"of {analysis.sentences:,} test", []
-    if unknown := analysis.unknown_tokens:
-        share = unknown / analysis.source_tokens
-        limits.append(
-            f"{share:.2%} of the test set's source tokens are unknown to the vocabulary; what they say is lost."
-        )
-    longest = analysis.longest_trained
-    if longest and analysis.beyond_training:
-        beyond = f"{analysis.beyond_training:,} {of} sources"
-        limits.append(f"{beyond} are longer than any source trained on ({longest:,} tokens).")
-    elif longest:
-        limits.append(f"No source of more than {longest:,} tokens was trained on or tested.")
-    if cut := analysis.sources_cut:
-        limits.append(f"{cut:,} {of} sources are longer than the model takes, and were cut.")
-    if at_limit := analysis.at_limit:
-        limits.append(
-            f"At least {at_limit:,} {of} translations break off at the greatest length allowed ({greatest_length})."
-        )
-    if empty := analysis.empty:
-        limits.append(f"{empty:,} {of} translations are empty.")
-    return limits
-
-
-def _by_length(report: RunReport) -> str:
-    rows = [
-        [_range(group.shortest, group.longest), f"{group.sentences:,}", f"{group.chrf2:.2f}"]
-        for group in (report.analysis.by_length if report.analysis else [])
-    ]
-    return table(["source tokens", "sentences", "chrF2"], rows) if rows else ""
-
-
-def _range(shortest: int, longest: int) -> str:
-    return f"{shortest}" if shortest == longest else f"{shortest}–{longest}"
-
-
 def _again(training: dict[str, Any], report: RunReport) -> str:
     """The command that makes the same steps, as far as there is one."""
     command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
@@ -288,7 +218,7 @@ def _is_of_curves(name: str) -> bool:
     return Path(name).stem == "curves"
 
 
-def _figures(names: list[str], folder: str) -> dict[str, list]:
+def _figures(names: list[str], folder: str) -> dict[str, list[Any]]:
     """Curves and attention, by their paths as seen from the card."""
     # Quoted, since Markdown ends an address at a space.
     paths = {name: quote(f"{folder}/{name}" if folder else name) for name in shown_figures(names)}

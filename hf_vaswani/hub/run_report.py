@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from ..errors import InputError, reason
 
@@ -104,7 +105,7 @@ class ComparedWeights(Part):
     """Weights that might have become the final model, and their loss on the validation set."""
 
     weights: str
-    steps: list[int] = Field(alias="updates")
+    steps: list[int] = Field(validation_alias="updates", serialization_alias="updates")
     validation_loss: float
 
 
@@ -120,13 +121,12 @@ class FinalWeights(Part):
     weights: str
     compared: list[ComparedWeights]
 
-    def in_words(self) -> str:
-        """All of it in one line."""
-        if len(self.compared) == 1:
-            return f"The final model is {self.weights} (training.average={self.average})"
+    def comparison(self) -> str:
+        """The validation losses by which it was chosen, to end a sentence with; empty where it was not."""
         losses = {entry.weights: f"{entry.validation_loss:.4f}" for entry in self.compared}
-        others = ", ".join(f"{losses[other]} of {other}" for other in losses if other != self.weights)
-        return f"The final model is {self.weights}: a validation loss of {losses[self.weights]}, against {others}"
+        chosen = losses.pop(self.weights)
+        others = ", ".join(f"{loss} of {name}" for name, loss in losses.items())
+        return f", chosen by validation loss: {chosen}, against {others}" if others else ""
 
 
 class TestScores(Part):
@@ -228,7 +228,7 @@ class RunReport(Part):
 
     folder: Path = Field(default=Path(), exclude=True)
     examples: list[tuple[Text, Text, Text]] = Field(default=[], exclude=True)
-    steps: int = Field(alias="update")
+    steps: int = Field(validation_alias="update", serialization_alias="update")
     minutes: float = 0.0
     seconds: float
     parameters: int
@@ -238,12 +238,12 @@ class RunReport(Part):
     averaged: list[int]
     final_weights: FinalWeights | None = None
     filters: dict[str, int]
-    pair_errors: list[PairError] = Field(alias="faults")
+    pair_errors: list[PairError] = Field(validation_alias="faults", serialization_alias="faults")
     generation: dict[str, Any] | None = None
     evaluation: dict[str, Any] | None = None
     tests: dict[str, TestScores]
-    analysis: Analysis | None = Field(default=None, alias="findings")
-    figures: list[str] = Field(default=[], alias="pictures")
+    analysis: Analysis | None = Field(default=None, validation_alias="findings", serialization_alias="findings")
+    figures: list[str] = Field(default=[], validation_alias="pictures", serialization_alias="pictures")
     sources: dict[str, list[Source]]
     pairs: dict[str, int | None]
     base_model: str | None = None
@@ -314,7 +314,7 @@ def damaged(folder: Path, why: str) -> InputError:
     )
 
 
-def _in_words(error: dict[str, Any]) -> str:
+def _in_words(error: ErrorDetails) -> str:
     """What pydantic says of a value."""
     place = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":

@@ -114,13 +114,7 @@ class AdaptiveThreads:
         tokens: trained on since the window began in which the speed is measured.
     """
 
-    def __init__(
-        self,
-        accelerator: Accelerator,
-        share: int,
-        work: Callable[[], None],
-        clock: Callable[[], float],
-    ):
+    def __init__(self, accelerator: Accelerator, share: int, work: Callable[[], None], clock: Callable[[], float]):
         self.accelerator = accelerator
         self.share = share
         self.work = work

@@ -148,7 +148,7 @@ def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
         raise InputError(f"training.report_to={names}: cannot be opened: {reason(error)}") from error
 
 
-def flat(sections: dict[str, dict]) -> dict[str, str | int | float | bool]:
+def flat(sections: dict[str, dict[str, Any]]) -> dict[str, str | int | float | bool]:
     """A recipe as trackers take it: one level of keys, plain values."""
     pairs = {f"{section}.{name}": value for section, keys in sections.items() for name, value in keys.items()}
     return {name: value if isinstance(value, str | int | float) else str(value) for name, value in pairs.items()}

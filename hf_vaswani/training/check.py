@@ -70,9 +70,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     return CheckedRecipe(recipe, processes, sources, tokenizer, model)
 
 
-def open_existing(
-    recipe: Recipe,
-) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
+def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
     """The tokenizer and the model that a new run begins with, as far as the recipe names them.
 
     Raises:

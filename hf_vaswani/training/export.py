@@ -64,7 +64,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     chosen = lowest(losses)
     set_weights(model, mean_weights(compared[chosen]))
     final = describe(recipe.training, compared, losses)
-    say(final.in_words(), processes)
+    why = final.comparison() or f" (training.average={final.average})"
+    say(f"The final model is {final.weights}{why}", processes)
     tests = score_tests(setup, model)
     counts = setup.counts or progress.filters
     if not setup.counts:
@@ -124,10 +125,7 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
 
 
 def save_report(
-    setup: TrainingSetup,
-    model: VaswaniForConditionalGeneration,
-    report: RunReport,
-    tests: dict[str, ScoredTest],
+    setup: TrainingSetup, model: VaswaniForConditionalGeneration, report: RunReport, tests: dict[str, ScoredTest]
 ) -> RunReport:
     """Write model, tokenizer, report, translations and card beside the figures, then move all, the card last.
 

@@ -73,5 +73,6 @@ def listeners_of(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:
         processes.log if arguments.report_to else None,
     )
     best = BestWeights(setup.folder / BEST, arguments.metric_for_best_model, arguments.keep_best, processes)
-    energy = [EnergyListener()] if processes.is_main_process else []
-    return [log, DeviceListener(processes, setup.model.config, arguments, run.clock), *energy, best]
+    devices = DeviceListener(processes, setup.model.config, arguments, run.clock)
+    energy: list[StepListener] = [EnergyListener()] if processes.is_main_process else []
+    return [log, devices, *energy, best]

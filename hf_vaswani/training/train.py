@@ -89,8 +89,5 @@ def make_accelerator(recipe: Recipe) -> Accelerator:
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         log_with=[name for name in arguments.report_to if name in available_trackers()] or None,
         project_dir=arguments.output_dir,
-        kwargs_handlers=[
-            DistributedDataParallelKwargs(),
-            InitProcessGroupKwargs(timeout=PATIENCE),
-        ],
+        kwargs_handlers=[DistributedDataParallelKwargs(), InitProcessGroupKwargs(timeout=PATIENCE)],
     )

@@ -1,11 +1,15 @@
 """The stages of a run: each does its part once, and hands on what it has opened."""
 
 import json
+import traceback
+from pathlib import Path
 
 import pytest
+import torch
 
 from hf_vaswani.data.sources.text_source import TextSource
 from hf_vaswani.errors import InputError
+from hf_vaswani.training import run
 from hf_vaswani.training.check import CheckedRecipe, check
 from hf_vaswani.training.setup import tokenizer_and_model
 from hf_vaswani.training.train import processes_of, train
@@ -47,8 +51,19 @@ def test_checked_recipe_holds_what_the_checks_have_opened(recipe, tmp_path):
     assert not (tmp_path / "second").exists()
 
 
-def test_run_of_an_earlier_version_is_resumed_to_the_bit_by_its_names(recipe):
-    """Its files have the keys `update` and `is_irregular`, and so have those that are written now."""
+def test_optimizer_step_is_at_most_five_frames_of_the_project_below_train(recipe, monkeypatch):
+    paths, original, package = [], torch.optim.Adam.step, Path(run.__file__).parents[1]
+
+    def step(self, *arguments, **options):
+        paths.append([frame.name for frame in traceback.extract_stack() if package in Path(frame.filename).parents])
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    train(recipe("--max_steps=1"))
+    assert paths == [["train", "fit", "run_steps", "optimizer_step"]]
+
+
+def test_files_have_the_names_of_earlier_versions_so_that_either_resumes_the_other(recipe):
     folder = train(recipe("--max_steps=5")).folder
     [checkpoint] = (folder / "checkpoints").glob("update-00000005")
     progress = json.loads((checkpoint / "progress.json").read_text())

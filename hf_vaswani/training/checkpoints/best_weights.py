@@ -12,16 +12,7 @@ from ...files import check_types, read_object
 from ...runtime.processes import on_main_process
 from ..listeners import StepListener, ValidationResult
 from ..optimization.weights import Tensors
-from .checkpoint import (
-    WEIGHTS_FILE,
-    checkpoint_folders,
-    damage_of,
-    remove,
-    save_weights,
-    step_of,
-    tidy,
-    write_whole,
-)
+from .checkpoint import WEIGHTS_FILE, checkpoint_folders, damage_of, remove, save_weights, step_of, tidy, write_whole
 from .progress import Progress
 from .state import gather_weights
 

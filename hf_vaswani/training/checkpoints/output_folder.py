@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -50,7 +51,7 @@ def held(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def read_stored(path: Path) -> dict:
+def read_stored(path: Path) -> dict[str, dict[str, Any]]:
     """The recipe that a run was started with, by today's names, and what it was launched on.
 
     Raises:

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+
 from ...errors import InputError, reason
 from ...files import is_same_file, replace_files, whole_file
 from ...hub.card import card_text, shown_figures
@@ -125,7 +127,7 @@ def _text(name: str, recipe: dict[str, dict[str, Any]], report: RunReport, **whe
     try:
         return card_text(name, recipe, report, Recipe().to_dict(), **where)
     # Of values that are of the right types and do not belong together, or of what an earlier version did not store.
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TemplateError) as error:
         raise damaged(report.folder, reason(error)) from None
 
 

@@ -17,6 +17,8 @@ class EnergyListener(StepListener):
 
     def __init__(self):
         self._tracker: Any = None
+        self._before: dict[str, list[float]] = {}
+        self._total: dict[str, list[float]] = {}
 
     def on_run_begin(self, progress: Progress) -> None:
         try:

@@ -53,6 +53,8 @@ class TrainingLog(StepListener):
         if folder and (folder / LOG_FILE).exists():
             self._cut(folder / LOG_FILE, progress.step)
         self.bar: tqdm | None = None
+        self.started = self.drawn = time.monotonic()
+        self.first_step, self.window_started = progress.step, clock()
         # The loss is summed over a run and its resumptions; the speed is that of now.
         self.loss_sum = progress.log_window.get("loss", 0.0)
         self.steps = int(progress.log_window.get("updates", 0))
@@ -72,10 +74,7 @@ class TrainingLog(StepListener):
 
     def on_run_begin(self, progress: Progress) -> None:
         self.bar = tqdm(
-            total=self.last_step,
-            initial=progress.step,
-            unit=" steps",
-            disable=not (self.folder and self.on_terminal),
+            total=self.last_step, initial=progress.step, unit=" steps", disable=not (self.folder and self.on_terminal)
         )
         self.started, self.first_step = time.monotonic(), progress.step
         self.drawn, self.window_started = self.started, self.clock()
@@ -104,7 +103,7 @@ class TrainingLog(StepListener):
         """Record the scores, and draw the curves unless they were drawn less than a minute ago."""
         self.record(result.progress, **{f"validation_{name}": score for name, score in result.scores.items()})
         if self.folder and time.monotonic() - self.drawn >= SECONDS_BETWEEN_FIGURES:
-            draw_run_curves(self.folder, tqdm.write)
+            draw_run_curves(self.folder, say)
             self.drawn = time.monotonic()
 
     def on_save(self, progress: Progress) -> None:

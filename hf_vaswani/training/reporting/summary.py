@@ -3,9 +3,9 @@
 from textwrap import indent
 
 from ...errors import counted
-from ...hub.model_facts import duration
 from ...hub.run_report import RunReport, TestScores
 from ...hub.usage import usage_code
+from ...hub.wording import duration
 
 
 def summary(report: RunReport) -> str:

@@ -45,7 +45,7 @@ def test_short_fine_tuning_ends_with_the_better_model(tune, capsys):
     assert losses["the mean of the last 5 checkpoints"] > 1.02 * losses["the last checkpoint"]
     assert results.validation_loss == min(losses.values()) and results.averaged == [20]
     out = capsys.readouterr().out
-    assert "The final model is the last checkpoint: a validation loss of" in out
+    assert "The final model is the last checkpoint, chosen by validation loss: " in out
     stored = json.loads((results.folder / "results.json").read_text())
     assert stored["final_weights"] == results.final_weights.model_dump(by_alias=True)
     assert results.final_weights.average == "auto"
