@@ -12,10 +12,10 @@ from urllib.parse import quote
 import jinja2
 import yaml
 
+from .file_names import file_names
 from .markdown import fenced, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
 from .run_report import RunReport, Source
-from .shared_recipe import file_names, shared
 from .usage import usage_code
 from .wording import duration, energy, optimization, regularization, scientific, tokenizer_words
 
@@ -29,7 +29,7 @@ def card_text(
     name: str,
     recipe: dict[str, dict[str, Any]],
     report: RunReport,
-    defaults: dict[str, dict[str, Any]],
+    shared_recipe: dict[str, dict[str, Any]],
     figures_in: str = "",
 ) -> str:
     """A model card: metadata in YAML and text in Markdown.
@@ -38,7 +38,7 @@ def card_text(
         name: of the model.
         recipe: its sections, as `Recipe.to_dict()` gives them.
         report: of the run.
-        defaults: what a recipe's keys are where they are left out, by section.
+        shared_recipe: the recipe that the card shows.
         figures_in: folder of the figures, as seen from the card; "" for the card's own.
     """
     environment = jinja2.Environment(
@@ -46,7 +46,7 @@ def card_text(
     )
     environment.filters |= {"plain": plain, "number": "{:,}".format, "duration": duration, "scientific": scientific}
     # Values are not templates: what stands in them in braces stays as it is.
-    recipe_file = yaml.safe_dump(shared(recipe, defaults), sort_keys=False, allow_unicode=True).strip()
+    recipe_file = yaml.safe_dump(shared_recipe, sort_keys=False, allow_unicode=True).strip()
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         metadata=metadata(name, recipe, report).to_yaml(),
         name=plain(name),

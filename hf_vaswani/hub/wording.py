@@ -3,7 +3,6 @@
 from typing import Any
 
 from .run_report import RunReport
-from .shared_recipe import has_new_tokenizer
 
 KINDS = {
     "BPE": "byte-pair encoding", "Unigram": "unigram language model", "WordPiece": "word pieces", "WordLevel": "words",
@@ -30,7 +29,8 @@ def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
         else f"vocabularies of {tokenizer.source_tokens:,} (source) and {tokenizer.target_tokens:,} (target)"
     )
     # A tokenizer that was made before was used as it is, whatever these keys say.
-    settings = recipe["tokenizer"] if has_new_tokenizer(recipe) else {}
+    was_loaded = recipe["tokenizer"]["path"] or recipe["training"]["start_from"]
+    settings = {} if was_loaded else recipe["tokenizer"]
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("pre_tokenizer") == "whitespace":
         treatment.append("words end at whitespace alone")

@@ -12,7 +12,6 @@ from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, reason
 from ..hub.card import card_text
 from ..hub.run_report import RESULTS_FILE, RunReport
-from ..hub.shared_recipe import shared
 from ..runtime.processes import on_main_process, say
 from ..translation.lines import write_translations
 from .build import TrainingSetup
@@ -21,7 +20,7 @@ from .checkpoints.final_weights import Candidate, candidates, describe, lowest
 from .checkpoints.output_folder import CURVES_FILE, LOG_FILE
 from .fit import TrainingOutcome
 from .optimization.weights import Tensors, average_weights, set_weights
-from .recipe.recipe import Recipe
+from .recipe.shared_recipe import shared_recipe
 from .reporting.artifacts import (
     CARD_DIGEST,
     CARD_FILE,
@@ -138,9 +137,10 @@ def save_report(
         TrainingError: where they cannot be written.
     """
     folder, part = setup.folder, setup.folder / PART
-    recipe, defaults, before = setup.recipe.to_dict(), Recipe().to_dict(), read_results(folder)
+    recipe, before = setup.recipe.to_dict(), read_results(folder)
+    shared = shared_recipe(recipe)
     name = before.get(CARD_NAME)
-    report = report.model_copy(update={"recipe": shared(recipe, defaults), **({"name": name} if name else {})})
+    report = report.model_copy(update={"recipe": shared, **({"name": name} if name else {})})
     is_same_model = matches(folder, report)
     try:
         part.mkdir(exist_ok=True)
@@ -148,7 +148,7 @@ def save_report(
         save_tokenizer(setup.tokenizer, part)
         digest = before.get(CARD_DIGEST)
         if not (is_same_model and has_edited_card(folder)):
-            card = card_text(name or folder.resolve().name, recipe, report, defaults)
+            card = card_text(name or folder.resolve().name, recipe, report, shared)
             digest = digest_of(card)
             (part / CARD_FILE).write_bytes(card.encode())
         report = report.model_copy(update={"card": digest})

@@ -13,6 +13,7 @@ from huggingface_hub.repocard_data import eval_results_to_model_index, model_ind
 from hf_vaswani.hub.card import card_text
 from hf_vaswani.hub.run_report import parse_report
 from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
+from hf_vaswani.training.recipe.shared_recipe import shared_recipe
 from tests.training.recipe.test_recipes import RECIPES
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -83,7 +84,9 @@ def recipe_dict(**data):
 def card_of(recipe=None, name="de-en", figures_in="", **changes):
     """The text of a card; a change to `None` takes the key out."""
     results = {key: value for key, value in {**RESULTS, **changes}.items() if value is not None}
-    return card_text(name, recipe or recipe_dict(), parse_report(results), Recipe().to_dict(), figures_in)
+    return card_text(
+        name, recipe or recipe_dict(), parse_report(results), shared_recipe(recipe or recipe_dict()), figures_in
+    )
 
 
 def recipe_in(card: str) -> str:
@@ -379,7 +382,7 @@ def test_energy_is_told_where_it_was_measured_and_only_there():
 
 def test_what_an_earlier_version_did_not_count_is_not_told():
     unknown = {"seen": None, "epochs": None, "flops": None, "machines": []}
-    text = card_text("de-en", recipe_dict(), parse_report({**RESULTS, **unknown}), Recipe().to_dict())
+    text = card_text("de-en", recipe_dict(), parse_report({**RESULTS, **unknown}), shared_recipe(recipe_dict()))
     assert "tokens a step" not in text and "epochs" not in text and "floating-point" not in text
     assert "Hardware: not recorded" in text
 

@@ -6,12 +6,14 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError, reason
 from ...files import is_same_file, replace_files, whole_file
 from ...hub.card import card_text, shown_figures
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
 from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
 from ..recipe.recipe import Recipe, value_errors
+from ..recipe.shared_recipe import shared_recipe
 from .artifacts import CARD_FILE, digest_of, figure_error, keep_edited_card
 
 # In bytes. Larger figures stay where they are: a copy is for a repository of source code.
@@ -116,7 +118,10 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
         raise damaged(folder, "; ".join(errors))
     # Reports of an earlier version do not have these.
     sections = {"generation": report.generation, "evaluation": report.evaluation}
-    recipe = report.recipe or {**stored, **{name: keys for name, keys in sections.items() if keys}}
+    recipe = with_new_names(report.recipe or {}) or {
+        **stored,
+        **{name: keys for name, keys in sections.items() if keys},
+    }
     if errors := value_errors(recipe):
         file = folder / (RESULTS_FILE if report.recipe else RECIPE_FILE)
         raise InputError.of([f"{file}: {error}" for error in errors])
@@ -125,7 +130,7 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
 
 def _text(name: str, recipe: dict[str, dict[str, Any]], report: RunReport, **where: str) -> str:
     try:
-        return card_text(name, recipe, report, Recipe().to_dict(), **where)
+        return card_text(name, recipe, report, shared_recipe(recipe), **where)
     # Of values that are of the right types and do not belong together, or of what an earlier version did not store.
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TemplateError) as error:
         raise damaged(report.folder, reason(error)) from None

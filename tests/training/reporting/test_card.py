@@ -562,3 +562,17 @@ def test_name_that_the_card_was_given_is_kept_by_the_next_card_and_the_next_run(
     assert ModelCard.load(finished.parent / "copy.md").data.model_name == "copy"
     train(recipe("--max_steps=3", "--overwrite=true"))
     assert ModelCard.load(finished / "README.md").data.model_name == "out"
+
+
+def test_card_of_a_run_of_an_earlier_version_has_todays_keys(recipe):
+    folder = train(recipe()).folder
+    path = folder / "results.json"
+    results = json.loads(path.read_text())
+    training = results["recipe"]["training"]
+    training["max_updates"], training["schedule"] = training.pop("max_steps"), training.pop("lr_scheduler_type")
+    path.write_text(json.dumps(results))
+    before = (folder / "README.md").read_text()
+    assert main(["card", str(folder)]) == 0
+    card = (folder / "README.md").read_text()
+    assert "max_updates" not in card and "  lr_scheduler_type: inverse_sqrt\n" in card
+    assert sorted(card.splitlines()) == sorted(before.splitlines())
