@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from .generation_beam_search import Scoring
+from .generation_length_penalty import Scoring
 from .generation_vaswani import own_max_length
 from .pipeline_inputs import check_number, check_search, position_limit
 

@@ -31,7 +31,8 @@ from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoder
 from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 
 from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, SharedSourceDecoder
-from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch, Scoring
+from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch
+from .generation_length_penalty import Scoring
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
 from .modeling_layers import check_ids
 from .modeling_packed_linear import with_packed_weights

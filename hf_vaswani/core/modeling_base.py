@@ -4,7 +4,6 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 siblings.
 """
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from transformers import initialization as init
 from transformers.utils import logging
 
 from .configuration_vaswani import VaswaniConfig
+from .modeling_remote_code import copy_remote_code, remote_code_files
 
 logger = logging.get_logger(__name__)
 
@@ -136,8 +136,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         """As in transformers, and with the code that loads the checkpoint where this package is not installed."""
         if is_main_process:
             Path(save_directory).mkdir(parents=True, exist_ok=True)
-            for source in remote_code_files():
-                shutil.copyfile(source, Path(save_directory) / source.name)
+            copy_remote_code(Path(save_directory))
             if self.can_generate():
                 # With this mark transformers would drop settings on loading that it does not know.
                 self.generation_config._from_model_config = False
@@ -156,15 +155,3 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             "attention_mask": input_ids.ne(self.config.pad_token_id).long(),
             "decoder_input_ids": input_ids,
         }
-
-
-def remote_code_files() -> list[Path]:
-    """The source files that a checkpoint carries: all of this folder.
-
-    transformers fetches a remote file together with those that it imports relatively. Pipeline and tokenizer are
-    imported here, so that a model loaded from remote code has them beside it, and can be saved whole again.
-    """
-    from .pipeline_translation import TranslationPipeline  # noqa: F401
-    from .tokenization_vaswani import VaswaniTokenizer  # noqa: F401
-
-    return sorted(path for path in Path(__file__).parent.glob("*.py") if path.name != "__init__.py")

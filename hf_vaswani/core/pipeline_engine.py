@@ -20,7 +20,7 @@ from transformers import Pipeline
 from transformers.utils import logging
 
 from .generation_arguments import GenerateArguments
-from .generation_scores import decoder_start
+from .generation_output_scores import decoder_start
 from .pipeline_batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
 from .pipeline_inputs import (
     check_number,

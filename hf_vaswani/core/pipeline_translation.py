@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel
 
 from .generation_arguments import GenerateArguments
-from .generation_scores import align, log_probabilities, output_lengths, prompt_length
+from .generation_output_scores import align, log_probabilities, output_lengths, prompt_length
 from .pipeline_engine import Hypothesis, Result, TranslationEngine
 from .pipeline_inputs import (
     TRANSLATION_TASK,

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_scores import forced_output
+from ..core.generation_output_scores import forced_output
 from ..core.modeling_alignment import (
     ForcedAttentions,
     alignments,

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.generation_arguments import GenerateArguments
-from ..core.generation_scores import forced_output, token_log_probabilities
+from ..core.generation_output_scores import forced_output, token_log_probabilities
 from ..core.modeling_alignment import to_tokens
 from ..core.pipeline_batches import token_batches
 from ..core.pipeline_inputs import check_many, check_number, check_text, position_limit, text_pairs
