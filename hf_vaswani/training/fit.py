@@ -54,8 +54,11 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
         with run.active():
             steps(run)
         on_main_process(processes, lambda: draw_run_curves(setup.folder, say))
-        if reason := run.early_end():
-            say(reason, processes)
+        reason = run.early_end()
+    else:
+        reason = run.nothing_to_train()
+    if reason:
+        say(reason, processes)
     model = run.raw_model
     return TrainingOutcome(run.progress, model.config, model.generation_config)
 

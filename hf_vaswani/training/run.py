@@ -242,6 +242,13 @@ class TrainingRun:
             self.accelerator, lambda: progress.seconds >= 60 * arguments.max_minutes
         )
 
+    def nothing_to_train(self) -> str | None:
+        """That a resumed run is beyond its last step already, where it is."""
+        last, done = self.arguments.max_steps, self.progress.step
+        if last is None or done <= last:
+            return None
+        return f"Nothing to train: {counted(done, 'step')} are done already, beyond max_steps={last}"
+
     def early_end(self) -> str | None:
         """Why the run came to its end before `max_steps`, where it did."""
         arguments, progress = self.arguments, self.progress

@@ -389,4 +389,4 @@ def test_keys_of_a_new_tokenizer_beside_one_that_is_there_are_told_to_have_no_ef
 def test_run_that_is_beyond_its_last_update_says_that_there_is_nothing_to_train(recipe, capsys):
     train(recipe("--max_steps=4"))
     train(recipe("--max_steps=2"))
-    assert "Nothing to train: 4 updates are done already, beyond max_steps=2" in capsys.readouterr().out
+    assert "Nothing to train: 4 steps are done already, beyond max_steps=2" in capsys.readouterr().out
