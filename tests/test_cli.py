@@ -78,7 +78,7 @@ def test_tokenizer_command_names_all_faults_and_leaves_nothing(refused, write_li
     assert "No word of the source text occurs 2 times" in refused(
         "tokenizer", folder, "--source", once, "--target", lines, "--type", "word", "--joint", "false"
     )
-    assert "exists and is no empty folder" in refused("tokenizer", tmp_path, *files)
+    assert "exists and is not an empty folder" in refused("tokenizer", tmp_path, *files)
     assert not folder.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["once", "text"]
 
@@ -122,7 +122,7 @@ def test_unknown_recipe_key_leaves_with_status_2(refused, tmp_path):
 
 def test_corpus_leaves_a_folder_in_use_alone(refused, tmp_path):
     (tmp_path / "mine").write_text("precious")
-    assert "is no empty folder" in refused("corpus", tmp_path)
+    assert "is not an empty folder" in refused("corpus", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 

@@ -79,7 +79,7 @@ def test_unknown_preset_names_those_that_there_are():
 
 
 def test_fields_of_other_toolkits_are_refused():
-    with pytest.raises(InputError, match="encoder_embed_dim, nhead: no such field"):
+    with pytest.raises(InputError, match="encoder_embed_dim, nhead: not a field"):
         preset("fairseq", encoder_embed_dim=256, nhead=4)
     with pytest.raises(ValueError, match="encoder_normalize_before is not a field; use norm_position"):
         VaswaniConfig(encoder_normalize_before=True)

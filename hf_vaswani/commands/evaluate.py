@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ..errors import InputError, counted
-from ..files import InputPath, OutputPath, collect_errors, is_same_file, whole_file
+from ..files import InputPath, OutputPath, atomic_write, collect_errors, is_same_file
 from .common.options import (
     MODEL,
     add_language_options,
@@ -215,7 +215,7 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
         systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
         try:
             if path:
-                with whole_file(Path(path)) as part:
+                with atomic_write(Path(path)) as part:
                     write_translations(part, systems[-1])
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None

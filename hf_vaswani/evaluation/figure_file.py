@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from ..errors import InputError
-from ..files import path_error, whole_file
+from ..files import atomic_write, path_error
 
 SUFFIXES = (".png", ".svg", ".pdf")
 PIXELS_PER_INCH = 150
@@ -35,7 +35,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     if errors := figure_path_errors(path):
         raise InputError.of(errors)
     try:
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             figure.savefig(part, format=path.suffix[1:].lower())
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None

@@ -179,7 +179,7 @@ def test_all_faults_of_the_input_are_named_at_once(refused, tmp_path, write_line
         f"{empty} is empty",
         "absent does not exist",
         f"{short} has 2 lines and {reference} has 3: line 3 of {reference} has no counterpart",
-        "no_model is no folder here, and cannot be loaded",
+        "no_model is not a local folder, and cannot be loaded",
     ]
     assert len(lines) == len(expected)
     for line, words in zip(lines, expected):

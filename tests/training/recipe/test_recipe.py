@@ -287,7 +287,7 @@ def test_preset_on_the_command_line_replaces_the_files_architecture(recipe):
 
 
 def test_unknown_preset_is_an_error_with_those_that_there_are(recipe):
-    assert "model.preset: There is no preset 'bsae'. There are: base, big" in faults(recipe(), ["--preset=bsae"])
+    assert "model.preset: There is no preset 'bsae'. Choose from: base, big" in faults(recipe(), ["--preset=bsae"])
 
 
 OF_A_DATA_SET = """
