@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pydantic.fields import FieldInfo
 
-from ..configuration.keys import default_of
 from ..data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments, as_option
 from ..errors import InputError
 from ..files import InputPath, OutputPath
@@ -53,7 +52,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     text.add_argument("--target_language", metavar="CODE", help="code of the target language: en")
     kind = tokenizer.add_argument_group("tokenizer", "As in section tokenizer of a recipe.")
     for name, key in _tokenizer_keys().items():
-        default = "" if default_of(key) in (None, {}) else f" (default: {as_option(default_of(key))})"
+        default = "" if key.default in (None, {}) else f" (default: {as_option(key.default)})"
         kind.add_argument(f"--{name}", metavar="VALUE", help=f"{key.description}{default}".replace("%", "%%"))
     tokenizer.set_defaults(run=run)
 
