@@ -77,7 +77,7 @@ def test_values_of_the_wrong_kind_are_all_named(recipe):
     assert "training.lr_scheduler_type must be one of 'paper'" in message
     assert "training.adam_beta1 must be a number" in message
     assert "model.d_model must be a whole number, got 'x'" in message
-    assert "training.average_last=9 needs as many checkpoints" in message
+    assert "training.average_last=9 needs that many checkpoints" in message
 
 
 def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
@@ -108,7 +108,7 @@ def test_learning_rate_of_another_kind_of_schedule_goes_with_it(recipe):
 
 def test_training_pairs_beyond_learned_positions_are_an_error(recipe):
     message = faults(recipe(), ["--position_type", "learned", "--max_position_embeddings", "80"])
-    assert "data.max_length=256 is beyond model.max_position_embeddings=80" in message
+    assert "data.max_length=256 exceeds model.max_position_embeddings=80" in message
 
 
 def test_contradictions_are_all_named(recipe):
@@ -118,7 +118,7 @@ def test_contradictions_are_all_named(recipe):
         "data.train_target is missing",
         "data.validation_source is missing",
         "training.learning_rate must be above 0",
-        "training.average_last=9 needs as many checkpoints",
+        "training.average_last=9 needs that many checkpoints",
     ):
         assert expected in message
     both = faults(recipe(), ["--dataset", "built-in", "--train_source", "a", "--train_target", "b"])
@@ -171,7 +171,7 @@ def test_faults_of_the_tokenizer_are_named_with_the_others(recipe):
 
 def test_empty_option_is_an_error_and_no_word(recipe):
     assert faults(recipe(), ["--tokenizer.path", "", "--name=", "--d_model", ""]).splitlines() == [
-        f"--{name} is empty; null stands for none" for name in ("tokenizer.path", "name", "d_model")
+        f"--{name} is empty; use null for no value" for name in ("tokenizer.path", "name", "d_model")
     ]
 
 
@@ -355,9 +355,9 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--max_steps=null"], ["nothing ends the training: give training.max_steps"]),
+        (["--max_steps=null"], ["nothing ends the run: give training.max_steps"]),
         (["--max_steps=null", "--lr_scheduler_type=linear", "--learning_rate=1"],
-         ["missing: schedule 'linear' falls to 0"]),
+         ["missing: schedule 'linear' decays to 0"]),
         (["--lr_scheduler_type=cosine", "--learning_rate=1", "--num_train_epochs=3"],
          ["training.num_train_epochs=3 contradicts schedule 'cosine'"]),
         (["--num_train_epochs=0"], ["training.num_train_epochs must be at least 1, got 0"]),
@@ -390,7 +390,7 @@ def test_epochs_alone_may_end_a_training(recipe):
 def test_option_of_two_sections_names_both():
     with pytest.raises(InputError) as error:
         load_recipe(RECIPES[0], ["--license=mit"])
-    assert "--license stands in several sections; say which: --data.license, --training.license" in str(error.value)
+    assert "--license is in several sections; say which: --data.license, --training.license" in str(error.value)
 
 
 def test_missing_validation_text_may_be_held_out(tmp_path):

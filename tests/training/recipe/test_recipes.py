@@ -315,7 +315,7 @@ def test_unknown_keys_and_wrong_types_of_a_recipe_are_named_together(tmp_path):
             "data.test_share must be a number or null, got 'half'",
             "tokenizer.special_tokens must be keys with values, got ['UNK']",
             "training.max_sentences must be a whole number or null, got 'few'",
-            "nothing ends the training",
+            "nothing ends the run",
         ),
     ):
         assert fault in line

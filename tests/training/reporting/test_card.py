@@ -448,7 +448,7 @@ def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
 
 
 def test_licence_that_the_hub_cannot_know_is_refused(recipe):
-    with pytest.raises(InputError, match="training.license='CC BY' is no identifier"):
+    with pytest.raises(InputError, match="training.license='CC BY' is not a license identifier"):
         recipe("--training.license=CC BY")
 
 
