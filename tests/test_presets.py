@@ -73,7 +73,7 @@ def test_fields_can_be_changed():
     assert config.norm_position == "pre"
 
 
-def test_unknown_preset_names_those_that_there_are():
+def test_unknown_preset_lists_the_known_ones():
     with pytest.raises(InputError, match=r"no preset 'bsae'.*base, big"):
         preset("bsae")
 
