@@ -1,7 +1,7 @@
 """The Transformer of "Attention Is All You Need" for Hugging Face transformers: model, training and translation.
 
-Importing the package registers config, models, tokenizer and translation pipeline with transformers; after that
-`AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` know them.
+Importing the package registers config, models, tokenizer and translation pipeline with transformers, so that
+`AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` load them.
 """
 
 from .runtime.cores import short_waits

@@ -16,7 +16,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "folder",
         type=OutputPath,
         metavar="FOLDER",
-        help="folder to make; gets train.de, train.en, validation.de and so on",
+        help="folder to create for train.de, train.en, validation.de and so on",
     )
     corpus.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`hf-vaswani evaluate`: what translations are worth, of a model or in files, and whether one system beats another."""
+"""`hf-vaswani evaluate`: scores translations of models or in files, and tests whether one system beats another."""
 
 import argparse
 import json
@@ -8,11 +8,16 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ..errors import InputError, counted
-from ..files import InputPath, OutputPath, collect_errors, is_same_file, whole_file
+from ..files import InputPath, atomic_write, collect_errors, is_same_file
 from .common.options import (
+    BATCH_SIZE,
+    INPUT_FILE,
+    INPUT_FILES,
     MODEL,
+    OUTPUT_FILE,
+    add_beam_option,
     add_language_options,
-    add_search_options,
+    batch,
     check_language_options,
     languages,
     search,
@@ -26,54 +31,41 @@ DESCRIPTION = (
     "Score translations with sacreBLEU and show its signatures. Of several systems, models before files, the first is "
     "the baseline: the others are compared with it by paired bootstrap resampling."
 )
-# Kept here, not asked of sacreBLEU, whose import would slow down every command.
+# Not taken from sacreBLEU, whose import would slow down every command.
 METRIC_NAMES = ("bleu", "chrf", "ter")
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     evaluate = commands.add_parser(
-        "evaluate",
-        help="score translations of a test set, compare systems",
-        usage=USAGE,
-        description=DESCRIPTION,
+        "evaluate", help="score translations of a test set, compare systems", usage=USAGE, description=DESCRIPTION
     )
     models = evaluate.add_argument("models", type=InputPath, nargs="+", default=[], metavar="MODEL", help=MODEL)
-    models.required = False  # nargs="*" would find nothing where a model follows an option
-    evaluate.add_argument("--source", type=InputPath, metavar="FILE", help="source sentences for models to translate")
-    evaluate.add_argument(
-        "--hypotheses",
-        type=InputPath,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="translations, one file for each system",
-    )
+    models.required = False  # nargs="*" would miss models that follow an option
+    evaluate.add_argument("--source", **INPUT_FILE, help="source sentences for models to translate")
+    several = {"action": "extend", "default": []}
+    evaluate.add_argument("--hypotheses", **INPUT_FILES, **several, help="translations, one file for each system")
     evaluate.add_argument(
         "--reference",
-        type=InputPath,
-        nargs="+",
+        **INPUT_FILES,
         action="extend",
         required=True,
-        metavar="FILE",
         help="reference translations; several files are several references of the same text",
     )
     evaluate.add_argument(
         "--output",
-        type=OutputPath,
+        **OUTPUT_FILE,
+        **several,
         nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
         help="write the models' translations to these files, one for each model",
     )
-    evaluate.add_argument("--overwrite", action="store_true", help="replace output files that exist")
+    evaluate.add_argument("--overwrite", action="store_true", help="replace existing output files")
     evaluate.add_argument(
-        "--format", choices=("text", "json"), default="text", help="json: all that was computed (default: text)"
+        "--format", choices=("text", "json"), default="text", help="json: all results (default: text)"
     )
     _add_metric_options(evaluate.add_argument_group("metrics, as in the command sacrebleu"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
-    add_search_options(evaluate)
+    add_beam_option(evaluate)
+    evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     add_language_options(evaluate)
     evaluate.set_defaults(run=run)
 
@@ -86,7 +78,7 @@ def _add_metric_options(group) -> None:
         "--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: 13a)"
     )
     group.add_argument("--lowercase", action="store_true", help="BLEU of lowercased text")
-    group.add_argument("--force", action="store_true", help="do not warn of text that looks tokenized")
+    group.add_argument("--force", action="store_true", help="do not warn about text that looks tokenized")
     group.add_argument(
         "--chrf_word_order",
         type=int,
@@ -94,13 +86,13 @@ def _add_metric_options(group) -> None:
         default=0,
         help="order of chrF's word n-grams; 2 is chrF++ (default: %(default)s)",
     )
-    group.add_argument("--sentences", action="store_true", help="score each sentence as well; with --format json")
+    group.add_argument("--sentences", action="store_true", help="also score each sentence; needs --format json")
 
 
 def _add_bootstrap_options(group) -> None:
     group.add_argument("--confidence", action="store_true", help="95%% confidence intervals, even for one system")
     group.add_argument(
-        "--resamples", type=up_to(100000), default=1000, metavar="N", help="how many resamples (default: %(default)s)"
+        "--resamples", type=up_to(100000), default=1000, metavar="N", help="number of resamples (default: %(default)s)"
     )
     group.add_argument(
         "--seed",
@@ -153,7 +145,7 @@ def run(options: argparse.Namespace) -> None:
 def _option_errors(options: argparse.Namespace) -> list[str]:
     errors = []
     if not options.models and not options.hypotheses:
-        errors.append("There is nothing to evaluate. Name a model, before all options, or files with --hypotheses.")
+        errors.append("Nothing to evaluate. Name a model, before all options, or files with --hypotheses.")
     errors += [
         f"{name} is a file, not a model. Name files of translations with --hypotheses."
         for name in options.models
@@ -163,12 +155,12 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
         errors.append("A model needs text to translate. Name its file with --source.")
     if not options.models:
         errors += [
-            f"--{name} is for models, and none is named. Name one, before all options, or leave --{name} out."
+            f"--{name} is for models, and none is given. Name one, before all options, or omit --{name}."
             for name in ("source", "output", "num_beams", "source_language", "target_language")
             if getattr(options, name)
         ]
     if options.sentences and options.format != "json":
-        errors.append("--sentences is for --format json. Add that, or leave --sentences out.")
+        errors.append("--sentences needs --format json.")
     return errors
 
 
@@ -182,16 +174,16 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
     read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
         if any(is_same_file(path, other) for other in (*read, *paths[:number])):
-            errors.append(f"{path} is named twice, as an output and otherwise. Name another output.")
+            errors.append(f"{path} is named twice, once as an output. Name another output.")
         elif error := output_error(path):
             errors.append(error)
         elif Path(path).exists() and not options.overwrite:
-            errors.append(f"{path} exists. Name another file, or replace it with --overwrite.")
+            errors.append(f"{path} already exists. Name another file, or replace it with --overwrite.")
     return errors
 
 
 def _line_errors(reference: str, texts: dict[str, list[str] | None]) -> list[str]:
-    """Files whose lines are not as many as those of the first reference; what could not be read is `None`."""
+    """Files that differ from the first reference in their number of lines; unreadable ones are `None`."""
     from ..data.sources.parallel_files import unequal_lines
 
     if texts[reference] is None:
@@ -205,7 +197,7 @@ def _line_errors(reference: str, texts: dict[str, list[str] | None]) -> list[str
 
 
 def _translate(models: list, sources: list[str] | None, options: argparse.Namespace) -> list[list[str]]:
-    """Each model's translations, written as soon as they are there."""
+    """Each model's translations, written as soon as they are complete."""
     from ..translation.lines import write_translations
     from ..translation.translate import translate
 
@@ -215,7 +207,7 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
         systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
         try:
             if path:
-                with whole_file(Path(path)) as part:
+                with atomic_write(Path(path)) as part:
                     write_translations(part, systems[-1])
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
@@ -223,7 +215,7 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
 
 
 def _text(names: list[str], results: list[list]) -> str:
-    """One system: a line for each score. Several: a table with a line for each system, and the signatures."""
+    """One system: one line per score. Several: a table with one line per system, and the signatures."""
     from ..evaluation.significance import SIGNIFICANT
 
     if len(results) == 1:
@@ -247,7 +239,7 @@ def _text(names: list[str], results: list[list]) -> str:
 
 
 def _json(names: list[str], references: list[str], results: list[list], sentences: list) -> dict:
-    """All that was computed, in full precision."""
+    """All results in full precision."""
     systems = []
     for name, scores, each in zip(names, results, sentences):
         systems.append({"system": name, "scores": [_score(score) for score in scores]})

@@ -1,4 +1,4 @@
-"""`hf-vaswani recipes`: the recipes that come with the package, to train from or to begin one of your own with."""
+"""`hf-vaswani recipes`: lists or prints the recipes that come with the package."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "recipes",
         help="list the recipes of this package, or print one",
         usage="hf-vaswani recipes [NAME | --schema]",
-        description="List the recipes that come with this package. With a name, print that recipe, to read it or to "
+        description="List the recipes that come with this package. With a name, print that recipe, to read it or "
         "edit a copy: hf-vaswani recipes multi30k_de_en > my.yaml; hf-vaswani train my.yaml",
     )
     recipes.add_argument("name", nargs="?", metavar="NAME", help="recipe to print")

@@ -1,4 +1,4 @@
-"""`hf-vaswani train`: a model from a recipe."""
+"""`hf-vaswani train`: trains a model from a recipe."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ EXAMPLE = "multi30k_de_en"
 
 
 class RecipeParser(CommandParser):
-    """A parser of a recipe and what follows it: options for the keys of the recipe, which the recipe checks."""
+    """Parses the recipe; the options after it are keys of the recipe, which `load_recipe` checks."""
 
     def parse_known_args(self, args=None, namespace=None):
         arguments = sys.argv[1:] if args is None else list(args)
@@ -24,7 +24,7 @@ class RecipeParser(CommandParser):
         return super().parse_known_args(trainer + arguments, namespace)
 
     def format_help(self) -> str:
-        # Made when it is asked for: the recipe's imports take seconds.
+        # Imported only for help: it takes seconds.
         from ..training.recipe.reference import describe_keys
 
         return f"{super().format_help()}\n{describe_keys(help_width())}\n"
@@ -43,15 +43,15 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "recipe",
         type=InputPath,
         metavar="RECIPE",
-        help="a YAML file, or the name of a recipe that hf-vaswani recipes lists",
+        help="a YAML file, or the name of a recipe from hf-vaswani recipes",
     )
     train.add_argument(
         "options",
         nargs=argparse.REMAINDER,
         metavar="--key value",
-        help="any key of the recipe, in place of what the file says: --max_steps 1000",
+        help="any key of the recipe, overriding the file: --max_steps 1000",
     )
-    train.add_argument("--trainer", action="store_true", help="make the optimizer steps with transformers' Trainer")
+    train.add_argument("--trainer", action="store_true", help="train with transformers' Trainer")
     train.set_defaults(run=run)
 
 

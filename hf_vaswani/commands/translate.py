@@ -1,4 +1,4 @@
-"""`hf-vaswani translate`: text in, translations out, line for line."""
+"""`hf-vaswani translate`: translates text line by line."""
 
 import argparse
 import logging
@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
-from ..files import InputPath, OutputPath, collect_errors, descriptor_of, is_same_file
+from ..files import InputPath, collect_errors, descriptor_of, is_same_file
 from .common.options import (
     BATCH_SIZE,
     ENSEMBLE,
+    INPUT_FILE,
     MODEL,
+    OUTPUT_FILE,
     add_beam_option,
     add_language_options,
     batch,
@@ -34,23 +36,22 @@ if TYPE_CHECKING:
     from ..translation.resumable_output import ResumableOutput, StreamOutput
     from ..translation.windows import Line
 
-# Options on which the translations do not depend, or not by their names.
+# Options that do not affect the translations, or not by their names.
 NO_SETTINGS = {"command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume"}
-# They decide in which order random numbers are drawn, and nothing else.
+# These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
 
 DESCRIPTION = """\
 Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
-A line that cannot be translated gets an empty translation and a warning; one that is not UTF-8 gets a warning and is
-read with U+FFFD. The exit status is 0 all the same. Lines are translated in windows, of 128 at first and 4096 later,
-and written as each window is done; lines that are typed, or come from another program bit by bit, are translated as
-they come."""
+A line that cannot be translated gets an empty translation and a warning; bytes that are not UTF-8 get a warning and
+become U+FFFD. The exit status is 0 in both cases. Lines are translated in windows, of 128 at first and 4096 later, and
+written after each window; lines that are typed, or arrive slowly from another program, are translated as they come."""
 
 JSONL = """\
-jsonl: one object a line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with what --scores
-and --alignments ask for; "error" where there is no translation (default: text)"""
-LONG = "longer lines are not translated, or in pieces with --split_sentences (default: what the model can take)"
-SAMPLE = "draw translations instead of searching; 1 is the model's own distribution, as for back-translation"
+jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with scores and
+alignments if requested; "error" instead if there is no translation (default: text)"""
+LONG = "longer lines are not translated, or in pieces with --split_sentences (default: the model's limit)"
+SAMPLE = "sample instead of searching; 1 is the model's own distribution, as for back-translation"
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -62,18 +63,16 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--input", type=InputPath, metavar="FILE", help="file to translate; also .gz .zst (default: standard input)"
-    )
-    files.add_argument("--output", type=OutputPath, metavar="FILE", help="file to write (default: standard output)")
+    files.add_argument("--input", **INPUT_FILE, help="file to translate; also .gz .zst (default: standard input)")
+    files.add_argument("--output", **OUTPUT_FILE, help="file to write (default: standard output)")
     files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
     existing = files.add_mutually_exclusive_group()
-    existing.add_argument("--overwrite", action="store_true", help="replace an output that exists")
-    existing.add_argument("--resume", action="store_true", help="continue an output that is unfinished")
-    what = parser.add_argument_group("what is written for each line; with --format jsonl")
+    existing.add_argument("--overwrite", action="store_true", help="replace an existing output")
+    existing.add_argument("--resume", action="store_true", help="continue an unfinished output")
+    what = parser.add_argument_group("output of each line; with --format jsonl")
     what.add_argument("--n_best", type=beam, metavar="N", help="the N best translations (default: 1)")
-    what.add_argument("--scores", action="store_true", help="the score of each translation")
-    what.add_argument("--alignments", action="store_true", help="which tokens of source and translation are aligned")
+    what.add_argument("--scores", action="store_true", help="scores of translations")
+    what.add_argument("--alignments", action="store_true", help="alignments of source and translation tokens")
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_beam_option(search)
@@ -81,9 +80,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--length_penalty",
         type=finite,
         metavar="X",
-        help="exponent of the length penalty; more favors longer output",
+        help="exponent of the length penalty; a larger one favors longer output",
     )
-    search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="most tokens of a translation")
+    search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="maximum tokens of a translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
     search.add_argument("--samples", type=up_to(10000), metavar="N", help="candidates for --mbr (default: 32)")
     search.add_argument("--sample", type=temperature, metavar="TEMPERATURE", help=SAMPLE)
@@ -92,26 +91,25 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     lines = parser.add_argument_group("lines")
     lines.add_argument(
-        "--prefix",
-        type=InputPath,
-        metavar="FILE",
-        help="what each translation must begin with, line by line, in whole words",
+        "--prefix", **INPUT_FILE, help="the beginning of each translation, line by line, in whole words"
     )
     add_language_options(lines)
     lines.add_argument("--max_source_length", type=length, metavar="N", help=LONG)
     lines.add_argument(
-        "--split_sentences", action="store_true", help="translate long lines in pieces, split between sentences"
+        "--split_sentences", action="store_true", help="split long lines between sentences and translate the pieces"
     )
     speed = parser.add_argument_group("speed")
     speed.add_argument(
         "--batch_tokens",
         type=batch,
         metavar="N",
-        help="source tokens translated together, padding included (default: chosen by the model's size)",
+        help="source tokens per batch, padding included (default: chosen by the model's size)",
     )
     speed.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     speed.add_argument(
-        "--dtype", choices=["float32", "bfloat16", "float16"], help="type to compute in (default: that of the weights)"
+        "--dtype",
+        choices=["float32", "bfloat16", "float16"],
+        help="dtype to compute in (default: that of the weights)",
     )
     parser.set_defaults(run=run)
 
@@ -124,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
     output = _check(options)
     if output is None:
         print(
-            f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing is left to do.",
+            f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing to do.",
             file=sys.stderr,
         )
         return
@@ -137,7 +135,7 @@ def run(options: argparse.Namespace) -> None:
         left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
         settings = {name: value for name, value in vars(options).items() if name not in left_out}
         output.begin({"model": fingerprint(model, tokenizer), **settings, "prefix": bool(options.prefix)}, lines)
-    # A bar would get in the way of translations on the same terminal.
+    # Not in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
     with quiet("hf_vaswani.core.pipeline_engine"), bar:
@@ -150,21 +148,21 @@ def run(options: argparse.Namespace) -> None:
                 output,
                 reports.of(_name(options)),
                 lambda done: bar.update(done - bar.n),
-                # A file must have the same windows whether it is made at once or resumed.
+                # A file must have the same windows whether it is written in one go or resumed.
                 is_waiting if not is_resumable or sys.stdin.isatty() else lambda: False,
             )
         except KeyboardInterrupt:
             if not is_resumable:
                 raise
             done = counted(output.progress.lines, "line")
-            how = "--resume in place of --overwrite" if options.overwrite else "--resume"
+            how = "--resume instead of --overwrite" if options.overwrite else "--resume"
             raise KeyboardInterrupt(f"Interrupted after {done}. The same command with {how} continues.") from None
     reports.summarize()
 
 
 @contextmanager
 def quiet(name: str) -> Iterator[None]:
-    """Without the warnings of a logger whose advice is for callers in Python."""
+    """Silence a logger's warnings, which give advice for callers in Python."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -175,7 +173,7 @@ def quiet(name: str) -> Iterator[None]:
 
 
 def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput | None":
-    """The output, when all has been checked that can be without the model; `None` where it is finished already."""
+    """The output, after all checks that do not need the model; `None` if it is already finished."""
     from ..data.sources.text_files import check_file
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
@@ -208,12 +206,9 @@ def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput | Non
 
 
 def _same_file_errors(options: argparse.Namespace) -> list[str]:
-    """Inputs over which the output would be written."""
+    """Inputs that the output would overwrite."""
     output = options.output or descriptor_of(sys.stdout)
-    inputs = {
-        "input": options.input or descriptor_of(sys.stdin),
-        "file of prefixes": options.prefix,
-    }
+    inputs = {"input": options.input or descriptor_of(sys.stdin), "file of prefixes": options.prefix}
     return [
         f"{options.output or 'Standard output'} is the {name}. Name another file for the output."
         for name, path in inputs.items()
@@ -223,7 +218,7 @@ def _same_file_errors(options: argparse.Namespace) -> list[str]:
 
 def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
     """Whether an output has as many lines as the input."""
-    return _newlines(output) == sum(1 for _ in _texts(options, lambda *_: None))  # reported when it was translated
+    return _newlines(output) == sum(1 for _ in _texts(options, lambda *_: None))
 
 
 def _option_errors(options: argparse.Namespace) -> list[str]:
@@ -233,28 +228,28 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
         return ", ".join(f"--{name}" for name in names if getattr(options, name))
 
     if options.format == "text" and (names := given("n_best", "scores", "alignments")):
-        errors.append(f"{names}: text has one translation a line and nothing else. Add --format jsonl.")
+        errors.append(f"{names}: text has only one translation per line. Add --format jsonl.")
     if options.ensemble and options.alignments:
-        errors.append("--alignments come from the attention of one model, of which --ensemble has several.")
+        errors.append("--alignments come from the attention of a single model and cannot be combined with --ensemble.")
     if options.mbr:
         if names := given("num_beams", "length_penalty", "sample", "scores", "alignments", "prefix"):
             errors.append(f"{names} cannot be combined with --mbr, which ranks samples by their expected utility.")
     elif options.samples:
-        errors.append("--samples is for --mbr chrf or --mbr bleu.")
+        errors.append("--samples needs --mbr chrf or --mbr bleu.")
     if options.sample and (names := given("num_beams", "length_penalty")):
-        errors.append(f"{names}: these are of a search, in place of which --sample draws.")
+        errors.append(f"{names}: these are options of search, which --sample replaces.")
     if options.samples == 1:
         errors.append("--samples must be 2 or more: --mbr chooses among them.")
     if options.prefix and options.split_sentences:
-        errors.append("--prefix and --split_sentences cannot be combined: which piece should begin with it?")
+        errors.append("--prefix and --split_sentences cannot be combined: the piece that begins with it is unknown.")
     most, name = (options.samples or 32, "samples") if options.mbr else (options.num_beams, "num_beams")
     if options.n_best and most and options.n_best > most:
-        errors.append(f"--n_best {options.n_best} is more than --{name} {most} gives.")
+        errors.append(f"--n_best {options.n_best} is more than --{name} {most}.")
     return errors
 
 
 def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTranslator":
-    """The translator, after a first translation: options that it refuses show there, and not at each line."""
+    """The translator, after a first translation, so that options that it rejects are reported once."""
     from transformers import pipeline
 
     from ..core.pipeline_engine import SourceTooLong
@@ -288,7 +283,7 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
             raise result
     except ValueError as error:
         raise InputError(with_option_names(str(error))) from None
-    except RuntimeError as error:  # a beam that does not fit into memory
+    except RuntimeError as error:  # a beam that does not fit in memory
         raise InputError(f"Nothing can be translated with these options: {with_option_names(str(error))}") from None
     return translate
 
@@ -298,7 +293,7 @@ def _name(options: argparse.Namespace) -> str:
 
 
 def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator[Line], Callable[[], bool]]":
-    """The lines of the input, and whether the next one is yet to come."""
+    """The lines of the input, and a function that tells whether the next one has not arrived yet."""
     from ..data.sources.text_files import iterate_lines
     from ..translation.windows import Line
 
@@ -326,18 +321,17 @@ def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argpa
         if text is None or prefix is None:
             shorter = _name(options) if text is None else options.prefix
             raise InputError(
-                f"{shorter} ends after {counted(number, 'line')}: input and --prefix need a line for each other."
+                f"{shorter} ends after {counted(number, 'line')}: input and --prefix must have as many lines."
             )
         yield Line(text, prefix)
 
 
 def _count_lines(path: str | None) -> int | None:
-    """Lines of a plain file, to show the time left; not counted without a terminal."""
-    if path is None or not Path(path).is_file() or Path(path).suffix.lower() in (".gz", ".zst"):
+    """Lines of an uncompressed file, to show the time left on a terminal."""
+    if path is None or not sys.stderr.isatty():
         return None
-    if not sys.stderr.isatty():
-        return None
-    return _newlines(path)
+    is_plain = Path(path).is_file() and Path(path).suffix.lower() not in (".gz", ".zst")
+    return _newlines(path) if is_plain else None
 
 
 def _newlines(path: str | Path) -> int:

@@ -1,1 +1,1 @@
-"""How the keys of a recipe are declared, named and written; what they are stands where they are used."""
+"""How recipe keys are declared, named and written; the keys themselves are declared where they are used."""

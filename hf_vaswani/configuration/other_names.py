@@ -1,13 +1,13 @@
-"""What other toolkits call the keys of a recipe and the options of the commands, for errors that name the right one.
+"""Names in other toolkits of recipe keys and command options, so that errors can suggest the right one.
 
-Names of the model's fields stand in `configuration_vaswani.py`, beside the fields.
+Names of the model's fields are in `configuration_vaswani.py`, beside the fields.
 """
 
 import difflib
 from collections.abc import Mapping
 
-# What it is called here → what others call it. A name of others may stand in several lines: the first line counts
-# whose own names are known where it is used, in a recipe or to a command. "key=value" is the key with a value.
+# Name here → names elsewhere. A foreign name may be in several lines: the first line counts whose own names exist in
+# the recipe or command where it was used. "key=value" is a key with its value.
 OTHER_NAMES = {
     # Text
     "train_source and train_target": "train_src train_tgt train_files trainpref train_prefix data_path",
@@ -69,7 +69,6 @@ OTHER_NAMES = {
     "mixed_precision=fp16": "fp16 half half_precision",
     "mixed_precision=bf16": "bf16",
     "mixed_precision": "precision amp dtype use_amp model_dtype autocast",
-    "torch_compile": "",
     "cpu_threads": "threads num_threads cpus",
     "num_proc": "num_workers preprocessing_num_workers dataloader_num_workers",
     # What is kept, logged and measured
@@ -109,12 +108,12 @@ OTHER_NAMES = {
 
 
 def hint(name: str, known: Mapping[str, str], others: Mapping[str, str] = OTHER_NAMES) -> str | None:
-    """What an unknown name may mean: "here it is 'max_steps'" or "did you mean 'output'?"; `None` for no idea.
+    """What an unknown name may mean: "here it is 'max_steps'" or "did you mean 'output'?"; `None` without a guess.
 
     Args:
-        name: with underscores; a section and a dot before it do not matter.
-        known: the names that could be meant, and how each is shown.
-        others: as `OTHER_NAMES`.
+        name: with underscores; a section before it is ignored.
+        known: possible names → how each is shown.
+        others: a table like `OTHER_NAMES`.
     """
     bare = name.rpartition(".")[2]
     for here, elsewhere in others.items():
@@ -126,7 +125,7 @@ def hint(name: str, known: Mapping[str, str], others: Mapping[str, str] = OTHER_
 
 
 def _nearest(name: str, known: Mapping[str, str]) -> str | None:
-    """The known name that is most alike; before all others one that begins with it, as an abbreviation does."""
+    """The most similar known name; one that begins with `name`, as with an abbreviation, is preferred."""
     longer = [other for other in known if len(name) > 2 and other.startswith(name)]
     close = difflib.get_close_matches(name, longer or known, n=1, cutoff=0 if longer else 0.6)
     return close[0] if close else None

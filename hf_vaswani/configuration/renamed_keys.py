@@ -1,4 +1,4 @@
-"""Recipe keys and values whose names earlier versions had: refused with the new name, except in what a run stored."""
+"""Recipe keys and values that were renamed: rejected with the new name, but accepted in recipes stored by a run."""
 
 from typing import Any
 
@@ -29,12 +29,12 @@ RENAMED_KEYS = {
 }
 # Old value → new value, by key.
 RENAMED_VALUES = {"pre_tokenizer": {"spaces": "whitespace"}, "dataset": {"embedded": "built-in"}}
-# Keys of which each stands for a whole source, a name or a path.
+# Keys whose value is a source: a dataset's name or a path.
 SOURCES = ("train", "validation", "test", "tests")
 
 
 def new_name(key: str, section: str | None = None) -> str | None:
-    """The name that an old key has now, `None` where it is no old key. Both may begin with their section."""
+    """The new name of a renamed key, with its section, or `None`. The old key may begin with its section."""
     where, _, bare = key.rpartition(".")
     for name, renamed in RENAMED_KEYS.items():
         if name in (section or where or name) and bare in renamed:
@@ -43,8 +43,7 @@ def new_name(key: str, section: str | None = None) -> str | None:
 
 
 def with_new_names(recipe: Sections) -> Sections:
-    """A recipe that an earlier version stored, with today's keys and values. Sections are dicts; what they hold may be
-    anything."""
+    """A recipe that an earlier version stored, with today's keys and values, which may be of any type."""
     return {section: _renamed(keys, RENAMED_KEYS.get(section, {})) for section, keys in recipe.items()}
 
 

@@ -1,4 +1,4 @@
-"""YAML as recipes are written in it: numbers are decimal, a date is text, and no key stands twice in one place."""
+"""The YAML of recipes: numbers are decimal, dates are text, and duplicate keys are errors."""
 
 import re
 from typing import Any
@@ -7,8 +7,8 @@ import yaml
 
 from ..errors import reason
 
-# YAML 1.1, which PyYAML reads, takes 0100 for 64, 1:30 for 90 and 2023-02-30 for a date that is none. As in it, 1e-3
-# is text, which becomes a number where one is wanted, and 87e3451 stays the name of a commit.
+# YAML 1.1, which PyYAML reads, takes 0100 for 64, 1:30 for 90 and 2023-02-30 for an invalid date. As in YAML 1.1, 1e-3
+# is text, which is converted where a number is wanted, so that 87e3451 stays the name of a commit.
 NUMBERS = {
     "tag:yaml.org,2002:int": re.compile(r"[-+]?(0|[1-9][0-9_]*)$"),
     "tag:yaml.org,2002:float": re.compile(
@@ -20,7 +20,7 @@ OTHERS = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", MERGE)
 
 
 class RecipeLoader(yaml.SafeLoader):
-    """Reads a recipe."""
+    """PyYAML's safe loader with fewer implicit types."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag in OTHERS]
@@ -28,12 +28,12 @@ class RecipeLoader(yaml.SafeLoader):
     }
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        """As in PyYAML, where the last of two equal keys would win without a word."""
+        """As in PyYAML, which would silently keep the last of two equal keys."""
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE):
             if key.value in seen:
-                raise yaml.composer.ComposerError(None, None, f"key '{key.value}' stands twice", key.start_mark)
+                raise yaml.composer.ComposerError(None, None, f"key '{key.value}' is given twice", key.start_mark)
             seen.add(key.value)
         return node
 
@@ -43,14 +43,14 @@ for tag, pattern in NUMBERS.items():
 
 
 def read_yaml(text: str) -> Any:
-    """The value that a text has in YAML.
+    """The value of a YAML text.
 
     Raises:
-        yaml.YAMLError: where it has none.
+        yaml.YAMLError: the text is not valid YAML.
     """
     try:
         return yaml.load(text, RecipeLoader)
     except yaml.YAMLError:
         raise
-    except Exception as error:  # of many kinds, where a value does not fit its tag
+    except Exception as error:  # of many types, where a value does not fit its tag
         raise yaml.YAMLError(reason(error)) from None

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, get_type_hints
 
 from ..data.sources.text_files import packed_name_fault
 from ..errors import InputError, counted, reason
-from ..files import check_types, lock, path_error, read_object
+from ..files import check_types, lock, path_error, read_json
 
 
 @dataclass
@@ -206,7 +206,7 @@ class ResumableOutput:
                 )
             return
         try:
-            record = read_object(self.side_file)
+            record = read_json(self.side_file, remedy="")
             check_types(self.side_file, record, {"settings": dict, "progress": dict})
             check_types(self.side_file, record["progress"], get_type_hints(Progress))
             self._settings, self.progress = record["settings"], Progress(**record["progress"])

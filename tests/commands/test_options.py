@@ -70,7 +70,7 @@ def test_options_are_not_abbreviated(refusal):
 
 
 def test_arguments_that_nothing_takes_are_refused(refusal):
-    assert refusal("corpus", "one", "two") == ["'two' is one argument too many; see hf-vaswani corpus --help"]
+    assert refusal("corpus", "one", "two") == ["unexpected argument 'two'; see hf-vaswani corpus --help"]
 
 
 @pytest.mark.parametrize(

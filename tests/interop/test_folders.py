@@ -123,7 +123,7 @@ def test_output_that_holds_anything_is_left_as_it_is(tmp_path, capsys):
 def test_output_below_a_file_is_refused_before_anything_is_read(tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     assert main(["import", "/absent/source", str(tmp_path / "file" / "out")]) == 2
-    assert "out cannot be made in" in capsys.readouterr().err
+    assert "out cannot be created in" in capsys.readouterr().err
     assert main(["corpus", str(tmp_path / "file" / "out")]) == 2
     assert (tmp_path / "file").read_text() == "mine"
     assert main(["corpus", "/"]) == 2

@@ -93,7 +93,7 @@ def tokenizer_of_size(words: int):
 
 DAMAGES = {
     "config null": (write("config.json", "null"), "config.json cannot be read: it holds null"),
-    "config list": (write("config.json", "[1]"), "config.json cannot be read: it holds a list"),
+    "config list": (write("config.json", "[1]"), r"config.json cannot be read: it holds \[1\], not"),
     "config cut": (write("config.json", "{"), "config.json cannot be read: it is not JSON"),
     "config without kind": (change("config.json", model_type=...), "config.json has no model_type"),
     "config of type 3": (change("config.json", model_type=3), "config.json has the model_type 3"),

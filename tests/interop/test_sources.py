@@ -235,7 +235,7 @@ def test_damaged_generation_config_is_one_clear_error(tmp_path):
 
 
 def test_name_with_a_dot_may_be_a_hub_id():
-    with pytest.raises(InputError, match=r"someone/opus-mt-v1\.5 is no folder here, and cannot be read"):
+    with pytest.raises(InputError, match=r"someone/opus-mt-v1\.5 is not a local folder, and cannot be read"):
         import_model("someone/opus-mt-v1.5")
 
 

@@ -178,5 +178,5 @@ def test_surroundings_that_do_not_fit_are_refused(around, fault):
 
 
 def test_misspelt_surroundings_are_refused():
-    with pytest.raises(InputError, match="sorce_embedding: no such field"):
+    with pytest.raises(InputError, match="sorce_embedding: not a field"):
         import_model(torch_transformer(), sorce_embedding=nn.Embedding(20, 16))

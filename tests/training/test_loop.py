@@ -293,9 +293,9 @@ def test_tracker_that_cannot_be_opened_is_a_clear_error_and_no_obstacle_to_the_n
 def test_curves_are_drawn_at_the_end_and_at_validations_far_enough_apart(recipe, monkeypatch, seconds, expected):
     drawn, original = [], figures.draw_curves
 
-    def draw(records, picture):
-        drawn.append(json.loads(records.read_text().splitlines()[-1])["update"])
-        original(records, picture)
+    def draw(logs, figure):
+        drawn.append(json.loads(logs[0].read_text().splitlines()[-1])["update"])
+        original(logs, figure)
 
     monkeypatch.setattr(figures, "draw_curves", draw)
     monkeypatch.setattr(log, "SECONDS_BETWEEN_FIGURES", seconds)

@@ -1,4 +1,4 @@
-"""How all commands read their options, and the options that several of them share."""
+"""The parser of all commands, and the options that several of them share."""
 
 import argparse
 import math
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ...configuration.other_names import hint
 from ...errors import InputError
+from ...files import InputPath, OutputPath
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -17,17 +18,21 @@ if TYPE_CHECKING:
 MODEL = "folder of a model, or its id on the Hub"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
 BATCH_SIZE = "most sentences translated together (default: chosen by the model's size)"
-# Beyond these all tokens are as probable as each other, or one alone.
+# Beyond these, sampling is uniform or greedy.
 TEMPERATURES = 1e-6, 1e6
+# What the parser needs to know of an option whose value is a file.
+INPUT_FILE = {"type": InputPath, "metavar": "FILE"}
+INPUT_FILES = {**INPUT_FILE, "nargs": "+"}
+OUTPUT_FILE = {"type": OutputPath, "metavar": "FILE"}
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that takes `--n-best` for `--n_best`, and says of an unknown option which one may be meant.
+    """A parser that accepts `--n-best` for `--n_best`, and suggests what an unknown option may mean.
 
-    Options cannot be abbreviated: what is unique today may not be so tomorrow.
+    Options cannot be abbreviated: an abbreviation may stop being unique.
 
     Args:
-        rest_is_free: what follows the first argument is for another to check: a sub-command, or the keys of a recipe.
+        rest_is_free: what follows the first argument is checked elsewhere: a subcommand, or the keys of a recipe.
     """
 
     def __init__(self, *args, rest_is_free: bool = False, **settings):
@@ -36,18 +41,18 @@ class CommandParser(argparse.ArgumentParser):
         self.rest_is_free = rest_is_free
 
     def parse_known_args(self, args=None, namespace=None):
-        """As in argparse, but nothing is left over: what is unknown is an error, all of it at once."""
+        """As in argparse, but all unknown arguments are reported as errors."""
         arguments = sys.argv[1:] if args is None else list(args)
         end = next((n for n, text in enumerate(arguments) if self._ends_options(text)), len(arguments))
         own = [self._as_written_here(text) for text in arguments[:end]]
-        self.check(own)
+        self._check(own)
         namespace, left = super().parse_known_args(own + arguments[end:], namespace)
         if left:
-            self.error("\n".join(f"{text!r} is one argument too many; see {self.prog} --help" for text in left))
+            self.error("\n".join(f"unexpected argument {text!r}; see {self.prog} --help" for text in left))
         return namespace, left
 
-    def check(self, arguments: list[str]) -> None:
-        """Leave with an error for each option that is unknown."""
+    def _check(self, arguments: list[str]) -> None:
+        """Exit with an error for each unknown option."""
         known = {name.lstrip("-"): name for name in self._option_string_actions if name.startswith("--")}
         unknown = [name for name, _, _ in map(_split, filter(_is_option, arguments)) if not self._knows(name)]
         if unknown:
@@ -56,7 +61,7 @@ class CommandParser(argparse.ArgumentParser):
             )
 
     def error(self, message: str) -> NoReturn:
-        """Leave with exit status 2, after the usage and a line for each error."""
+        """Exit with status 2, after the usage and one line per error."""
         self.print_usage(sys.stderr)
         self.exit(2, "".join(f"error: {line}\n" for line in message.splitlines()))
 
@@ -76,45 +81,40 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """`--name=value` → name, sign and value."""
+    """`--name=value` → name, equals sign, value."""
     return text.partition("=")
 
 
 def _is_option(text: str) -> bool:
-    """Whether argparse takes an argument for an option, known or not; negative numbers and sentences are none."""
+    """Whether argparse takes an argument for an option, known or not; numbers and sentences are not options."""
     return bool(re.match("--?[A-Za-z]", text)) and " " not in _split(text)[0]
 
 
 class _HelpFormatter(argparse.HelpFormatter):
-    """Room for the names, and lines no longer than can be read."""
+    """Wide enough for the names of options, and narrow enough to read."""
 
     def __init__(self, prog: str):
         super().__init__(prog, max_help_position=30, width=help_width())
-        self._action_max_length = 13  # argparse does not count how far it indents the names of the sub-commands
+        self._action_max_length = 13  # argparse ignores the indentation of subcommand names
 
 
 def help_width() -> int:
-    """Columns of help: those of the terminal, 100 at most."""
+    """Width of help: that of the terminal, at most 100 columns."""
     return min(shutil.get_terminal_size().columns - 2, 100)
 
 
 def make_parser(parser: type[CommandParser] = CommandParser, **settings) -> CommandParser:
-    """For `add_subparsers(parser_class=…)`: a command may bring a parser of its own to `add_parser(parser=…)`."""
+    """For `add_subparsers(parser_class=…)`: lets a command choose its own class with `add_parser(parser=…)`."""
     return parser(**settings)
 
 
-def add_search_options(parser: argparse.ArgumentParser) -> None:
-    add_beam_option(parser)
-    parser.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
-
-
-def add_beam_option(parser) -> None:
-    """To a parser or a group of its options."""
+def add_beam_option(parser: argparse._ActionsContainer) -> None:
+    """Add `--num_beams` to a parser or a group of options."""
     parser.add_argument(
         "--num_beams",
         type=beam,
         metavar="N",
-        help="hypotheses that the search follows at once; 1 is greedy search (default: the model's generation_config)",
+        help="beams; 1 is greedy search (default: that of generation_config)",
     )
 
 
@@ -122,15 +122,15 @@ def search(options: argparse.Namespace) -> dict[str, int]:
     return {"num_beams": options.num_beams} if options.num_beams else {}
 
 
-def add_language_options(parser) -> None:
-    """To a parser or a group of its options."""
-    help = "code of the {} language, for multilingual models; a model of one pair refuses others"
+def add_language_options(parser: argparse._ActionsContainer) -> None:
+    """Add `--source_language` and `--target_language` to a parser or a group of options."""
     for side in ("source", "target"):
-        parser.add_argument(f"--{side}_language", metavar="CODE", help=help.format(side))
+        help = f"code of the {side} language, for multilingual models; a model of one pair rejects others"
+        parser.add_argument(f"--{side}_language", metavar="CODE", help=help)
 
 
 def languages(options: argparse.Namespace) -> dict[str, str]:
-    """The languages that were given, as the translation pipeline takes them."""
+    """The given languages as arguments of the translation pipeline."""
     given = {"src_lang": options.source_language, "tgt_lang": options.target_language}
     return {name: code for name, code in given.items() if code is not None}
 
@@ -141,13 +141,10 @@ def check_language_options(
     tokenizer: "PreTrainedTokenizerBase",
     takes_own_target: bool = True,
 ) -> None:
-    """Refuse languages that a model does not translate.
+    """Raise an `InputError` if a model does not translate the given languages, or needs one that is not given.
 
     Args:
-        takes_own_target: the target language may be left out where the model has one of its own.
-
-    Raises:
-        InputError: the model does not translate these languages, or needs one that is not given.
+        takes_own_target: the target language may be left out if the model has a default.
     """
     from ...core.pipeline_inputs import check_languages, check_pair, language_pairs
 
@@ -161,13 +158,13 @@ def check_language_options(
 
 
 def with_option_names(message: str) -> str:
-    """A message of the translation pipeline, in one line and with the names that its arguments have here."""
+    """A message of the translation pipeline in one line, with the command's names of its arguments."""
     message = message.replace("src_lang", "--source_language").replace("tgt_lang", "--target_language")
     return " ".join(message.split())
 
 
 def up_to(most: int) -> Callable[[str], int]:
-    """The type of an option: a whole number from 1 to `most`. Generous: a larger one is a slip."""
+    """An argparse type: a whole number from 1 to `most`, a generous limit beyond which it is a typo."""
 
     def count(text: str) -> int:
         try:
@@ -183,10 +180,9 @@ def up_to(most: int) -> Callable[[str], int]:
     return count
 
 
-# Of a search, as of `generation_settings.LARGEST_BEAM`, whose import would slow down every command.
+# `generation_settings.LARGEST_BEAM`, whose import would slow down every command.
 beam = up_to(1000)
 length = up_to(1_000_000)
-# Of what is held in memory at once, as far as there is so much.
 batch = up_to(1_000_000_000)
 
 

@@ -1,4 +1,4 @@
-"""What commands say while they work through lines: how fast, and what was wrong with which line."""
+"""Progress bar and warnings of commands that process text line by line."""
 
 import sys
 from collections.abc import Callable
@@ -9,13 +9,13 @@ SHOWN = 20
 
 
 class LineReports:
-    """Warnings of lines on standard error: the first 20 at once, all by their number in [`summarize`]."""
+    """Warnings about lines, on standard error: the first 20 right away, the total number in [`summarize`]."""
 
     def __init__(self):
         self.count = 0
 
     def of(self, name: str) -> Callable[[int, str], None]:
-        """A function that takes the number of a line of this file and what is wrong there."""
+        """A function that reports what is wrong in a line of this file: `report(number, what)`."""
 
         def report(number: int, what: str) -> None:
             self.count += 1
@@ -26,10 +26,10 @@ class LineReports:
 
     def summarize(self) -> None:
         if self.count > SHOWN:
-            print(f"warning: {self.count:,} warnings in all, of which you see the first {SHOWN}.", file=sys.stderr)
+            print(f"warning: {self.count:,} warnings in total; only the first {SHOWN} are shown.", file=sys.stderr)
 
 
 def progress_bar(total: int | None = None, done: int = 0, is_shown: bool = True) -> tqdm:
-    """A bar with sentences a second, on a terminal alone."""
+    """A bar with sentences per second, only on a terminal."""
     is_hidden = not (is_shown and sys.stderr.isatty())
     return tqdm(total=total, initial=done, unit=" sentences", disable=is_hidden, dynamic_ncols=True)

@@ -8,7 +8,7 @@ from accelerate import Accelerator
 from safetensors import SafetensorError
 
 from ...errors import TrainingError, reason
-from ...files import check_types, read_object
+from ...files import check_types, read_json
 from ...runtime.processes import on_main_process
 from ..listeners import StepListener, ValidationResult
 from ..optimization.weights import Tensors
@@ -113,7 +113,7 @@ def score_of(path: Path) -> tuple[str, float]:
     Raises:
         InputError: where their file does not say so.
     """
-    scores = read_object(path / SCORES_FILE)
+    scores = read_json(path / SCORES_FILE)
     measure = scores.get(RANKED_BY)
     kinds = {RANKED_BY: str} | ({measure: float} if isinstance(measure, str) else {})
     check_types(path / SCORES_FILE, scores, kinds)

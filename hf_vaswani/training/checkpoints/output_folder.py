@@ -10,7 +10,7 @@ import yaml
 
 from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError
-from ...files import ARE_THERE_LOCKS, lock
+from ...files import HAS_LOCKS, lock
 from .checkpoint import is_checkpoint_name
 
 RECIPE_FILE = "training_recipe.yaml"
@@ -34,7 +34,7 @@ def held(folder: Path) -> Iterator[None]:
         OSError: where the folder cannot be opened.
     """
     # Elsewhere no folder can be opened either.
-    if not ARE_THERE_LOCKS:
+    if not HAS_LOCKS:
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ...files import read_object, type_errors
+from ...files import read_json, type_errors
 
 # Fields whose names in the file are those of the first version.
 STORED_NAMES = {"step": "update", "is_unscheduled": "is_irregular"}
@@ -72,7 +72,7 @@ def progress_error(path: Path) -> str | None:
         STORED_NAMES.get(name, name): kind for name, kind in typing.get_type_hints(Progress).items()
     }
     try:
-        errors = type_errors(read_object(path), types, optional=True)
+        errors = type_errors(read_json(path, remedy=""), types, optional=True)
     except InputError as error:
         return str(error).removesuffix(".")
     return f"{path.name}: {'; '.join(errors)}" if errors else None

@@ -1,1 +1,1 @@
-"""Recipes: their keys, YAML and options, help, and what is wrong in them."""
+"""Recipes: their keys, how files and options are read, and how they are validated."""

@@ -1,4 +1,4 @@
-"""The recipe's section `model`: the fields of `VaswaniConfig` that a recipe may set, described as in its docstring."""
+"""The recipe's section `model`: the fields of `VaswaniConfig` that a recipe may set, with their descriptions."""
 
 import dataclasses
 import inspect
@@ -12,21 +12,18 @@ from ...configuration.keys import Key, Section
 from ...core.configuration_vaswani import CHOICES, RANGES, VaswaniConfig
 from ...presets import PRESETS, TABLE_3
 
-# Set from the tokenizer, or by the package, not by hand.
+# Set from the tokenizer or by the package.
 SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
     "source_language", "target_language", "format_version",
 }  # fmt: skip
 ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*) \(.*?\): (?P<text>.*)")
-# "et al. 2016" and "section 3. …" are no ends: what follows begins with a capital letter or a name in the code.
+# Not after "et al." or "section 3.": the next sentence begins with a capital letter.
 SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 
 
 def field_descriptions(config: type) -> dict[str, str]:
-    """Field → the first sentence of its description in the docstring's section Args, and what it defaults to.
-
-    The docstring is where users of transformers look for the fields of a config, so it is where they are described.
-    """
+    """Field → the first sentence of its description in the docstring's section Args, and its default."""
     _, _, section = inspect.cleandoc(config.__doc__ or "").partition("\nArgs:\n")
     entries: list[tuple[list[str], list[str]]] = []
     for line in section.splitlines():
@@ -47,7 +44,7 @@ def _short(description: str) -> str:
 def _preset_help() -> str:
     names = [name for name in PRESETS if name not in TABLE_3]
     row = next(iter(TABLE_3))
-    return f"a named architecture, which the other keys change: {', '.join(names)}, or a row of Table 3, such as {row}"
+    return f"a named architecture, modified by the other keys: {', '.join(names)}, or a row of Table 3, such as {row}"
 
 
 def _keys() -> dict[str, tuple[Any, Any]]:
@@ -64,7 +61,7 @@ def _keys() -> dict[str, tuple[Any, Any]]:
 
 
 def _type(annotation: Any) -> Any:
-    """A field's type; what may be written without a point is a number all the same."""
+    """A field's type in a recipe, where `float` includes whole numbers."""
     return {float | int: float, float | int | None: float | None}.get(annotation, annotation)
 
 

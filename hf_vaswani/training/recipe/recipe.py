@@ -1,6 +1,6 @@
-"""The recipe of a training: a YAML file with a section for each part of the work, any key of it also an option.
+"""The recipe of a run: a YAML file with a section for each stage; each key is also a command-line option.
 
-The keys stand in `arguments.py`.
+The keys are declared in `arguments.py`.
 """
 
 import typing
@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from ...configuration.keys import Section, describe_type, types_of
 from ...configuration.other_names import OTHER_NAMES, hint
-from ...configuration.renamed_keys import new_name
+from ...configuration.renamed_keys import Sections, new_name
 from ...configuration.yaml_reader import read_yaml
 from ...core.configuration_vaswani import FOREIGN_NAMES
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
@@ -23,12 +23,12 @@ from ...presets import preset_fields
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .bundled_recipes import recipe_file
 from .model_arguments import SET_ELSEWHERE, ModelArguments
-from .overrides import complete, leave_out_defaults, make_room
+from .overrides import add_implied, remove_replaced
 from .violations import violations
 
 
 class Recipe(BaseModel):
-    """All of a run. `model` holds the fields of [`VaswaniConfig`] that differ from its defaults."""
+    """Everything about a run. `model` holds the fields of [`VaswaniConfig`] that differ from its defaults."""
 
     data: DataArguments = Field(default_factory=DataArguments)
     tokenizer: TokenizerArguments = Field(default_factory=TokenizerArguments)
@@ -36,8 +36,7 @@ class Recipe(BaseModel):
     training: TrainingArguments = Field(default_factory=TrainingArguments)
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
-    # The YAML file that it was read from, which says nothing about the run.
-    file: str | None = Field(default=None, exclude=True)
+    file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Sections of plain values, as in the YAML file."""
@@ -45,13 +44,13 @@ class Recipe(BaseModel):
 
     @property
     def tokenizer_source(self) -> str | None:
-        """The key and value that name an existing tokenizer; `None` where a new one is made."""
+        """The key and value that name an existing tokenizer; `None` where a new one is learned."""
         if self.tokenizer.path:
             return f"tokenizer.path={self.tokenizer.path}"
         return f"training.start_from={self.training.start_from}" if self.training.start_from else None
 
 
-# In the order in which they are described.
+# In the order of the documentation.
 SECTIONS: dict[str, type[Section]] = {
     cls.section: cls
     for cls in (
@@ -61,69 +60,59 @@ SECTIONS: dict[str, type[Section]] = {
 
 
 def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
-    """Read a recipe and lay the command line's options over it.
+    """Read a recipe and apply the command line's options to it.
 
     Args:
         path: a YAML file, or the name of a recipe that comes with the package: `"quickstart"`.
-        options: `["--training.max_steps", "100", "--d_model=64"]`; the section may be left out. What they replace
-            besides the keys that they name stands in `overriding.py`.
+        options: `["--training.max_steps", "100", "--d_model=64"]`; the section may be left out. `overrides.py` says
+            what they replace besides the keys that they name.
 
     Raises:
-        InputError: all errors at once: unknown keys, with the nearest right one, and values of the wrong kind.
+        InputError: all errors together: unknown keys, with the most similar known one, invalid values, and values
+            that contradict each other.
     """
     values, errors = _read_yaml(recipe_file(path))
-    given = [(name, text, _section_of(name, errors)) for name, text in _parse_options(options or [], errors)]
-    named: dict[str, dict[str, str | None]] = {}
-    for name, text, section in given:
-        if section and text != "null":
-            named.setdefault(section, {})[name.rpartition(".")[2]] = text
-    make_room(values, named)
-    for name, text, section in given:
-        if section:
-            key_name = name.rpartition(".")[2]
-            key = recipe_keys()[section][key_name]
-            if text is None and bool not in types_of(key):
-                errors.append(f"--{name} needs a value: {describe_type(key)}")
-                continue
-            if text == "":
-                errors.append(f"--{name} is empty; null stands for none")
-                continue
-            values.setdefault(section, {})[key_name] = _option_value(text or "true", key)
-    leave_out_defaults(values)
-    complete(values)
+    given = _parse_options(options or [], errors)
+    not_null = {s: {name: text for name, text in texts.items() if text != "null"} for s, texts in given.items()}
+    remove_replaced(values, not_null)
+    for section, texts in given.items():
+        keys = SECTIONS[section].model_fields
+        values.setdefault(section, {}).update({name: _option_value(text, keys[name]) for name, text in texts.items()})
+    add_implied(values)
     typed, invalid = _checked(values)
     errors += invalid.values()
     model = _expand_preset(typed.pop("model"), errors)
-    # Not checked again: with those out of bounds too, all that contradicts each other is told at once.
+    # Not validated again: values out of bounds are included, so that all contradictions are reported together.
     sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
     recipe = Recipe.model_construct(**sections, model=model, file=str(path))
-    without_effect = sorted(named.get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
+    if not recipe.tokenizer.joint and not recipe.training.start_from:
+        model.setdefault("share_encoder_decoder_embeddings", False)
+    without_effect = sorted(not_null.get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
     if recipe.tokenizer_source and without_effect:
-        keys = ", ".join(f"--{name}" for name in without_effect)
-        errors.append(f"{keys}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
-    found = violations(recipe.data, recipe.tokenizer, recipe.model, recipe.training)
+        names = ", ".join(f"--{name}" for name in without_effect)
+        errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
+    found = violations(recipe.data, recipe.tokenizer, model, recipe.training)
     errors += [error for error in found if error.partition(" ")[0] not in invalid]
     if errors:
         raise InputError.of(errors)
     return recipe
 
 
-def value_errors(recipe: dict[str, dict[str, Any]]) -> list[str]:
-    """The values of a stored recipe that have wrong types. Keys of other versions may be anything."""
-    known = {section: keys.keys() for section, keys in recipe_keys().items()}
-    values = {section: {name: value for name, value in keys.items() if name in known.get(section, ())}
-              for section, keys in recipe.items()}  # fmt: skip
+def value_errors(recipe: Sections) -> list[str]:
+    """What is wrong with the values of a stored recipe. Keys of other versions may have any value."""
+    values = {section: {name: value for name, value in recipe.get(section, {}).items() if name in keys}
+              for section, keys in recipe_keys().items()}  # fmt: skip
     return list(_checked(values)[1].values())
 
 
 def section_from_options(section: str, options: dict[str, str]) -> Any:
-    """The arguments of one section from texts of the command line, for commands that need no more of a recipe.
+    """The arguments of one section from texts on the command line, for commands that use only that section.
 
     Raises:
-        InputError: all values of the wrong kind at once.
+        InputError: all invalid values together.
     """
     keys = SECTIONS[section].model_fields
-    errors = [f"--{name} is empty; null stands for none" for name, text in options.items() if text == ""]
+    errors = [f"--{name} is empty; use null for no value" for name, text in options.items() if text == ""]
     values = {name: _option_value(text, keys[name]) for name, text in options.items()}
     typed, wrong = SECTIONS[section].checked(values)
     errors += wrong.values()
@@ -133,7 +122,7 @@ def section_from_options(section: str, options: dict[str, str]) -> Any:
 
 
 def _expand_preset(model: dict[str, Any], errors: list[str]) -> dict[str, Any]:
-    """The fields of the preset that `model.preset` names, under those that the recipe sets itself."""
+    """The fields of the preset that `model.preset` names, overridden by those that the recipe sets."""
     fields = {name: value for name, value in model.items() if name != "preset"}
     if model.get("preset") is None:
         return fields
@@ -146,11 +135,12 @@ def _expand_preset(model: dict[str, Any], errors: list[str]) -> dict[str, Any]:
 
 
 def recipe_keys() -> dict[str, dict[str, FieldInfo]]:
-    """Section → key → its declaration, for the whole recipe."""
+    """Section → key → its declaration."""
     return {name: cls.model_fields for name, cls in SECTIONS.items()}
 
 
-def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
+    """The values of a file that belong to known keys, and errors about the others."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -164,37 +154,48 @@ def _read_yaml(path: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
         elif not isinstance(entries or {}, dict):
             errors.append(f"{path}: section '{section}' must hold keys and values, not {entries!r}")
         else:
-            unknown = [name for name in entries or {} if name not in keys[section]]
+            entries = entries or {}
             errors += [
                 f"{path}: unknown key '{section}.{name}'{_nearest(name, _all_names(section), section)}"
-                for name in unknown
+                for name in entries
+                if name not in keys[section]
             ]
-            values[section] = {n: v for n, v in (entries or {}).items() if n in keys[section]}
+            values[section] = {name: value for name, value in entries.items() if name in keys[section]}
     return values, errors
 
 
-def _parse_options(options: list[str], errors: list[str]) -> list[tuple[str, str | None]]:
-    """`--a.b value`, `--b=value` and `--flag` → names and texts; a flag has none."""
+def _parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, str]]:
+    """`--a.b value`, `--b=value` and `--flag` → section → key → text."""
     if isinstance(options, str) or not isinstance(options, Iterable):
-        raise ValueError(f"options must be a list of texts, as on the command line, got {options!r}")
-    parsed, rest = [], list(options)
+        raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
+    parsed: dict[str, dict[str, str]] = {}
+    rest = list(options)
     for option in rest:
         if not isinstance(option, str):
-            raise ValueError(f"options must be texts, as on the command line, got {option!r}")
+            raise ValueError(f"options must be strings, as on the command line, got {option!r}")
     while rest:
         option = rest.pop(0)
         if not option.startswith("--"):
-            errors.append(f"'{option}' is no option: options are written --key value")
+            errors.append(f"'{option}' is not an option: options are written --key value")
             continue
-        name, has_value, value = option[2:].partition("=")
+        name, has_value, text = option[2:].partition("=")
         if not has_value:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else None
-        parsed.append((name.replace("-", "_"), value))
+            text = rest.pop(0) if rest and not rest[0].startswith("--") else None
+        name = name.replace("-", "_")
+        if section := _section_of(name, errors):
+            bare = name.rpartition(".")[2]
+            key = SECTIONS[section].model_fields[bare]
+            if text is None and bool not in types_of(key):
+                errors.append(f"--{name} needs a value: {describe_type(key)}")
+            elif text == "":
+                errors.append(f"--{name} is empty; use null for no value")
+            else:
+                parsed.setdefault(section, {})[bare] = text or "true"
     return parsed
 
 
 def _option_value(text: str, key: FieldInfo) -> Any:
-    """An option's text as the value that YAML reads in it; where text is wanted, it stays as it was typed."""
+    """An option's text as a YAML value; where the key takes text, as it was typed."""
     types = types_of(key)
     if text == "null":
         return None
@@ -217,15 +218,14 @@ def _section_of(name: str, errors: list[str]) -> str | None:
     if len(homes) == 1:
         return homes[0]
     if homes:
-        errors.append(f"--{name} stands in several sections; say which: {', '.join(f'--{s}.{name}' for s in homes)}")
-        return None
-    errors.append(f"--{name}: unknown key{_nearest(name, _all_names())}")
+        errors.append(f"--{name} is in several sections; say which: {', '.join(f'--{s}.{name}' for s in homes)}")
+    else:
+        errors.append(f"--{name}: unknown key{_nearest(name, _all_names())}")
     return None
 
 
 def _all_names(section: str | None = None) -> dict[str, str]:
-    """Names to compare with, and what each is called where it is suggested: in a recipe, one of another section than
-    the given one is called by its section too."""
+    """Names to compare with → how each is suggested: in a recipe, with its section if that is another one."""
     keys = recipe_keys()
     dotted = {f"{s}.{n}": f"{s}.{n}" for s in keys for n in keys[s]}
     bare = {n: f"{s}.{n}" if section else n for s in keys for n in keys[s]}
@@ -239,8 +239,8 @@ def _nearest(name: str, names: typing.Mapping[str, str], section: str | None = N
     return f"; {found or 'hf-vaswani train --help lists all keys'}"
 
 
-def _checked(values: dict[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The values of the right types by section, and what is wrong by `section.key`."""
+def _checked(values: Sections) -> tuple[Sections, dict[str, str]]:
+    """The values of the right types by section, and `section.key` → error."""
     checked, errors = {}, {}
     for section, cls in SECTIONS.items():
         checked[section], wrong = cls.checked(values.get(section, {}))

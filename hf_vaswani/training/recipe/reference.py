@@ -1,5 +1,4 @@
-"""What a recipe can say, from the declarations of its keys: the command's help, a page of the documentation and the
-JSON schema that editors complete recipes with."""
+"""Reference of recipe keys: the command's help, tables for the documentation, and the JSON schema for editors."""
 
 import json
 import re
@@ -9,7 +8,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from ...configuration.keys import choices_of, default_of, describe_bounds, describe_type
+from ...configuration.keys import choices_of, describe_bounds, describe_type
 from ...data.tokenizers.arguments import as_option
 from .recipe import SECTIONS
 
@@ -17,11 +16,7 @@ NAME_COLUMN = 30
 
 
 def describe_keys(width: int = 119) -> str:
-    """All keys of a recipe with their meanings, choices and defaults, for the command's help.
-
-    Args:
-        width: characters of a line.
-    """
+    """All keys of a recipe with meanings, choices and defaults, for the command's help, `width` characters wide."""
     lines = ["recipe keys, each also an option (--max_steps 1000 or --training.max_steps 1000):"]
     for section, cls in SECTIONS.items():
         lines += ["", f"{section}: {cls.__doc__}"]
@@ -31,7 +26,7 @@ def describe_keys(width: int = 119) -> str:
 
 
 def key_tables() -> str:
-    """A table of keys for each section, in Markdown, for the documentation."""
+    """A Markdown table of the keys of each section, for the documentation."""
     return "\n".join(_table_lines())
 
 
@@ -48,7 +43,7 @@ def recipe_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The JSON schema of a recipe as a file's text."""
+    """The content of `recipe.schema.json`."""
     return json.dumps(recipe_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -58,23 +53,22 @@ def _table_lines() -> Iterator[str]:
         for name, key in cls.model_fields.items():
             kind = describe_type(key).removesuffix(" or null")
             values = " ".join(filter(None, [kind, describe_bounds(key)]))
-            default = default_of(key)
-            shown = "" if default in (None, [], {}) else f"`{as_option(default)}`"
+            shown = "" if key.default in (None, [], {}) else f"`{as_option(key.default)}`"
             mark = " ↻" if key.json_schema_extra.resumable else ""
             yield f"| `{name}`{mark} | {_cell(key.description)} | {_cell(values)} | {shown} |"
         yield ""
 
 
 def _cell(text: str) -> str:
-    """Text as it is in a cell of a table."""
+    """Text escaped for a table cell."""
     return re.sub(r"([\\|*_<>\[\]{}])", r"\\\1", text)
 
 
 def _entry(name: str, key: FieldInfo, width: int) -> list[str]:
     """The lines of a key: its name, and beside it what it means."""
-    choices, default = choices_of(key), default_of(key)
+    choices = choices_of(key)
     notes = ["one of " + ", ".join(choices)] if choices else []
-    notes += [f"default: {as_option(default)}"] if default not in (None, [], {}) else []
+    notes += [f"default: {as_option(key.default)}"] if key.default not in (None, [], {}) else []
     text = key.description + (f" ({'; '.join(notes)})" if notes else "")
     first = f"  {name} ".ljust(NAME_COLUMN)
     lines = textwrap.wrap(text, max(width - NAME_COLUMN, 20), break_long_words=False, break_on_hyphens=False)

@@ -8,7 +8,7 @@ from jinja2 import TemplateError
 
 from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError, reason
-from ...files import is_same_file, replace_files, whole_file
+from ...files import atomic_write, is_same_file, replace_files
 from ...hub.card import card_text, shown_figures
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
 from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
@@ -73,7 +73,7 @@ def _replace(folder: Path, name: str | None) -> Path:
     text = _text(report.name or folder.resolve().name, recipe, _with_figures(report, _figures(report)))
     report = report.model_copy(update={"card": digest_of(text)})
     # The card takes its place last: without its digest it would be taken for an edited one.
-    with whole_file(folder / CARD_FILE) as card, whole_file(folder / RESULTS_FILE) as results_file:
+    with atomic_write(folder / CARD_FILE) as card, atomic_write(folder / RESULTS_FILE) as results_file:
         card.write_bytes(text.encode())
         results_file.write_bytes(report.to_json().encode())
         keep_edited_card(folder)

@@ -33,7 +33,7 @@ def draw_run_curves(folder: Path, report: Callable[[str], None]) -> Path | None:
         return None
     try:
         if not figure.exists() or figure.stat().st_mtime_ns <= log.stat().st_mtime_ns:
-            draw_curves(log, figure)
+            draw_curves([log], figure)
         return figure
     except Exception as error:  # matplotlib, fonts, the disk
         report(f"{CURVES_FILE} could not be drawn: {reason(error)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import TrainingError, reason
-from ...files import whole_file
+from ...files import atomic_write
 from ...runtime.processes import say
 from ...runtime.stopwatch import Stopwatch
 from ..checkpoints.output_folder import LOG_FILE
@@ -67,7 +67,7 @@ class TrainingLog(StepListener):
         if kept == lines:
             return
         try:
-            with whole_file(path) as part:
+            with atomic_write(path) as part:
                 part.write_text("".join(kept), encoding="utf-8")
         except OSError as error:
             raise TrainingError(f"{path} cannot be written: {reason(error)}. Make room, then try again.") from error

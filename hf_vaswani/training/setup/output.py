@@ -15,7 +15,7 @@ from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
 from ...data.sources.text_source import TextSource
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError, reason
-from ...files import whole_file
+from ...files import atomic_write
 from ...runtime.processes import on_main_process
 from ..checkpoints.checkpoint import checkpoint_folders, is_of_checkpoints
 from ..checkpoints.output_folder import (
@@ -119,7 +119,7 @@ def begin_output(
 
 
 def _store_recipe(folder: Path, content: dict[str, Any]) -> None:
-    with whole_file(folder / RECIPE_FILE) as part:
+    with atomic_write(folder / RECIPE_FILE) as part:
         part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 

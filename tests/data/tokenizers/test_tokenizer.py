@@ -379,7 +379,7 @@ def test_tokenizer_made_before_is_loaded_and_a_missing_one_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no tokenizer"):
         load_tokenizer(str(tmp_path / "empty"))
-    with pytest.raises(InputError, match="absent is no folder here, and cannot be loaded"):
+    with pytest.raises(InputError, match="absent is not a local folder, and cannot be loaded"):
         load_tokenizer(str(tmp_path / "absent"))
 
 

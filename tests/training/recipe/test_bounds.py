@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hf_vaswani.configuration.keys import default_of, types_of
+from hf_vaswani.configuration.keys import types_of
 from hf_vaswani.core.configuration_vaswani import RANGES, VaswaniConfig
 from hf_vaswani.data.mixture import mixed_rows
 from hf_vaswani.errors import InputError
@@ -28,7 +28,7 @@ NUMBERS = [
 @pytest.mark.parametrize(("section", "name"), NUMBERS, ids=map(".".join, NUMBERS))
 def test_every_number_of_a_recipe_has_bounds_and_its_default_lies_within(section, name):
     arguments = SECTIONS[section]
-    default = default_of(arguments.model_fields[name])
+    default = arguments.model_fields[name].default
     assert default is None or arguments.checked({name: default}) == ({name: default}, {})
     for absurd in (10**18, -(10**18), float("nan")):
         [error] = arguments.checked({name: absurd})[1].values()

@@ -27,13 +27,13 @@ def recipe(tmp_path):
     return write
 
 
-def faults(path, options=()) -> str:
+def errors_of(path, options=()) -> str:
     with pytest.raises(InputError) as error:
         load_recipe(path, list(options))
     return str(error.value)
 
 
-def test_file_goes_before_defaults_and_options_before_the_file(recipe):
+def test_file_goes_before_deerrors_and_options_before_the_file(recipe):
     options = ["--max_steps", "7", "--training.seed=3", "--d-model", "128", "--overwrite", "--dropout", "0"]
     loaded = load_recipe(recipe(), options)
     assert (loaded.training.max_steps, loaded.training.seed, loaded.training.overwrite) == (7, 3, True)
@@ -45,7 +45,7 @@ def test_file_goes_before_defaults_and_options_before_the_file(recipe):
 
 def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
     path = recipe("data: {datset: built-in}\ntraining: {output_dir: o, warmup: 3, bpe_dropout: 0.1}\nmodle: {}")
-    message = faults(path, ["--max_step", "3", "--learning.rate", "1"])
+    message = errors_of(path, ["--max_step", "3", "--learning.rate", "1"])
     for expected in (
         "unknown key 'data.datset'; did you mean 'dataset'?",
         "unknown key 'training.warmup'; did you mean 'warmup_steps'?",
@@ -58,7 +58,7 @@ def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
 
 
 def test_values_of_the_wrong_kind_are_all_named(recipe):
-    message = faults(
+    message = errors_of(
         recipe(),
         [
             "--average_last",
@@ -77,11 +77,11 @@ def test_values_of_the_wrong_kind_are_all_named(recipe):
     assert "training.lr_scheduler_type must be one of 'paper'" in message
     assert "training.adam_beta1 must be a number" in message
     assert "model.d_model must be a whole number, got 'x'" in message
-    assert "training.average_last=9 needs as many checkpoints" in message
+    assert "training.average_last=9 needs that many checkpoints" in message
 
 
 def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
-    assert "encoder_attention_heads=8 does not divide d_model=100" in faults(recipe(), ["--d_model", "100"])
+    assert "encoder_attention_heads=8 does not divide d_model=100" in errors_of(recipe(), ["--d_model", "100"])
 
 
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear", "cosine", "constant"])
@@ -91,8 +91,8 @@ def test_schedules_but_the_papers_ask_for_a_learning_rate(recipe, schedule):
         "0.0001)"
     )
     in_file = RECIPE.replace("output_dir: out", f"output_dir: out, lr_scheduler_type: {schedule}")
-    assert faults(recipe(in_file)) == missing
-    assert faults(recipe(), ["--lr_scheduler_type", schedule]) == missing
+    assert errors_of(recipe(in_file)) == missing
+    assert errors_of(recipe(), ["--lr_scheduler_type", schedule]) == missing
     assert load_recipe(recipe(in_file), ["--learning_rate", "0.5"]).training.learning_rate == 0.5
     assert load_recipe(recipe()).training.learning_rate == 1
 
@@ -102,26 +102,26 @@ def test_learning_rate_of_another_kind_of_schedule_goes_with_it(recipe):
     assert load_recipe(recipe(rate), ["--lr_scheduler_type", "cosine"]).training.learning_rate == 0.003
     assert load_recipe(recipe(rate), ["--lr_scheduler_type", "paper"]).training.learning_rate == 1
     factor = RECIPE.replace("output_dir: out", "output_dir: out, learning_rate: 1.0")
-    assert "training.learning_rate is missing" in faults(recipe(factor), ["--lr_scheduler_type", "linear"])
+    assert "training.learning_rate is missing" in errors_of(recipe(factor), ["--lr_scheduler_type", "linear"])
     assert load_recipe(recipe(factor), ["--lr_scheduler_type", "paper"]).training.learning_rate == 1
 
 
 def test_training_pairs_beyond_learned_positions_are_an_error(recipe):
-    message = faults(recipe(), ["--position_type", "learned", "--max_position_embeddings", "80"])
-    assert "data.max_length=256 is beyond model.max_position_embeddings=80" in message
+    message = errors_of(recipe(), ["--position_type", "learned", "--max_position_embeddings", "80"])
+    assert "data.max_length=256 exceeds model.max_position_embeddings=80" in message
 
 
 def test_contradictions_are_all_named(recipe):
-    message = faults(recipe("training: {average_last: 9, learning_rate: 0}"), ["--train_source", "a"])
+    message = errors_of(recipe("training: {average_last: 9, learning_rate: 0}"), ["--train_source", "a"])
     for expected in (
         "training.output_dir is missing",
         "data.train_target is missing",
         "data.validation_source is missing",
         "training.learning_rate must be above 0",
-        "training.average_last=9 needs as many checkpoints",
+        "training.average_last=9 needs that many checkpoints",
     ):
         assert expected in message
-    both = faults(recipe(), ["--dataset", "built-in", "--train_source", "a", "--train_target", "b"])
+    both = errors_of(recipe(), ["--dataset", "built-in", "--train_source", "a", "--train_target", "b"])
     assert "data.dataset='built-in' and data.train_source, data.train_target are both given" in both
 
 
@@ -140,11 +140,11 @@ def test_lists_of_text_can_be_options(recipe):
 
 def test_language_that_yaml_takes_for_a_truth_value_says_what_to_do(recipe):
     path = recipe(RECIPE.replace("{dataset: built-in}", "{dataset: built-in, source_language: no}"))
-    assert "data.source_language must be text or null, got False; put it in quotes" in faults(path)
+    assert "data.source_language must be text or null, got False; put it in quotes" in errors_of(path)
 
 
 def test_keys_that_are_no_text_are_unknown_keys(recipe):
-    assert "unknown key 'training.1'" in faults(recipe("training: {1: 2}"))
+    assert "unknown key 'training.1'" in errors_of(recipe("training: {1: 2}"))
 
 
 @pytest.mark.parametrize(
@@ -153,33 +153,33 @@ def test_keys_that_are_no_text_are_unknown_keys(recipe):
 )  # fmt: skip
 def test_numbers_out_of_range_are_errors(recipe, option):
     name = option.partition("=")[0]
-    assert re.match(rf"(training|generation)\.{name} .*must be", faults(recipe(), [f"--{option}"]))
+    assert re.match(rf"(training|generation)\.{name} .*must be", errors_of(recipe(), [f"--{option}"]))
 
 
 def test_separate_vocabularies_with_shared_embeddings_are_an_error(recipe):
-    message = faults(recipe(), ["--joint=false", "--share_encoder_decoder_embeddings=true"])
+    message = errors_of(recipe(), ["--joint=false", "--share_encoder_decoder_embeddings=true"])
     assert "tokenizer.joint=False contradicts" in message
 
 
-def test_faults_of_the_tokenizer_are_named_with_the_others(recipe):
+def test_errors_of_the_tokenizer_are_named_with_the_others(recipe):
     options = ["--type", "word", "--bpe_dropout", "0.1", "--byte_fallback", "true", "--max_steps", "0"]
-    message = faults(recipe(), options)
+    message = errors_of(recipe(), options)
     assert "tokenizer.bpe_dropout=0.1 leaves out merges" in message
     assert "tokenizer.byte_fallback=True is for the types bpe and unigram" in message
     assert "training.max_steps must be at least 1" in message
 
 
 def test_empty_option_is_an_error_and_no_word(recipe):
-    assert faults(recipe(), ["--tokenizer.path", "", "--name=", "--d_model", ""]).splitlines() == [
-        f"--{name} is empty; null stands for none" for name in ("tokenizer.path", "name", "d_model")
+    assert errors_of(recipe(), ["--tokenizer.path", "", "--name=", "--d_model", ""]).splitlines() == [
+        f"--{name} is empty; use null for no value" for name in ("tokenizer.path", "name", "d_model")
     ]
 
 
 def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
-    assert "does not exist" in faults(tmp_path / "absent.yaml")
-    assert f"{tmp_path} is a folder" in faults(tmp_path)
-    assert "is not a YAML file" in faults(recipe("a: [1"))
-    assert "must hold the sections" in faults(recipe("- 1"))
+    assert "does not exist" in errors_of(tmp_path / "absent.yaml")
+    assert f"{tmp_path} is a folder" in errors_of(tmp_path)
+    assert "is not a YAML file" in errors_of(recipe("a: [1"))
+    assert "must hold the sections" in errors_of(recipe("- 1"))
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
     ],
     ids=["section twice", "key twice", "no number", "no digit", "no date", "deep", "long"],
 )  # fmt: skip
-def test_yaml_that_says_nothing_clear_is_no_recipe(recipe, content):
-    message = faults(recipe(content))
+def test_yaml_that_says_nothing_clear_is_not_a_recipe(recipe, content):
+    message = errors_of(recipe(content))
     assert "is not a YAML file: " in message and "\n" not in message
 
 
@@ -205,7 +205,7 @@ def test_numbers_are_decimal_and_dates_are_text(recipe):
         1e-7,
         2.5e-4,
     )
-    message = faults(recipe(), ["--max_steps=0100", "--max_minutes=1:30", "--seed=2024-13-45", "--save_steps=0x10"])
+    message = errors_of(recipe(), ["--max_steps=0100", "--max_minutes=1:30", "--seed=2024-13-45", "--save_steps=0x10"])
     for expected in (
         "max_steps must be a whole number or null, got '0100'",
         "max_minutes must be",
@@ -286,11 +286,11 @@ def test_preset_on_the_command_line_replaces_the_files_architecture(recipe):
     assert "layer_norm_eps" not in model
 
 
-def test_unknown_preset_is_an_error_with_those_that_there_are(recipe):
-    assert "model.preset: There is no preset 'bsae'. There are: base, big" in faults(recipe(), ["--preset=bsae"])
+def test_unknown_preset_is_an_error_that_lists_the_known_ones(recipe):
+    assert "model.preset: There is no preset 'bsae'. Choose from: base, big" in errors_of(recipe(), ["--preset=bsae"])
 
 
-OF_A_DATA_SET = """
+OF_A_DATASET = """
 data:
   {dataset: some/books, dataset_config: de-en, train_split: "train[1%:]", source_language: de, target_language: en,
    max_length: 50, drop_copies: true, validation_share: 0.1, test_share: 0.2, split_seed: 7}
@@ -299,8 +299,8 @@ training: {output_dir: out}
 FILES = ["--train_source=a", "--train_target=b"]
 
 
-def test_files_on_the_command_line_replace_the_data_set_and_leave_the_rest(recipe):
-    data = load_recipe(recipe(OF_A_DATA_SET), FILES).data
+def test_files_on_the_command_line_replace_the_dataset_and_leave_the_rest(recipe):
+    data = load_recipe(recipe(OF_A_DATASET), FILES).data
     assert (data.dataset, data.dataset_config, data.train_split) == (None, None, "train")
     assert (data.train_source, data.train_target) == ("a", "b")
     assert (data.source_language, data.target_language, data.max_length, data.drop_copies) == ("de", "en", 50, True)
@@ -308,8 +308,8 @@ def test_files_on_the_command_line_replace_the_data_set_and_leave_the_rest(recip
 
 
 @pytest.mark.parametrize("options", [FILES, ["--dataset=other/talks"]])
-def test_another_text_has_neither_the_name_nor_the_licence_of_the_files(recipe, options):
-    named = recipe(OF_A_DATA_SET.replace("split_seed: 7", "split_seed: 7, name: Books, license: MIT"))
+def test_another_text_has_neither_the_name_nor_the_license_of_the_files(recipe, options):
+    named = recipe(OF_A_DATASET.replace("split_seed: 7", "split_seed: 7, name: Books, license: MIT"))
     data = load_recipe(named, ["--max_length=30"]).data
     assert (data.name, data.license) == ("Books", "MIT")
     data = load_recipe(named, options).data
@@ -319,12 +319,12 @@ def test_another_text_has_neither_the_name_nor_the_licence_of_the_files(recipe, 
 
 
 def test_files_of_a_split_replace_its_share_alone(recipe):
-    data = load_recipe(recipe(OF_A_DATA_SET), [*FILES, "--validation=v.tsv"]).data
+    data = load_recipe(recipe(OF_A_DATASET), [*FILES, "--validation=v.tsv"]).data
     assert (data.validation, data.validation_share, data.test_share) == ("v.tsv", None, 0.2)
 
 
-def test_data_set_on_the_command_line_replaces_that_of_the_file_and_its_config(recipe):
-    data = load_recipe(recipe(OF_A_DATA_SET), ["--dataset=other/talks"]).data
+def test_dataset_on_the_command_line_replaces_that_of_the_file_and_its_config(recipe):
+    data = load_recipe(recipe(OF_A_DATASET), ["--dataset=other/talks"]).data
     assert (data.dataset, data.dataset_config, data.train_split) == ("other/talks", None, "train[1%:]")
     of_files = "data: {train_source: a, train_target: b, validation: v.tsv}\ntraining: {output_dir: out}"
     data = load_recipe(recipe(of_files), ["--dataset=other/talks"]).data
@@ -334,7 +334,7 @@ def test_data_set_on_the_command_line_replaces_that_of_the_file_and_its_config(r
 
 
 def test_ways_to_choose_a_split_replace_each_other(recipe):
-    path = recipe(OF_A_DATA_SET)
+    path = recipe(OF_A_DATASET)
     assert load_recipe(path).data.validation_split is None
     data = load_recipe(path, ["--validation_split=dev"]).data
     assert (data.validation_split, data.validation_share, data.test_split) == ("dev", None, None)
@@ -344,10 +344,10 @@ def test_ways_to_choose_a_split_replace_each_other(recipe):
 
 
 def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
-    path = recipe(OF_A_DATA_SET)
+    path = recipe(OF_A_DATASET)
     data = load_recipe(path, ["--max_length_coverage=0.95"]).data
     assert (data.max_length, data.max_length_coverage) == (None, 0.95)
-    covering = recipe(OF_A_DATA_SET.replace("max_length: 50", "max_length_coverage: 0.9"))
+    covering = recipe(OF_A_DATASET.replace("max_length: 50", "max_length_coverage: 0.9"))
     data = load_recipe(covering, ["--max_length=30"]).data
     assert (data.max_length, data.max_length_coverage) == (30, None)
 
@@ -355,9 +355,9 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--max_steps=null"], ["nothing ends the training: give training.max_steps"]),
+        (["--max_steps=null"], ["nothing ends the run: give training.max_steps"]),
         (["--max_steps=null", "--lr_scheduler_type=linear", "--learning_rate=1"],
-         ["missing: schedule 'linear' falls to 0"]),
+         ["missing: schedule 'linear' decays to 0"]),
         (["--lr_scheduler_type=cosine", "--learning_rate=1", "--num_train_epochs=3"],
          ["training.num_train_epochs=3 contradicts schedule 'cosine'"]),
         (["--num_train_epochs=0"], ["training.num_train_epochs must be at least 1, got 0"]),
@@ -377,12 +377,12 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
     ],
 )  # fmt: skip
 def test_choices_that_exclude_each_other_are_errors(recipe, options, expected):
-    lines = faults(recipe(), options).splitlines()
+    lines = errors_of(recipe(), options).splitlines()
     assert len(lines) == len(expected)
     assert all(part in line for part, line in zip(expected, lines))
 
 
-def test_epochs_alone_may_end_a_training(recipe):
+def test_epochs_alone_may_end_a_run(recipe):
     training = load_recipe(recipe(), ["--num_train_epochs=30", "--max_steps=null"]).training
     assert (training.num_train_epochs, training.max_steps) == (30, None)
 
@@ -390,7 +390,7 @@ def test_epochs_alone_may_end_a_training(recipe):
 def test_option_of_two_sections_names_both():
     with pytest.raises(InputError) as error:
         load_recipe(RECIPES[0], ["--license=mit"])
-    assert "--license stands in several sections; say which: --data.license, --training.license" in str(error.value)
+    assert "--license is in several sections; say which: --data.license, --training.license" in str(error.value)
 
 
 def test_missing_validation_text_may_be_held_out(tmp_path):
@@ -408,7 +408,7 @@ def test_missing_validation_text_may_be_held_out(tmp_path):
 def test_options_of_a_new_tokenizer_are_refused_beside_one_that_is_there(recipe, named):
     key = "training.start_from=model" if "start" in named else "tokenizer.path=model"
     message = f"--type, --vocab_size: no effect on the tokenizer of {key}, which is used as it is"
-    assert faults(recipe(), [named, "--vocab_size=90", "--tokenizer.type=bpe"]).splitlines() == [message]
+    assert errors_of(recipe(), [named, "--vocab_size=90", "--tokenizer.type=bpe"]).splitlines() == [message]
     assert load_recipe(recipe(), [named, "--bpe_dropout=0.1"]).tokenizer_source == key
     in_the_file = recipe(RECIPE + "tokenizer: {vocab_size: 90}\n")
     assert load_recipe(in_the_file, [named]).tokenizer.vocab_size == 90
@@ -416,5 +416,5 @@ def test_options_of_a_new_tokenizer_are_refused_beside_one_that_is_there(recipe,
 
 
 def test_value_of_a_wrong_type_is_not_said_to_be_missing_too(recipe):
-    lines = faults(recipe(), ["--lr_scheduler_type=linear", "--learning_rate=fast"]).splitlines()
+    lines = errors_of(recipe(), ["--lr_scheduler_type=linear", "--learning_rate=fast"]).splitlines()
     assert lines == ["training.learning_rate must be a number or null, got 'fast'"]

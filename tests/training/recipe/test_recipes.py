@@ -308,31 +308,31 @@ def test_unknown_keys_and_wrong_types_of_a_recipe_are_named_together(tmp_path):
     )
     lines = error_of(load_recipe, path, ["--special_tokens=[UNK]", "--test_share=half"])
     assert len(lines) == 5
-    for line, fault in zip(
+    for line, error in zip(
         lines,
         (
             "unknown key 'training.num_train_epoch'; did you mean 'num_train_epochs'?",
             "data.test_share must be a number or null, got 'half'",
             "tokenizer.special_tokens must be keys with values, got ['UNK']",
             "training.max_sentences must be a whole number or null, got 'few'",
-            "nothing ends the training",
+            "nothing ends the run",
         ),
     ):
-        assert fault in line
+        assert error in line
 
 
-def test_data_set_without_the_recipes_columns_is_one_clear_error(tmp_path):
+def test_dataset_without_the_recipes_columns_is_one_clear_error(tmp_path):
     from datasets import Dataset
 
     folder = tmp_path / "set"
     folder.mkdir()
     Dataset.from_dict({"german": ["ein Hund"], "english": ["a dog"]}).to_parquet(folder / "train.parquet")
     name = "system_a_opus_books_de_en"
-    [fault] = source_errors_of(load_recipe(RECIPES[name], [f"--dataset={folder}"]).data)
-    assert "no columns 'de' and 'en' or 'source' and 'target'. There are: 'german', 'english'" in fault
-    assert "source_column and target_column" in fault
-    [fault] = source_errors_of(load_recipe(RECIPES["system_b_ted_pt_en"], [f"--dataset={folder}"]).data)
-    assert "no columns 'pt' and 'en'" in fault
+    [error] = source_errors_of(load_recipe(RECIPES[name], [f"--dataset={folder}"]).data)
+    assert "no columns 'de' and 'en' or 'source' and 'target'. There are: 'german', 'english'" in error
+    assert "source_column and target_column" in error
+    [error] = source_errors_of(load_recipe(RECIPES["system_b_ted_pt_en"], [f"--dataset={folder}"]).data)
+    assert "no columns 'pt' and 'en'" in error
     out = tmp_path / "out"
     assert (
         "no columns 'de' and 'en'"
@@ -344,7 +344,7 @@ def test_data_set_without_the_recipes_columns_is_one_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["system_a_opus_books_de_en", "system_d_iwslt_en_fr"])
-def test_local_copy_of_the_data_set_is_read_as_that_of_the_hub(name, tmp_path):
+def test_local_copy_of_the_dataset_is_read_as_that_of_the_hub(name, tmp_path):
     recipe = load_recipe(RECIPES[name])
     sides = recipe.data.source_language, recipe.data.target_language
     for split in ("train", "validation", "test"):

@@ -14,7 +14,7 @@ from sacrebleu import sentence_chrf
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.files import ARE_THERE_LOCKS
+from hf_vaswani.files import HAS_LOCKS
 from hf_vaswani.training.checkpoints.output_folder import held
 from hf_vaswani.training.reporting.report import greatest_lengths, hub_id
 from hf_vaswani.training.train import train
@@ -377,7 +377,7 @@ def test_results_of_an_earlier_version_have_the_search_of_the_recipe(recipe):
     assert "| beam 3 |" in written and (folder / "README.md").read_text() == written
 
 
-@pytest.mark.skipif(not ARE_THERE_LOCKS, reason="needs locks")
+@pytest.mark.skipif(not HAS_LOCKS, reason="needs locks")
 def test_command_is_refused_while_a_training_runs(recipe, tmp_path, capsys):
     folder = train(recipe()).folder
     (folder / "README.md").unlink()
@@ -448,7 +448,7 @@ def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
 
 
 def test_licence_that_the_hub_cannot_know_is_refused(recipe):
-    with pytest.raises(InputError, match="training.license='CC BY' is no identifier"):
+    with pytest.raises(InputError, match="training.license='CC BY' is not a license identifier"):
         recipe("--training.license=CC BY")
 
 

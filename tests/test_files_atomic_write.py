@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from hf_vaswani.files import whole_file
+from hf_vaswani.files import atomic_write
 
 
 def test_device_or_pipe_is_not_replaced_by_a_file(tmp_path):
@@ -12,6 +12,6 @@ def test_device_or_pipe_is_not_replaced_by_a_file(tmp_path):
     os.mkfifo(pipe)
     link.symlink_to(pipe)
     for path in (pipe, link):
-        with pytest.raises(OSError, match="Not a regular file"), whole_file(path) as part:
+        with pytest.raises(OSError, match="Not a regular file"), atomic_write(path) as part:
             part.write_text("text")
     assert pipe.is_fifo() and sorted(os.listdir(tmp_path)) == ["link", "pipe"]
