@@ -148,7 +148,7 @@ def test_text_too_small_for_its_shares_is_a_clear_error(data_of, table):
         splits_of(data)
     lines = str(error.value).splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["data.validation", "data.test"]
-    assert "Raise data.validation_share, or give a validation set of its own" in lines[0]
+    assert "Raise data.validation_share, or give a separate validation set" in lines[0]
 
 
 def test_training_on_held_out_text_says_so_and_another_split_is_another_training(
