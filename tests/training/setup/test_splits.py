@@ -240,7 +240,7 @@ def test_recipe_says_whether_files_begin_with_names(data_of, table):
     path = table("named.tsv", [("german", "english"), *PAIRS])
     files = (f"--train={path}", f"--validation={path}")
     [train_error, _] = source_errors_of(data_of(*files))
-    assert "named.tsv, line 1: 'german' and 'english' look like names of columns." in train_error
+    assert "named.tsv, line 1: 'german' and 'english' look like column names." in train_error
     assert "--header true" in train_error and "--header false" in train_error
     assert splits_of(data_of(*files, "--header=true")).validation == PAIRS
     texts = splits_of(data_of(*files, "--header", "false"))
