@@ -132,7 +132,7 @@ DAMAGES = {
     "index gone": (sharded(lambda folder: (folder / INDEX).unlink()), "index.json is missing"),
     "index null": (sharded(write(INDEX, "null")), "index.json cannot be read: it holds null"),
     "tokenizer empty": (write("tokenizer.json", ""), "tokenizer.json cannot be read: it is not JSON"),
-    "tokenizer no tokenizer": (write("tokenizer.json", "{}"), "tokenizer.json cannot be read: it holds no tokenizer"),
+    "tokenizer no tokenizer": (write("tokenizer.json", "{}"), "tokenizer.json cannot be read: it is not a tokenizer"),
     "tokenizer gone": (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer_config.json, but no vocabul"),
     "no limit": (change("tokenizer_config.json", model_max_length="many"), "model_max_length must be a number"),
     "no padding": (change("tokenizer_config.json", pad_token=...), "no pad_token"),
