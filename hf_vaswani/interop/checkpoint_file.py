@@ -32,29 +32,17 @@ class Inert:
         self.state = state
 
 
-# Classes in checkpoints of older versions of fairseq and OpenNMT-py, of which at most the state is used.
+# Classes in checkpoints of older versions of fairseq and OpenNMT-py, of which only the state is used, if anything.
 KNOWN_CLASSES = (
-    "fairseq.meters.AverageMeter",
-    "fairseq.meters.TimeMeter",
-    "fairseq.meters.StopwatchMeter",
-    "onmt.inputters.text_dataset.TextMultiField",
-    "onmt.inputters.text_dataset._feature_tokenize",
-    "onmt.inputters.inputter.AlignField",
-    "onmt.inputters.inputter.make_src",
-    "onmt.inputters.inputter.make_tgt",
-    "onmt.inputters.inputter.parse_align_idx",
-    "torchtext.data.field.Field",
-    "torchtext.data.field.RawField",
-    "torchtext.vocab.Vocab",
-    "functools.partial",
-    "numpy.core.multiarray._reconstruct",
-    "numpy.core.multiarray.scalar",
-    "numpy._core.multiarray._reconstruct",
-    "numpy._core.multiarray.scalar",
-    "numpy.dtype",
-    "numpy.ndarray",
-    "_codecs.encode",
-)
+    "fairseq.meters.AverageMeter", "fairseq.meters.TimeMeter", "fairseq.meters.StopwatchMeter",
+    "onmt.inputters.text_dataset.TextMultiField", "onmt.inputters.text_dataset._feature_tokenize",
+    "onmt.inputters.inputter.AlignField", "onmt.inputters.inputter.parse_align_idx",
+    "onmt.inputters.inputter.make_src", "onmt.inputters.inputter.make_tgt",
+    "torchtext.data.field.Field", "torchtext.data.field.RawField", "torchtext.vocab.Vocab",
+    "numpy.core.multiarray._reconstruct", "numpy.core.multiarray.scalar",
+    "numpy._core.multiarray._reconstruct", "numpy._core.multiarray.scalar",
+    "numpy.dtype", "numpy.ndarray", "functools.partial", "_codecs.encode",
+)  # fmt: skip
 ALLOWED_CLASSES = [argparse.Namespace, set, *((Inert, name) for name in KNOWN_CLASSES)]
 _lock = threading.Lock()
 

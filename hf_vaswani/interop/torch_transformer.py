@@ -30,12 +30,9 @@ ENCODER_PARTS = {
     "final_layer_norm": "norm2",
 }
 DECODER_PARTS = {
-    "self_attn": "self_attn",
-    "self_attn_layer_norm": "norm1",
+    **ENCODER_PARTS,
     "encoder_attn": "multihead_attn",
     "encoder_attn_layer_norm": "norm2",
-    "fc1": "linear1",
-    "fc2": "linear2",
     "final_layer_norm": "norm3",
 }
 

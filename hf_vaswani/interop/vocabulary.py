@@ -115,51 +115,57 @@ def _first_file(folder: Path, names: Sequence[str]) -> Path | None:
 
 def _bpe_tokenizer(codes: Path, source: list[str], target: list[str], languages: tuple[str, str]) -> FSMTTokenizer:
     """Moses' tokenizer and codes of subword-nmt or fastBPE, as in fairseq's published models."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = {"src_vocab_file": source, "tgt_vocab_file": target}
-        for name, tokens in files.items():
-            _write_json(Path(folder) / name, {_word_end_marked(token): i for i, token in enumerate(tokens)})
-        return _open(
-            FSMTTokenizer,
-            codes,
-            langs=list(languages),
-            eos_token="</s>",
-            merges_file=str(codes),
-            do_lower_case=False,
-            **{name: str(Path(folder) / name) for name in files},
-        )
+    return _open(
+        FSMTTokenizer,
+        codes,
+        {
+            name: {_word_end_marked(token): i for i, token in enumerate(tokens)}
+            for name, tokens in (("src_vocab_file", source), ("tgt_vocab_file", target))
+        },
+        langs=list(languages),
+        eos_token="</s>",
+        merges_file=str(codes),
+        do_lower_case=False,
+    )
 
 
 def _sentencepiece_tokenizer(
     model: Path, source: list[str], target: list[str], languages: tuple[str, str]
 ) -> MarianTokenizer:
     """A SentencePiece model whose pieces have other ids in the dictionary, as in Marian's tokenizer."""
+    return _open(
+        MarianTokenizer,
+        model,
+        {
+            name: {token: i for i, token in enumerate(tokens)}
+            for name, tokens in (("vocab", source), ("target_vocab_file", target))
+        },
+        source_spm=str(model),
+        target_spm=str(model),
+        source_lang=languages[0],
+        target_lang=languages[1],
+        separate_vocabs=source != target,
+    )
+
+
+def _open(
+    tokenizer_class: type[PreTrainedTokenizerBase], model: Path, vocabularies: dict[str, dict[str, int]], **arguments
+) -> PreTrainedTokenizerBase:
+    """A tokenizer that reads a subword model and its vocabularies, by the names of arguments, from files."""
     with tempfile.TemporaryDirectory() as folder:
-        files = {"vocab": source, "target_vocab_file": target}
-        for name, tokens in files.items():
-            _write_json(Path(folder) / name, {token: i for i, token in enumerate(tokens)})
-        return _open(
-            MarianTokenizer,
-            model,
-            source_spm=str(model),
-            target_spm=str(model),
-            source_lang=languages[0],
-            target_lang=languages[1],
-            separate_vocabs=source != target,
-            **{name: str(Path(folder) / name) for name in files},
-        )
-
-
-def _open(tokenizer_class: type[PreTrainedTokenizerBase], model: Path, **arguments) -> PreTrainedTokenizerBase:
-    try:
-        return tokenizer_class(**arguments)
-    except ImportError as error:
-        raise InputError(
-            f"{tokenizer_class.__name__} needs a package that is not installed: pip install 'hf_vaswani[interop]' "
-            f"({reason(error)[:200]})"
-        ) from None
-    except Exception as error:  # of many types, for a damaged subword model
-        raise InputError(f"{model} cannot be read as a subword model: {reason(error)[:200]}") from None
+        for name, vocabulary in vocabularies.items():
+            path = Path(folder) / name
+            path.write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
+            arguments[name] = str(path)
+        try:
+            return tokenizer_class(**arguments)
+        except ImportError as error:
+            raise InputError(
+                f"{tokenizer_class.__name__} needs a package that is not installed: pip install 'hf_vaswani[interop]' "
+                f"({reason(error)[:200]})"
+            ) from None
+        except Exception as error:  # of many types, for a damaged subword model
+            raise InputError(f"{model} cannot be read as a subword model: {reason(error)[:200]}") from None
 
 
 def _word_end_marked(token: str) -> str:
@@ -167,7 +173,3 @@ def _word_end_marked(token: str) -> str:
     if token in ("<s>", "<pad>", "</s>", "<unk>"):
         return token
     return token.removesuffix(JOINER) if token.endswith(JOINER) else f"{token}</w>"
-
-
-def _write_json(path: Path, content: dict) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

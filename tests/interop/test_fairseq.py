@@ -286,7 +286,7 @@ def test_dictionary_that_does_not_fit_the_weights_is_refused(tmp_path):
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "de", ["ein", "Hund"], SOURCE - 3)
     write_dictionary(tmp_path, "en", ["a", "dog"], TARGET)
-    with pytest.raises(InputError, match=rf"dict\.de\.txt has {SOURCE - 3} symbols .* has {SOURCE} embeddings"):
+    with pytest.raises(InputError, match=rf"dict\.de\.txt has {SOURCE - 3} symbols, .* has {SOURCE} embeddings"):
         import_tokenizer(path)
 
 

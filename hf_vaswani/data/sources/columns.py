@@ -15,7 +15,7 @@ from .parallel_files import Pair
 NESTED = "translation"
 DEFAULT_COLUMNS = ("source", "target")
 Languages = tuple[str | None, str | None]
-# Words of which column names consist: names for the sides of a pair, languages, and language codes.
+# Words that column names consist of: names for the sides of a pair, languages, and language codes.
 WORDS_OF_NAMES = """
 source target src tgt trg sentence sentences text input output original translation translated reference language lang
 arabic chinese czech danish dutch english finnish french german greek hebrew hindi hungarian italian japanese korean

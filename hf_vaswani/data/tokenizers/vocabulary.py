@@ -204,7 +204,7 @@ def _counted(texts: Texts, normalizer: normalizers.Normalizer, counts: Counter, 
 
 
 def _alphabet(counts: Counter, size: int, name: str) -> dict[str, None]:
-    """The characters that are pieces: all, or the most frequent ones where there are more than `size`; sorted."""
+    """The characters that are pieces: all, or the `size` most frequent ones if there are more; sorted."""
     characters = sorted(counts.keys() | {SPACE}, key=lambda c: (c != SPACE, -counts[c], c))
     if len(characters) > size:
         logger.warning(
