@@ -5,7 +5,7 @@ from textwrap import shorten
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ..data.filters import filter_report
 from ..data.sources.sides import swapped_sides
 from ..data.tokenizers.arguments import keys_of_a_new_tokenizer
@@ -38,7 +38,7 @@ def describe(setup: TrainingSetup) -> list[str]:
         )
     if not isinstance(corpus, StreamedCorpus):
         lines += [f"training text: {line}" for line in filter_report(setup.counts, setup.filters)]
-    if isinstance(corpus, TokenisedCorpus):
+    if isinstance(corpus, TokenizedCorpus):
         epoch = corpus.token_budget.epoch(0)
         lines.append(
             f"{counted(len(corpus.pairs), 'training pair')}, {counted(len(epoch), 'batch')} an epoch, "

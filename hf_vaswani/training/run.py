@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.encoding import Collator
-from ..data.epochs import TokenisedCorpus
+from ..data.epochs import TokenizedCorpus
 from ..errors import TrainingError, TrainingInterrupted, counted
 from ..runtime.processes import in_all_processes, on_main_process, say
 from ..runtime.signals import StopSignals
@@ -226,7 +226,7 @@ class TrainingRun:
     def last_step(self) -> int | None:
         """The step at which the run ends, as far as that is known beforehand: epochs differ by a few."""
         arguments, ends = self.arguments, [self.arguments.max_steps]
-        if arguments.num_train_epochs and isinstance(self.corpus, TokenisedCorpus):
+        if arguments.num_train_epochs and isinstance(self.corpus, TokenizedCorpus):
             batches = len(self.corpus.token_budget.epoch(0))
             size = self.accelerator.num_processes * arguments.gradient_accumulation_steps
             ends.append(arguments.num_train_epochs * math.ceil(batches / size))

@@ -15,9 +15,9 @@ from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_e
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError
 from ..files import AGAIN
-from ..interop.conversion import weight_faults
+from ..interop.conversion import weight_errors
 from ..interop.model_files import CONFIG_FILE, check_settings, has_weights, weight_file_errors
-from ..interop.pretrained import damage_faults, read_weights
+from ..interop.pretrained import damage_errors, read_weights
 from .adapters import adapter_base, add_adapter, has_own_tokenizer
 from .ensemble import Ensemble
 
@@ -83,7 +83,7 @@ def _load_whole(
     model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
     # Of a quantized tensor, those that it is made of.
     tensors = ((name, part) for name, weight in model.named_parameters() for part in _plain_tensors(weight))
-    if errors := _weight_errors(path, model, report) + damage_faults(path, tensors):
+    if errors := _weight_errors(path, model, report) + damage_errors(path, tensors):
         raise InputError.of(errors)
     return model, load_tokenizer(tokenizer_path or path)
 
@@ -123,7 +123,7 @@ def _weight_errors(path: str, model: PreTrainedModel, report: dict[str, Any]) ->
             names & set(missing),
             [name for name in unexpected if _is_of_a_further_layer(name, names)],
         )
-    return weight_faults(path, sorted(report["mismatched_keys"]), missing, unexpected)
+    return weight_errors(path, sorted(report["mismatched_keys"]), missing, unexpected)
 
 
 def _is_of_a_further_layer(name: str, names: Collection[str]) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_type_hints
 
-from ..data.sources.text_files import packed_name_fault
+from ..data.sources.text_files import compressed_name_error
 from ..errors import InputError, counted, reason
 from ..files import check_types, lock, path_error, read_json
 
@@ -40,7 +40,7 @@ def output_error(path: str | Path) -> str | None:
         return f"{path} cannot be written: its folder does not exist. Name another file."
     if not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
         return f"{path} cannot be written: no permission. Name another file."
-    return packed_name_fault(path)
+    return compressed_name_error(path)
 
 
 class NothingToResume(InputError):

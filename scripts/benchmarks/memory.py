@@ -33,9 +33,9 @@ def generated_pairs(number: int) -> Iterator[tuple[str, str]]:
 
 def prepare(number: int, folder: Path) -> int:
     """Pairs in an epoch of batches of a prepared corpus."""
-    from hf_vaswani.data.epochs import Budget, TokenisedCorpus
+    from hf_vaswani.data.epochs import Budget, TokenizedCorpus
     from hf_vaswani.data.filters import FilterSettings, PairFilter
-    from hf_vaswani.data.prepared import read_prepared, tokenise, usable, write_text
+    from hf_vaswani.data.prepared import read_prepared, tokenize, usable, write_text
     from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
     from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
@@ -45,8 +45,8 @@ def prepare(number: int, folder: Path) -> int:
     write_text(folder / "text", ((pair, 0) for pair in pair_filter(generated_pairs(number))), pair_filter)
     text = read_prepared(folder / "text")
     tokenizer = train_tokenizer(text, TokenizerArguments(vocab_size=8000))
-    pairs, _, _ = usable(text, tokenise(text, tokenizer, folder / "cache"), settings)
-    corpus = TokenisedCorpus(pairs, Budget(4096))
+    pairs, _, _ = usable(text, tokenize(text, tokenizer, folder / "cache"), settings)
+    corpus = TokenizedCorpus(pairs, Budget(4096))
     return sum(len(pairs.dataset[batch]["labels"]) for part in corpus.parts(0) for batch in part.batches)
 
 

@@ -28,7 +28,7 @@ def test_old_key_is_refused_with_its_new_name_in_a_file_and_as_an_option(section
 
 def test_name_of_the_built_in_corpus_is_refused_with_its_new_one():
     assert check_source(TextSource(dataset="embedded", split="train"), ("de", "en")) == [
-        "the corpus made by this package is now called 'built-in', not 'embedded'"
+        "the synthetic corpus is now called 'built-in', not 'embedded'"
     ]
 
 

@@ -126,5 +126,5 @@ def test_table_of_positions_that_is_not_marians_is_refused():
     marian = random_marian(0)
     with torch.no_grad():
         marian.model.encoder.embed_positions.weight.normal_()
-    with pytest.raises(InputError, match="positions that are not Marian's"):
+    with pytest.raises(InputError, match="position table that does not hold Marian's"):
         import_model(marian)

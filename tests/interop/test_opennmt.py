@@ -268,7 +268,7 @@ def test_stored_table_of_positions_goes_before_the_options(tmp_path):
 def test_unknown_table_of_positions_is_refused(tmp_path):
     state = random_state()
     state["encoder.embeddings.make_embedding.pe.pe"] = torch.randn(50, 1, D)
-    with pytest.raises(InputError, match="no sinusoids that are known"):
+    with pytest.raises(InputError, match="holds unsupported sinusoids"):
         import_model(write_checkpoint(tmp_path, state=state)[0])
 
 

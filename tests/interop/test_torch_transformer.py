@@ -96,7 +96,7 @@ def test_all_that_the_model_lacks_is_named_at_once():
     module.encoder.layers[0].norm_first = True
     with pytest.raises(InputError) as error:
         import_model(module)
-    for fault in ("an activation without a name", "final norm in one stack alone", "layers that differ"):
+    for fault in ("an unknown activation", "final norm in only one stack", "layers that differ"):
         assert fault in str(error.value)
 
 
@@ -159,17 +159,17 @@ def test_module_that_computes_something_else_is_refused(make, fault):
     [
         ({"source_embedding": nn.Embedding(20, 16, max_norm=1.0)}, "an embedding with max_norm"),
         ({"source_embedding": nn.Linear(20, 16)}, "a Linear for .*embed_tokens, where a Embedding is expected"),
-        ({"d_model": 32}, "says d_model=16; 32 was asked for"),
-        ({"num_hidden_layers": 7}, "says encoder_layers=2; 7 was asked for"),
+        ({"d_model": 32}, "has d_model=16; 32 was requested"),
+        ({"num_hidden_layers": 7}, "has encoder_layers=2; 7 was requested"),
         (
             {
                 "source_embedding": nn.Embedding(20, 16),
                 "target_embedding": nn.Embedding(20, 16),
                 "share_encoder_decoder_embeddings": True,
             },
-            "says share_encoder_decoder_embeddings=False; True was asked for",
+            "has share_encoder_decoder_embeddings=False; True was requested",
         ),
-        ({"vocab_size": "many"}, "its configuration makes no model"),
+        ({"vocab_size": "many"}, "its configuration is invalid"),
     ],
 )
 def test_surroundings_that_do_not_fit_are_refused(around, fault):

@@ -209,7 +209,7 @@ def test_training_goes_on_from_another_systems_model_with_its_tokenizer(recipe, 
         in (folder / "README.md").read_text()
     )
     assert type(AutoTokenizer.from_pretrained(folder)) is type(tokenizer)
-    with pytest.raises(InputError, match="MarianTokenizer is not of the library tokenizers"):
+    with pytest.raises(InputError, match="MarianTokenizer is not built on the tokenizers library"):
         train(recipe(*options, "--bpe_dropout=0.1", output="dropout"))
 
 

@@ -170,7 +170,7 @@ def test_output_that_cannot_be_made_does_not_ask_to_be_gone_on_with(path, monkey
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst", ".bz2"])
 def test_name_of_a_packed_file_is_refused(path, suffix):
-    with pytest.raises(InputError, match="would be text, not packed. Name it .*out, and pack it afterwards"):
+    with pytest.raises(InputError, match="would be plain text. Name it .*out, and compress it afterwards"):
         ResumableOutput(path.with_suffix(suffix))
 
 

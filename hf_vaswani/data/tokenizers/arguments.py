@@ -1,4 +1,4 @@
-"""The recipe's section `tokenizer`: its keys, the registry of tokenizer types, and what contradicts what."""
+"""The recipe's section `tokenizer`: its keys, the registry of tokenizer types, and the checks between keys."""
 
 import difflib
 import re
@@ -15,29 +15,29 @@ SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>",
 ROLES = [name.removesuffix("_token") for name in SPECIAL_TOKENS]
 BYTE_COUNT = 256
 BYTES = [f"<0x{byte:02X}>" for byte in range(BYTE_COUNT)]
-# No tokenizer leaves a bracket in one piece with what it encloses, so that no text can be taken for such a token.
+# Tokenizers split a bracket from what it encloses, so text can never be mistaken for such a token.
 BRACKETED = re.compile(r"<[^\s:]+>|\[[^\s:]+\]|\{[^\s:]+\}|\([^\s:]+\)")
-# A vocabulary needs the space and one letter besides special tokens and bytes.
+# Besides special tokens and bytes, a vocabulary needs the space and at least one letter.
 FEWEST_PIECES = 2
 LARGEST_VOCABULARY = 10_000_000
 
 
 def as_option(value: Any) -> Any:
-    """A value as it is typed on the command line."""
+    """A value as typed on the command line."""
     return str(value).lower() if isinstance(value, bool) else value
 
 
 @dataclass(frozen=True)
 class TokenizerType:
-    """A type of tokenizer, of those that `vocabulary.py` registers.
+    """A type of tokenizer, registered by `vocabulary.py`.
 
     Attributes:
         learn: `(texts, arguments, vocab_size, name)` → a tokenizer.
         description: for the help.
-        has_merges: which BPE dropout can leave out.
+        has_merges: which BPE-dropout can drop.
         has_bytes: for characters outside of its vocabulary.
         has_subwords: whether it splits words into pieces.
-        has_min_frequency: whether rare pieces or words are left out.
+        has_min_frequency: whether rare pieces or words can be left out.
     """
 
     learn: Callable[..., Tokenizer]
@@ -52,7 +52,7 @@ TOKENIZER_TYPES: dict[str, TokenizerType] = {}
 
 
 def tokenizer_type(name: str, description: str, **traits: bool) -> Callable[[Callable], Callable]:
-    """Register the function that learns a type of tokenizer; its name is a value of the key `tokenizer.type`."""
+    """Register the function that learns a type of tokenizer; `name` is the value of the key `tokenizer.type`."""
 
     def register(learn: Callable) -> Callable:
         TOKENIZER_TYPES[name] = TokenizerType(learn, description, **traits)
@@ -73,22 +73,22 @@ class TokenizerArguments(Section):
     )
     pre_tokenizer: Literal["punctuation", "whitespace", "rules"] = Key(
         "punctuation",
-        "where words end. punctuation: at white space, punctuation and digits; whitespace: at white space alone, for "
-        "text that is split into words (bpe, unigram, wordpiece); rules: don't is do n't, l'homme is l' homme (word)",
+        "where words end. punctuation: at whitespace, punctuation and digits; whitespace: at whitespace only, for "
+        "pre-tokenized text (bpe, unigram, wordpiece); rules: don't is do n't, l'homme is l' homme (word)",
     )
     word_boundary: Literal["before", "after"] = Key(
         "before",
         "where subwords mark a space: before words, as in SentencePiece, or after them, as in subword-nmt, "
         "which marks their ends (with pre_tokenizer=whitespace)",
     )
-    vocab_size: int = Key(8000, "most tokens of a vocabulary, special tokens included", ge=1, le=LARGEST_VOCABULARY)
+    vocab_size: int = Key(8000, "maximum vocabulary size, special tokens included", ge=1, le=LARGEST_VOCABULARY)
     target_vocab_size: int | None = Key(
         None, "the same for the target, with joint=false; default: vocab_size", ge=1, le=LARGEST_VOCABULARY
     )
     joint: bool = Key(True, "one vocabulary for both languages, or one for each")
     lowercase: bool = Key(False, "lowercase all text")
     normalization: Literal["nfc", "nfkc", "none"] = Key(
-        "nfc", "Unicode form of all text: composed letters (nfc), wide and other variants unified, too (nfkc)"
+        "nfc", "Unicode form of all text: composed letters (nfc), also with wide and other variants unified (nfkc)"
     )
     min_frequency: int | None = Key(
         None,
@@ -97,21 +97,21 @@ class TokenizerArguments(Section):
         le=COUNTLESS,
     )
     byte_fallback: bool = Key(False, "characters outside the vocabulary become bytes, not <unk> (bpe, unigram)")
-    bpe_dropout: float = Key(0.0, "share of merges left out at random, in training only (bpe)", ge=0, lt=1)
+    bpe_dropout: float = Key(0.0, "share of merges dropped at random, in training only (bpe)", ge=0, lt=1)
     special_tokens: dict = Key(
         {}, "other names of special tokens: {pad: '[PAD]', bos: '[SOS]', eos: '[EOS]', unk: '[UNK]'}, or some of them"
     )
     path: str | None = Key(
-        None, "folder or Hub id of a tokenizer made before; it is used as it is, whatever the keys for a new one say"
+        None, "folder or Hub id of an existing tokenizer, used unchanged; the keys for a new one are ignored"
     )
 
 
-# What has an effect on a tokenizer that was made before.
+# The keys that apply to an existing tokenizer.
 OF_ANY_TOKENIZER = {"bpe_dropout", "path"}
 
 
 def keys_of_a_new_tokenizer(arguments: TokenizerArguments) -> list[str]:
-    """The keys, other than at their defaults, that say how a new tokenizer is made."""
+    """The keys for a new tokenizer that are not at their defaults."""
     defaults = TokenizerArguments()
     return [
         name
@@ -126,12 +126,12 @@ def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
 
 
 def tokenizer_errors(arguments: TokenizerArguments) -> list[str]:
-    """What is wrong between the keys of section `tokenizer`; empty where all is well."""
+    """The contradictions between the keys of the section `tokenizer`; empty if there are none."""
     if arguments.path is not None:
         return []
     errors, kind, traits = [], f"tokenizer.type={arguments.type}", TOKENIZER_TYPES[arguments.type]
     if arguments.bpe_dropout and not traits.has_merges:
-        errors.append(f"tokenizer.bpe_dropout={arguments.bpe_dropout} leaves out merges, which {kind} does not have")
+        errors.append(f"tokenizer.bpe_dropout={arguments.bpe_dropout} drops merges, which {kind} does not have")
     if arguments.byte_fallback and not traits.has_bytes:
         others = " and ".join(name for name, other in TOKENIZER_TYPES.items() if other.has_bytes)
         errors.append(f"tokenizer.byte_fallback=True is for the types {others}, not for {kind}")
@@ -139,7 +139,7 @@ def tokenizer_errors(arguments: TokenizerArguments) -> list[str]:
         errors.append(f"tokenizer.pre_tokenizer=rules is for the type word, not for {kind}")
     if arguments.pre_tokenizer == "whitespace" and not traits.has_subwords:
         errors.append(
-            f"tokenizer.pre_tokenizer=whitespace is for subwords, not for {kind}, whose words may end without a space"
+            f"tokenizer.pre_tokenizer=whitespace is for subwords, not for {kind}, where words may end without a space"
         )
     if arguments.word_boundary == "after" and arguments.pre_tokenizer != "whitespace":
         errors.append(
@@ -150,7 +150,7 @@ def tokenizer_errors(arguments: TokenizerArguments) -> list[str]:
         errors.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")
     if arguments.target_vocab_size is not None and arguments.joint:
         errors.append(
-            f"tokenizer.target_vocab_size={arguments.target_vocab_size} needs a target vocabulary of its own: "
+            f"tokenizer.target_vocab_size={arguments.target_vocab_size} needs a separate target vocabulary: "
             "set tokenizer.joint to false"
         )
     errors += _special_token_errors(arguments)
@@ -178,12 +178,12 @@ def _special_token_errors(arguments: TokenizerArguments) -> list[str]:
             hint = "; put it in quotes" if isinstance(token, list) else ""
             errors.append(f"{name} must be text, got {token!r}{hint}")
         elif not BRACKETED.fullmatch(token) or token in BYTES:
-            errors.append(f"{name} must stand in brackets, as [PAD] or <pad>, without spaces in it, got {token!r}")
+            errors.append(f"{name} must be in brackets and without spaces, such as [PAD] or <pad>, got {token!r}")
     if errors:
         return errors
     tokens = special_tokens(arguments)
     for token in dict.fromkeys(tokens.values()):
         roles = [name.removesuffix("_token") for name in tokens if tokens[name] == token]
         if len(roles) > 1:
-            errors.append(f"tokenizer.special_tokens: {token} is the token of {' and '.join(roles)}; each has its own")
+            errors.append(f"tokenizer.special_tokens: {token} is given for {' and '.join(roles)}; they must differ")
     return errors

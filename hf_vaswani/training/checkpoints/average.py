@@ -17,7 +17,7 @@ from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tok
 from ...errors import InputError, reason
 from ...files import new_folder
 from ...interop.model_files import check_settings, model_kind
-from ...interop.pretrained import damage_faults, load_model
+from ...interop.pretrained import damage_errors, load_model
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
 from .checkpoint import checkpoint_folders, damage_of, weights_file
@@ -51,7 +51,7 @@ class Member:
             values = load_file(weights_file(self.path))
         except (OSError, SafetensorError) as error:
             raise InputError(f"{self.path} cannot be read: {reason(error)}") from None
-        if errors := damage_faults(str(self.path), values.items()):
+        if errors := damage_errors(str(self.path), values.items()):
             raise InputError.of(errors)
         return values
 

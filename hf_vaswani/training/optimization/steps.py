@@ -12,11 +12,11 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ...core.modeling_loss import IGNORED_LABEL
 from ...data.encoding import Collator
-from ...data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ...data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ...errors import InputError, TrainingError
 from ...runtime.signals import SIGNALS
 
-Corpus = TokenisedCorpus | ResampledCorpus | StreamedCorpus
+Corpus = TokenizedCorpus | ResampledCorpus | StreamedCorpus
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from transformers import PreTrainedTokenizerBase
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...core.pipeline_inputs import target_vocab_size
 from ...data.encoding import encode_in_slices, plain_encoder
-from ...data.epochs import ResampledCorpus, StreamedCorpus, TokenisedCorpus
-from ...data.filters import faults_found, pairs_kept
+from ...data.epochs import ResampledCorpus, StreamedCorpus, TokenizedCorpus
+from ...data.filters import issues_found, pairs_kept
 from ...data.sources.parallel_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
@@ -94,7 +94,7 @@ def make_report(
         },
         pair_errors=[
             PairError(pairs=count, meaning=meaning, left_out=settings.drops(error))
-            for error, count, meaning in (faults_found(counts, settings) if counts else [])
+            for error, count, meaning in (issues_found(counts, settings) if counts else [])
         ],
         tokenizer=describe_tokenizer(setup.tokenizer),
         languages=[model.config.source_language, model.config.target_language],
@@ -184,7 +184,7 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
     longest = greatest_lengths(lengths, setup.recipe.generation.max_length_offset, limit)
     samples = best_and_worst(sources, hypotheses, references, lengths)
     trained = {}
-    if isinstance(setup.corpus, TokenisedCorpus):
+    if isinstance(setup.corpus, TokenizedCorpus):
         longest_trained = int(setup.corpus.pairs.source_lengths.max())
         trained = {"longest_trained": longest_trained, "beyond_training": int((lengths > longest_trained).sum())}
     return Analysis(

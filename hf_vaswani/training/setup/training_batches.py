@@ -8,9 +8,9 @@ from transformers import PreTrainedTokenizerBase
 
 from ...data.cache import cache_folder
 from ...data.encoding import dropout_encoder, plain_encoder
-from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ...data.filters import FilterSettings, PairFilter, covering_length
-from ...data.prepared import tokenise, usable
+from ...data.prepared import tokenize, usable
 from ...data.sources.parallel_files import Pair
 from ..optimization.steps import Corpus
 from ..recipe.recipe import Recipe
@@ -63,12 +63,12 @@ def make_corpus(
         streams = [partial(stream_of, data, source) for source in splits.sources]
         stream = StreamedCorpus(streams, splits.weights, settings, encode, plain, budget(), data.stream_part)
         return stream, settings, {}
-    tokenised = tokenise(splits.train, tokenizer, cache_folder(data.cache_dir), data.num_proc)
+    tokenised = tokenize(splits.train, tokenizer, cache_folder(data.cache_dir), data.num_proc)
     if data.max_length_coverage:
         length = covering_length(tokenised.source_lengths, tokenised.target_lengths, data.max_length_coverage)
         settings = replace(settings, max_length=length)
     pairs, text, counts = usable(splits.train, tokenised, settings)
-    corpus = TokenisedCorpus(pairs, budget(), splits.weights)
+    corpus = TokenizedCorpus(pairs, budget(), splits.weights)
     if probability:
         corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, splits.weights)
     return corpus, settings, counts

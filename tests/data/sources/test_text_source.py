@@ -192,7 +192,7 @@ def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
         ("t.tsv", "a\tb\nc\n", "line 2: 1 column where 2 are expected"),
         ("t.tsv", "de\ten\nc\td\n\n\ne\tf\tg\n", "line 5: 3 columns where 2 are expected"),
         ("t.tsv", "a\tb\tc\n", "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'a', 'b', 'c'"),
-        ("t.csv", "de,en,de\na,b,c\n", "line 1: more than one column is called 'de'"),
+        ("t.csv", "de,en,de\na,b,c\n", "line 1: more than one column is named 'de'"),
         ("t.csv", 'de,en\n"a\nb",c\nd\n', "line 4: 1 column where 2 are expected"),
         ("t.csv", 'de,en\na,b\n"c,d\ne,f\n', "line 3: unexpected end of data"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n\n{"de": }\n', "line 3: not JSON: "),
@@ -201,7 +201,7 @@ def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
         ("t.jsonl", '{"de": "a"}\n', "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'de'"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c"}\n', "line 2: column 'en' is missing here. There are: 'de'"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c", "en": 7}\n', "line 2: column 'en' holds int 7, not text"),
-        ("t.jsonl", '{"de": "a", "en": "\\ud800"}\n', "line 1: half of a surrogate pair"),
+        ("t.jsonl", '{"de": "a", "en": "\\ud800"}\n', "line 1: an unpaired surrogate"),
         ("t.jsonl", '{"de": "a", "en": null}\n{"de": "b", "en": " "}\n', "no line has text in column 'en'"),
         ("t.csv", "de,en\n", "is empty: it has no lines with text"),
         ("t.jsonl", b"{}\n\xe4\n", "line 1: no columns"),
@@ -294,7 +294,7 @@ def test_entry_with_faults_names_them_all():
             ["config does not belong to file", "source_column is missing", "weight must be above 0", "unknown suffix"],
         ),
         ({"file": "a.tsv", "source_column": "x", "target_column": "x"}, ["are the same, 'x'"]),
-        ({"file": "a.parquet.gz"}, ["Parquet files are compressed inside"]),
+        ({"file": "a.parquet.gz"}, ["Parquet files are compressed internally"]),
         ({"dataset": "built-in", "revision": "x"}, ["revision does not belong", "train, validation, test, got None"]),
         ({"dataset": "./absent"}, ["./absent does not exist"]),
         ({"dataset": __file__}, ["is a file. Give it as file:"]),
@@ -370,7 +370,7 @@ def test_digest_depends_on_how_the_content_is_read(write):
 def test_row_that_looks_like_names_is_a_pair_only_when_told(write, names):
     path = write("t.tsv", f"{names}\nEin Hund\tA dog\n")
     first, second = names.split("\t")
-    with pytest.raises(InputError, match=rf"t.tsv, line 1: '{first}' and '{second}' look like names of columns"):
+    with pytest.raises(InputError, match=rf"t.tsv, line 1: '{first}' and '{second}' look like column names"):
         list(iterate_pairs(TextSource(file=path), (None, None)))
     told = {header: list(iterate_pairs(TextSource(file=path, header=header), LANGUAGES)) for header in (True, False)}
     assert told == {True: [("Ein Hund", "A dog")], False: [(first, second), ("Ein Hund", "A dog")]}
@@ -386,7 +386,7 @@ def test_first_pair_of_few_words_is_a_pair(write, pair):
 
 def test_file_without_names_has_two_columns(write):
     path = write("t.tsv", "1\tEin Hund\tA dog\n")
-    with pytest.raises(InputError, match=r"line 1: without a row of names \(header: false\), a file has two columns"):
+    with pytest.raises(InputError, match=r"line 1: without a header \(header: false\), a file has two columns"):
         list(iterate_pairs(TextSource(file=path, header=False), LANGUAGES))
 
 

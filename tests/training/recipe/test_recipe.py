@@ -164,7 +164,7 @@ def test_separate_vocabularies_with_shared_embeddings_are_an_error(recipe):
 def test_errors_of_the_tokenizer_are_named_with_the_others(recipe):
     options = ["--type", "word", "--bpe_dropout", "0.1", "--byte_fallback", "true", "--max_steps", "0"]
     message = errors_of(recipe(), options)
-    assert "tokenizer.bpe_dropout=0.1 leaves out merges" in message
+    assert "tokenizer.bpe_dropout=0.1 drops merges" in message
     assert "tokenizer.byte_fallback=True is for the types bpe and unigram" in message
     assert "training.max_steps must be at least 1" in message
 

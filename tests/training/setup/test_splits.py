@@ -148,7 +148,7 @@ def test_text_too_small_for_its_shares_is_a_clear_error(data_of, table):
         splits_of(data)
     lines = str(error.value).splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["data.validation", "data.test"]
-    assert "Raise data.validation_share, or give a validation set of its own" in lines[0]
+    assert "Raise data.validation_share, or give a separate validation set" in lines[0]
 
 
 def test_training_on_held_out_text_says_so_and_another_split_is_another_training(
@@ -240,7 +240,7 @@ def test_recipe_says_whether_files_begin_with_names(data_of, table):
     path = table("named.tsv", [("german", "english"), *PAIRS])
     files = (f"--train={path}", f"--validation={path}")
     [train_error, _] = source_errors_of(data_of(*files))
-    assert "named.tsv, line 1: 'german' and 'english' look like names of columns." in train_error
+    assert "named.tsv, line 1: 'german' and 'english' look like column names." in train_error
     assert "--header true" in train_error and "--header false" in train_error
     assert splits_of(data_of(*files, "--header=true")).validation == PAIRS
     texts = splits_of(data_of(*files, "--header", "false"))
