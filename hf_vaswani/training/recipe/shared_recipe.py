@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...configuration.keys import default_of, traits
+from ...configuration.keys import traits
 from ...hub.file_names import file_names
 from .recipe import SECTIONS
 
@@ -19,7 +19,7 @@ def shared_recipe(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
             if key is None or section == "model":  # of another version; what of the model is there was given
                 shared[section][name] = file_names(value)
                 continue
-            is_default = value == default_of(key)
+            is_default = value == key.default
             # The defaults of a new tokenizer would describe another than the one that was loaded.
             is_left_out = is_default and (value in (None, [], {}) or (section == "tokenizer" and not is_new_tokenizer))
             if not (traits(key).private or is_left_out):
