@@ -1,7 +1,7 @@
 """Resident memory of preparing and of streaming a large corpus, which is generated on the fly.
 
 Usage: python scripts/benchmarks/memory.py [--pairs 2000000] [--way prepared|streamed]. The prepared corpus is
-filtered, written, given a vocabulary, tokenised with several processes and read for an epoch of batches; the streamed
+filtered, written, given a vocabulary, tokenized with several processes and read for an epoch of batches; the streamed
 one is read part by part. Each way runs in a process of its own, whose peak is printed with that of its children.
 """
 

@@ -34,11 +34,11 @@ def expected(encode):
     return Counter(zip(*(map(tuple, side) for side in encode(*map(list, zip(*PAIRS))))))
 
 
-@pytest.fixture(params=["tokenised", "resampled", "streamed"])
+@pytest.fixture(params=["tokenized", "resampled", "streamed"])
 def corpus(request, encode, monkeypatch):
     monkeypatch.setattr(epochs, "PART_SIZE", 30)
     sources, targets = map(list, zip(*PAIRS))
-    if request.param == "tokenised":
+    if request.param == "tokenized":
         return TokenizedCorpus(EncodedPairs.of(*encode(sources, targets)), BUDGET)
     if request.param == "resampled":
         return ResampledCorpus(Dataset.from_dict({"source": sources, "target": targets}), encode, encode, BUDGET)
@@ -103,9 +103,9 @@ def test_mixed_corpus_has_its_shares_in_every_form(encode, monkeypatch):
     monkeypatch.setattr(epochs, "PART_SIZE", 30)
     sources, targets = ["w1"] * 60 + ["w2"] * 20, ["w3"] * 80
     origins = np.array([0] * 60 + [1] * 20)
-    tokenised = TokenizedCorpus(EncodedPairs(EncodedPairs.of(*encode(sources, targets)).dataset,
+    tokenized = TokenizedCorpus(EncodedPairs(EncodedPairs.of(*encode(sources, targets)).dataset,
                                              np.full(80, 2), np.full(80, 2), origins), BUDGET, [1.0, 1.0])  # fmt: skip
     text = Dataset.from_dict({"source": sources, "target": targets})
     resampled = ResampledCorpus(text, encode, encode, BUDGET, origins, [1.0, 1.0])
-    for corpus in (tokenised, resampled):
+    for corpus in (tokenized, resampled):
         assert Counter(source for source, _ in all_rows(corpus, 0)) == {(5, 2): 60, (6, 2): 60}

@@ -232,14 +232,14 @@ def test_all_unsupported_options_are_named_at_once(tmp_path):
     path, *_ = write_checkpoint(tmp_path, changes)
     with pytest.raises(InputError) as error:
         import_model(path)
-    for fault in (
+    for expected in (
         "layernorm_embedding=True",
         "adaptive_softmax_cutoff='100,200'",
         "activation_fn='swish'",
         "encoder_learned_pos=False with decoder_learned_pos=True",
         "arch='lightconv'",
     ):
-        assert fault in str(error.value)
+        assert expected in str(error.value)
 
 
 def test_weights_that_do_not_fit_the_options_are_named(tmp_path):

@@ -87,8 +87,8 @@ def test_all_that_marian_cannot_express_is_named_at_once():
     )
     with pytest.raises(InputError) as error:
         export_marian(model)
-    for fault in ('norm_position="pre"', 'position_type="learned"', "layer_norm_eps=1e-06", "zero", "d_k=3"):
-        assert fault in str(error.value)
+    for expected in ('norm_position="pre"', 'position_type="learned"', "layer_norm_eps=1e-06", "zero", "d_k=3"):
+        assert expected in str(error.value)
 
 
 def test_marian_decoder_without_an_encoder_is_refused():

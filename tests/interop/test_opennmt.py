@@ -231,8 +231,8 @@ def test_all_unsupported_options_are_named_at_once(tmp_path):
     path, _ = write_checkpoint(tmp_path, options)
     with pytest.raises(InputError) as error:
         import_model(path)
-    for fault in ("copy_attn=True", "max_relative_positions=-1", "pos_ffn_activation_fn='silu'", "layer_norm='rms'"):
-        assert fault in str(error.value)
+    for part in ("copy_attn=True", "max_relative_positions=-1", "pos_ffn_activation_fn='silu'", "layer_norm='rms'"):
+        assert part in str(error.value)
 
 
 def test_vocabulary_that_does_not_fit_the_weights_is_refused(tmp_path):

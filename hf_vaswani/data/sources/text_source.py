@@ -258,7 +258,8 @@ def _description_errors(source: TextSource, languages: Languages) -> list[str]:
     if kind == "dataset" and (error := name_error(source.dataset)):
         errors.append(error)
     if kind == BUILT_IN and source.split not in built_in.SPLITS:
-        errors.append(f"the built-in corpus has the splits {', '.join(built_in.SPLITS)}, not {source.split!r}")
+        splits = ", ".join(built_in.SPLITS)
+        errors.append(f"split of the built-in corpus must be one of {splits}, got {source.split!r}")
     if kind == BUILT_IN and None not in languages and set(languages) != set(built_in.LANGUAGES):
         errors.append(f"the built-in corpus has the languages de and en, not {' and '.join(languages)}")
     return errors

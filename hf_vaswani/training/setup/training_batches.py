@@ -63,11 +63,11 @@ def make_corpus(
         streams = [partial(stream_of, data, source) for source in splits.sources]
         stream = StreamedCorpus(streams, splits.weights, settings, encode, plain, budget(), data.stream_part)
         return stream, settings, {}
-    tokenised = tokenize(splits.train, tokenizer, cache_folder(data.cache_dir), data.num_proc)
+    tokenized = tokenize(splits.train, tokenizer, cache_folder(data.cache_dir), data.num_proc)
     if data.max_length_coverage:
-        length = covering_length(tokenised.source_lengths, tokenised.target_lengths, data.max_length_coverage)
+        length = covering_length(tokenized.source_lengths, tokenized.target_lengths, data.max_length_coverage)
         settings = replace(settings, max_length=length)
-    pairs, text, counts = usable(splits.train, tokenised, settings)
+    pairs, text, counts = usable(splits.train, tokenized, settings)
     corpus = TokenizedCorpus(pairs, budget(), splits.weights)
     if probability:
         corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, splits.weights)

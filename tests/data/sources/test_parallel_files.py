@@ -1,7 +1,6 @@
 import pytest
 
 from hf_vaswani.data.sources.parallel_files import iterate_parallel, read_lines
-from hf_vaswani.data.sources.text_source import TextSource, check_source
 from hf_vaswani.errors import InputError
 
 
@@ -41,11 +40,3 @@ def test_empty_file_is_an_error(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match="is empty"):
         read_lines(path)
-
-
-def test_errors_of_both_sides_are_reported_together(tmp_path):
-    absent, empty = tmp_path / "absent", tmp_path / "empty"
-    empty.touch()
-    first, second = check_source(TextSource(source=absent, target=empty), (None, None))
-    assert "absent does not exist" in first
-    assert "empty is empty" in second

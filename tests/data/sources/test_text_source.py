@@ -1,4 +1,4 @@
-"""Sources of every kind: pairs, columns, faults and digests."""
+"""Sources of every kind: pairs, columns, errors and digests."""
 
 import gzip
 import json
@@ -176,7 +176,7 @@ def test_built_in_corpus_comes_by_split_and_in_either_direction(corpus):
 
 
 @pytest.mark.parametrize("name", ["text.tsv", "text.csv", "text.jsonl", "text.tsv.gz", "text.jsonl.zst"])
-def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
+def test_first_pairs_come_before_the_file_is_read_to_its_errors(write, name):
     row = '{"de": "a", "en": "b"}\n' if "jsonl" in name else "a,b\n".replace(",", "," if "csv" in name else "\t")
     pairs = iterate_pairs(TextSource(file=write(name, row.encode() * 50_000 + b"\xff\n")), LANGUAGES)
     assert [next(pairs) for _ in range(10)] == [("a", "b")] * 10
@@ -277,7 +277,7 @@ def test_entry_with_faults_names_them_all():
 
 
 @pytest.mark.parametrize(
-    ("fields", "faults"),
+    ("fields", "errors"),
     [
         ({}, ["no text is named"]),
         ({"file": "a.tsv", "dataset": "x"}, ["dataset and file are given together"]),
@@ -300,10 +300,10 @@ def test_entry_with_faults_names_them_all():
         ({"dataset": __file__}, ["is a file. Give it as file:"]),
     ],
 )
-def test_contradictions_are_found_all_together(fields, faults):
+def test_contradictions_are_found_all_together(fields, errors):
     found = check_source(TextSource(**fields), LANGUAGES)
-    assert len(found) == len(faults)
-    assert all(part in line for part, line in zip(faults, found))
+    assert len(found) == len(errors)
+    assert all(part in line for part, line in zip(errors, found))
     assert error_of(next, iterate_pairs(TextSource(**fields), LANGUAGES)) == "\n".join(found)
 
 
@@ -322,13 +322,13 @@ def test_check_finds_what_the_beginning_of_files_shows(write, tmp_path):
     (tmp_path / "plain.tsv.gz").write_bytes(b"a\tb\n")
     write("damaged.parquet", b"PAR1 and then nothing")
     for name, message in cases.items():
-        (fault,) = check_source(TextSource(file=str(tmp_path / name)), LANGUAGES)
-        assert message in fault
+        (error,) = check_source(TextSource(file=str(tmp_path / name)), LANGUAGES)
+        assert message in error
 
 
 def test_check_finds_the_faults_of_both_sides(write, tmp_path):
-    faults = check_source(TextSource(source=str(tmp_path / "absent"), target=write("empty", b"")), LANGUAGES)
-    assert ["absent does not exist" in faults[0], "empty is empty" in faults[1], len(faults)] == [True, True, 2]
+    errors = check_source(TextSource(source=str(tmp_path / "absent"), target=write("empty", b"")), LANGUAGES)
+    assert ["absent does not exist" in errors[0], "empty is empty" in errors[1], len(errors)] == [True, True, 2]
 
 
 # Digests

@@ -60,7 +60,7 @@ def test_decoding_gives_back_the_text(type, joint):
 
 @pytest.mark.parametrize("type", ["bpe", "wordpiece"])
 @pytest.mark.parametrize("mark, marked", [("before", "▁{}"), ("after", "{}▁")])
-def test_words_of_tokenised_text_are_whole_pieces_with_punctuation_and_digits(type, mark, marked):
+def test_words_of_tokenized_text_are_whole_pieces_with_punctuation_and_digits(type, mark, marked):
     pairs = [("zwei t-shirts , 12 ?", "two t-shirts , 12 ?")] * 20
     arguments = TokenizerArguments(type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=90)
     tokenizer = train_tokenizer(pairs, arguments)
@@ -79,7 +79,7 @@ def test_mark_behind_words_lets_a_compound_end_as_the_word_that_it_ends_in():
 
 @pytest.mark.parametrize("mark", ["before", "after"])
 @pytest.mark.parametrize("type", WITH_BYTES)
-def test_no_word_of_tokenised_text_is_taken_for_a_special_token_or_a_byte(type, mark):
+def test_no_word_of_tokenized_text_is_taken_for_a_special_token_or_a_byte(type, mark):
     pairs = [("a<pad> [X]b <0x41>", "<0x41> a<pad>")] * 20
     arguments = TokenizerArguments(
         type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=400, byte_fallback=True
@@ -251,7 +251,7 @@ def test_text_takes_the_normal_form_asked_for():
     assert [both_ways(forms[form], wide) for form in forms] == [wide, "A", wide]
 
 
-def test_separate_vocabularies_are_learnt_from_their_own_side():
+def test_separate_vocabularies_are_learned_from_their_own_side():
     tokenizer = learn(joint=False)
     source, target = tokenizer.get_vocab(), tokenizer.get_target_vocab()
     assert "ß" in source and "ß" not in target
@@ -306,7 +306,7 @@ def test_text_without_a_repeated_word_is_refused():
 
 
 @pytest.mark.parametrize(
-    "arguments, fault",
+    "arguments, expected",
     [
         ({"type": "word", "bpe_dropout": 0.1}, "bpe_dropout=0.1 drops merges"),
         ({"type": "unigram", "bpe_dropout": 0.1}, "bpe_dropout=0.1 drops merges"),
@@ -338,8 +338,8 @@ def test_text_without_a_repeated_word_is_refused():
         ({"byte_fallback": 2**31}, "tokenizer.byte_fallback must be true or false, got 2147483648"),
     ],
 )
-def test_arguments_that_contradict_each_other_are_refused(arguments, fault):
-    with pytest.raises(InputError, match=fault) as error:
+def test_arguments_that_contradict_each_other_are_refused(arguments, expected):
+    with pytest.raises(InputError, match=expected) as error:
         train_tokenizer(PAIRS, TokenizerArguments(**arguments))
     assert "\n" not in str(error.value)
 
