@@ -61,9 +61,7 @@ def test_errors_are_named_together_before_the_model_is_loaded(write_lines, capsy
     options = ["--source", "absent", "--target", "gone", "--tokens"]
     assert main(["score", "no-model", *options]) == 2
     error = capsys.readouterr().err
-    assert (
-        "absent does not exist" in error and "gone does not exist" in error and "--tokens needs" in error
-    )
+    assert "absent does not exist" in error and "gone does not exist" in error and "--tokens needs" in error
     assert "no-model" not in error
 
 

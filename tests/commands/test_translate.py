@@ -375,9 +375,7 @@ def test_unreadable_input_leaves_the_file_that_it_should_have_overwritten(transl
     assert not list(tmp_path.glob(".out*"))
 
 
-def test_killed_replacement_keeps_the_old_file_and_resumes_to_the_same_bytes(
-    saved_model, translate, source, tmp_path
-):
+def test_killed_replacement_keeps_the_old_file_and_resumes_to_the_same_bytes(saved_model, translate, source, tmp_path):
     many, whole, output, part = (tmp_path / name for name in ("many", "whole", "out", ".out.part"))
     many.write_text(source.read_text() * 20)
     output.write_text("precious\n")
