@@ -1,4 +1,4 @@
-# Makes the virtual environment .venv and installs this project into it, once: later calls find it done.
+# Creates the virtual environment .venv and installs this project into it; later calls change nothing.
 # Sourced by quickstart.sh and test.sh as `. scripts/environment.sh EXTRA GPU`: EXTRA is an extra of pyproject.toml or
 # empty, GPU is "yes" to install PyTorch with its GPU packages.
 
@@ -52,7 +52,7 @@ fi
 stamp=.venv/installed${extra:+-$extra}${gpu:+-gpu}
 state="$PWD $(cat pyproject.toml constraints.txt | cksum)"
 installed=$(cat "$stamp" 2>/dev/null || true)
-# A larger extra holds all of a smaller one.
+# A larger extra includes the smaller ones.
 larger=
 [ "$gpu" = yes ] || case $extra in "") larger="test dev" ;; test) larger=dev ;; esac
 for other in $larger; do

@@ -40,10 +40,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help = f"number of a {name}; mean: of all {name}s; all: one panel per {name} (default: mean)"
         attention.add_argument(f"--{name}", type=_which, default=MEAN, metavar="N", help=help)
     attention.add_argument(
-        "--output",
-        **OUTPUT_FILE,
-        required=True,
-        help="PNG, SVG or PDF file to write, or a folder for KIND.png",
+        "--output", **OUTPUT_FILE, required=True, help="PNG, SVG or PDF file to write, or a folder for KIND.png"
     )
     attention.add_argument("--overwrite", action="store_true", help="replace existing figures")
     add_beam_option(attention)

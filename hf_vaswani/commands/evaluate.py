@@ -6,6 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError, counted
 from ..files import InputPath, atomic_write, collect_errors, is_same_file
@@ -42,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     models = evaluate.add_argument("models", type=InputPath, nargs="+", default=[], metavar="MODEL", help=MODEL)
     models.required = False  # nargs="*" would miss models that follow an option
     evaluate.add_argument("--source", **INPUT_FILE, help="source sentences for models to translate")
-    several = {"action": "extend", "default": []}
+    several: dict[str, Any] = {"action": "extend", "default": []}
     evaluate.add_argument("--hypotheses", **INPUT_FILES, **several, help="translations, one file for each system")
     evaluate.add_argument(
         "--reference",

@@ -40,10 +40,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Train a model, or resume a run that was stopped: the same command does both.",
     )
     train.add_argument(
-        "recipe",
-        type=InputPath,
-        metavar="RECIPE",
-        help="a YAML file, or the name of a recipe from hf-vaswani recipes",
+        "recipe", type=InputPath, metavar="RECIPE", help="a YAML file, or the name of a recipe from hf-vaswani recipes"
     )
     train.add_argument(
         "options",

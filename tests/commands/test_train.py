@@ -89,7 +89,7 @@ def test_recipes_are_listed_each_with_its_first_line(capsys):
     lines = capsys.readouterr().out.splitlines()
     listed = dict(line.split(maxsplit=1) for line in lines[: lines.index("")])
     assert listed == {name: describe(path) for name, path in bundled_recipes().items()}
-    assert listed["quickstart"].startswith("German to English on the corpus that the package makes itself")
+    assert listed["quickstart"].startswith("German to English on the built-in synthetic corpus")
     # A line of its own, and not the beginning of a sentence.
     assert all(text.endswith((".", ").")) and len(text) < 120 for text in listed.values())
 

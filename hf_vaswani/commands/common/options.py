@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...configuration.other_names import hint
 from ...errors import InputError
@@ -21,9 +21,9 @@ BATCH_SIZE = "most sentences translated together (default: chosen by the model's
 # Beyond these, sampling is uniform or greedy.
 TEMPERATURES = 1e-6, 1e6
 # What the parser needs to know of an option whose value is a file.
-INPUT_FILE = {"type": InputPath, "metavar": "FILE"}
-INPUT_FILES = {**INPUT_FILE, "nargs": "+"}
-OUTPUT_FILE = {"type": OutputPath, "metavar": "FILE"}
+INPUT_FILE: dict[str, Any] = {"type": InputPath, "metavar": "FILE"}
+INPUT_FILES: dict[str, Any] = {**INPUT_FILE, "nargs": "+"}
+OUTPUT_FILE: dict[str, Any] = {"type": OutputPath, "metavar": "FILE"}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -111,10 +111,7 @@ def make_parser(parser: type[CommandParser] = CommandParser, **settings) -> Comm
 def add_beam_option(parser: argparse._ActionsContainer) -> None:
     """Add `--num_beams` to a parser or a group of options."""
     parser.add_argument(
-        "--num_beams",
-        type=beam,
-        metavar="N",
-        help="beams; 1 is greedy search (default: that of generation_config)",
+        "--num_beams", type=beam, metavar="N", help="beams; 1 is greedy search (default: that of generation_config)"
     )
 
 

@@ -173,11 +173,7 @@ class TrainingArguments(Section):
         None, "decay of an exponential moving average of the weights, used for translation: 0.999", ge=0, lt=1
     )
     max_skipped_steps: int = Key(
-        20,
-        "consecutive steps without a finite gradient before the run stops",
-        ge=1,
-        le=COUNTLESS,
-        resumable=True,
+        20, "consecutive steps without a finite gradient before the run stops", ge=1, le=COUNTLESS, resumable=True
     )
     mixed_precision: Literal["no", "fp16", "bf16"] | None = Key(
         None, "precision of forward and backward passes; default: that of accelerate launch"

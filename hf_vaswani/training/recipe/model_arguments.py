@@ -66,9 +66,6 @@ def _type(annotation: Any) -> Any:
 
 
 ModelArguments = create_model(
-    "ModelArguments",
-    __base__=Section,
-    __doc__="The architecture; the defaults are the paper's base model.",
-    **_keys(),
+    "ModelArguments", __base__=Section, __doc__="The architecture; the defaults are the paper's base model.", **_keys()
 )
 ModelArguments.section = "model"
