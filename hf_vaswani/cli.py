@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import __version__
+from . import __version__, load
 from .commands import (
     attention,
     average,
@@ -40,12 +40,14 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit status: 2, after one line per error, if the input cannot be used."""
-    interrupt_at_ctrl_c()
     options = _parser().parse_args(arguments)
-    _set_up_logging()
     try:
         if errors := option_errors(vars(options)):
             raise InputError.of(errors)
+        if options.needs_torch:
+            load()
+            _set_up_logging()
+        interrupt_at_ctrl_c()
         options.run(options)
         if sys.stdout is not None:  # closed
             sys.stdout.flush()
@@ -124,6 +126,7 @@ def _parser() -> MainParser:
     commands = parser.add_subparsers(
         dest="command", required=True, title="commands", metavar="COMMAND", prog=parser.prog, parser_class=make_parser
     )
+    parser.set_defaults(needs_torch=True)
     for command in COMMANDS:
         command.add_parser(commands)
     parser.commands = commands.choices

@@ -14,7 +14,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     recipes.add_argument("name", nargs="?", metavar="NAME", help="recipe to print")
     recipes.add_argument("--schema", action="store_true", help="print the JSON schema of recipes, for editors")
-    recipes.set_defaults(run=run)
+    recipes.set_defaults(run=run, needs_torch=False)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ class RecipeParser(CommandParser):
 
     def format_help(self) -> str:
         # Imported only for help: it takes seconds.
-        from ..training.recipe.reference import describe_keys
+        from ..training.recipe.key_help import describe_keys
 
         return f"{super().format_help()}\n{describe_keys(help_width())}\n"
 

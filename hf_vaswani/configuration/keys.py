@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
@@ -120,13 +120,6 @@ def types_of(key: FieldInfo) -> tuple[Any, ...]:
     """The types of a key's values: the members of a union, or its only type."""
     is_union = typing.get_origin(key.annotation) in (typing.Union, types.UnionType)
     return typing.get_args(key.annotation) if is_union else (key.annotation,)
-
-
-def choices_of(key: FieldInfo) -> list[str]:
-    """The words that are allowed as a key's value; empty where any value is."""
-    return list(traits(key).choices) or [
-        value for kind in types_of(key) if typing.get_origin(kind) is Literal for value in typing.get_args(kind)
-    ]
 
 
 def describe_type(key: FieldInfo) -> str:

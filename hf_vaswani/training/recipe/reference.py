@@ -1,28 +1,13 @@
-"""Reference of recipe keys: the command's help, tables for the documentation, and the JSON schema for editors."""
+"""Reference of recipe keys, from their declarations: tables for the documentation, and the JSON schema."""
 
 import json
 import re
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic.fields import FieldInfo
-
-from ...configuration.keys import choices_of, describe_bounds, describe_type
+from ...configuration.keys import describe_bounds, describe_type
 from ...data.tokenizers.arguments import as_option
 from .recipe import SECTIONS
-
-NAME_COLUMN = 30
-
-
-def describe_keys(width: int = 119) -> str:
-    """All keys of a recipe with meanings, choices and defaults, for the command's help, `width` characters wide."""
-    lines = ["recipe keys, each also an option (--max_steps 1000 or --training.max_steps 1000):"]
-    for section, cls in SECTIONS.items():
-        lines += ["", f"{section}: {cls.__doc__}"]
-        for name, key in cls.model_fields.items():
-            lines += _entry(name, key, width)
-    return "\n".join(lines)
 
 
 def key_tables() -> str:
@@ -62,15 +47,3 @@ def _table_lines() -> Iterator[str]:
 def _cell(text: str) -> str:
     """Text escaped for a table cell."""
     return re.sub(r"([\\|*_<>\[\]{}])", r"\\\1", text)
-
-
-def _entry(name: str, key: FieldInfo, width: int) -> list[str]:
-    """The lines of a key: its name, and beside it what it means."""
-    choices = choices_of(key)
-    notes = ["one of " + ", ".join(choices)] if choices else []
-    notes += [f"default: {as_option(key.default)}"] if key.default not in (None, [], {}) else []
-    text = key.description + (f" ({'; '.join(notes)})" if notes else "")
-    first = f"  {name} ".ljust(NAME_COLUMN)
-    lines = textwrap.wrap(text, max(width - NAME_COLUMN, 20), break_long_words=False, break_on_hyphens=False)
-    indented = [" " * NAME_COLUMN + line for line in lines]
-    return [first.rstrip(), *indented] if len(first) > NAME_COLUMN else [first + lines[0], *indented[1:]]

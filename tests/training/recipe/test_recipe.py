@@ -5,9 +5,9 @@ import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes
+from hf_vaswani.training.recipe.key_help import describe_keys
 from hf_vaswani.training.recipe.model_arguments import field_descriptions
 from hf_vaswani.training.recipe.recipe import load_recipe, recipe_keys
-from hf_vaswani.training.recipe.reference import describe_keys
 
 RECIPE = """
 data: {dataset: built-in}
