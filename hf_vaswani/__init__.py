@@ -5,6 +5,7 @@ Importing the package registers config, models, tokenizer and translation pipeli
 `hf-vaswani` reads its command line first: torch and transformers take seconds to import.
 """
 
+import importlib
 from typing import Any
 
 from .runtime.cores import short_waits
@@ -25,7 +26,7 @@ __all__ = [
 def load() -> None:
     """Import torch and transformers, and register with transformers. Calling it again changes nothing."""
     with short_waits():
-        import torch  # noqa: F401
+        importlib.import_module("torch")
 
     from .registration import register
 

@@ -1,6 +1,7 @@
 """Registers config, models, tokenizer and translation pipeline with transformers' Auto classes and `pipeline()`."""
 
-import transformers
+import sys
+
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
 
 from .core.configuration_vaswani import VaswaniConfig
@@ -42,5 +43,6 @@ def register() -> None:
         registry.task_aliases = TaskAliases(registry.task_aliases)
     # `evaluate.evaluator` checks whether a pipeline's model is a TensorFlow one, by a class that transformers 5 no
     # longer has.
-    if not hasattr(transformers, "TFPreTrainedModel"):
-        transformers.TFPreTrainedModel = type("TFPreTrainedModel", (), {})
+    library = sys.modules["transformers"]  # which importing one of its own modules may have replaced
+    if not hasattr(library, "TFPreTrainedModel"):
+        library.TFPreTrainedModel = type("TFPreTrainedModel", (), {})

@@ -24,7 +24,7 @@ COUNTLESS = 10**12
 class KeyTraits:
     """What pydantic does not know about a key: see [`Key`]."""
 
-    choices: Mapping[str, Any] = field(default_factory=dict)
+    choices: Mapping[str, Any] = field(default_factory=dict[str, Any])
     resumable: bool = False
     private: bool = False
     is_path: bool = False
@@ -95,7 +95,7 @@ class Section(BaseModel):
     def checked(cls, values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """The values of the right types, and key → error for the others and for those out of bounds."""
         try:
-            return cls(**values).model_dump(include=values.keys()), {}
+            return cls(**values).model_dump(include=set(values)), {}
         except InvalidKeys as error:
             invalid = error
         right, _ = cls.checked({name: value for name, value in values.items() if name not in invalid.by_key})
@@ -154,7 +154,8 @@ def describe_bounds(key: FieldInfo, value: float | None = None) -> str:
 
 def _invalid_keys(section: type[Section], error: ValidationError) -> InvalidKeys:
     """pydantic's errors in our words, in the order of the keys."""
-    found, out_of_bounds = {}, {}
+    found: dict[str, str] = {}
+    out_of_bounds: dict[str, Any] = {}
     for item in error.errors(include_url=False):
         name, value = str(item["loc"][0]), item["input"]
         key = section.model_fields.get(name)
@@ -177,7 +178,7 @@ def _converted(value: Any, kinds: tuple[Any, ...]) -> Any:
 
     1e-9 and 1 become a number, 1.0 a whole number, 7 text, and a bare `no`, which YAML reads as false, the word.
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind is bool:
         return "no" if not value and any("no" in typing.get_args(kind) for kind in kinds) else value
     if kind in (list, tuple) and list[str] in kinds:

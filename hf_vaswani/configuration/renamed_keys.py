@@ -1,6 +1,6 @@
 """Recipe keys and values that were renamed: rejected with the new name, but accepted in recipes stored by a run."""
 
-from typing import Any
+from typing import Any, cast
 
 Sections = dict[str, dict[str, Any]]
 # Section → old key → new key.
@@ -47,19 +47,20 @@ def with_new_names(recipe: Sections) -> Sections:
     return {section: _renamed(keys, RENAMED_KEYS.get(section, {})) for section, keys in recipe.items()}
 
 
-def _renamed(keys: dict[str, Any], renamed: dict[str, str]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
+def _renamed(keys: dict[Any, Any], renamed: dict[str, str]) -> dict[Any, Any]:
+    result: dict[Any, Any] = {}
     for key, value in keys.items():
-        names = renamed.get(key, key).split(" and ") if isinstance(key, str) else [key]
-        values = value if len(names) > 1 and isinstance(value, list) else [value]
+        names = renamed[key].split(" and ") if key in renamed else [key]
+        values = cast(list[Any], value) if len(names) > 1 and type(value) is list else [value]
         result.update({name: _new_value(name, value) for name, value in zip(names, values)})
     return result
 
 
-def _new_value(key: str, value: Any) -> Any:
+def _new_value(key: Any, value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _new_value(key if key in SOURCES else name, entry) for name, entry in value.items()}
+        entries = cast(dict[Any, Any], value)
+        return {name: _new_value(key if key in SOURCES else name, entry) for name, entry in entries.items()}
     if isinstance(value, list):
-        return [_new_value(key, entry) for entry in value]
+        return [_new_value(key, entry) for entry in cast(list[Any], value)]
     renamed = RENAMED_VALUES.get("dataset" if key in SOURCES else key, {})
     return renamed.get(value, value) if isinstance(value, str) else value

@@ -90,11 +90,11 @@ def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):
 
 
 def test_choice_follows_what_is_given():
-    from hf_vaswani.training.recipe.overrides import complete
+    from hf_vaswani.training.recipe.overrides import add_implied
 
     def kind(**training):
         values = {"training": training}
-        complete(values)
+        add_implied(values)
         return values["training"].get("average")
 
     assert kind() is None
