@@ -178,7 +178,7 @@ def _converted(value: Any, kinds: tuple[Any, ...]) -> Any:
 
     1e-9 and 1 become a number, 1.0 a whole number, 7 text, and a bare `no`, which YAML reads as false, the word.
     """
-    kind: Any = type(value)
+    kind = typing.cast("type[Any]", type(value))
     if kind is bool:
         return "no" if not value and any("no" in typing.get_args(kind) for kind in kinds) else value
     if kind in (list, tuple) and list[str] in kinds:
