@@ -1,4 +1,4 @@
-"""The command `hf-vaswani`: finds the sub-command and turns what went wrong into lines and an exit status."""
+"""The command `hf-vaswani`: runs a subcommand and turns errors into messages and an exit status."""
 
 import errno
 import logging
@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import __version__
+from . import __version__, load
 from .commands import (
     attention,
     average,
@@ -22,36 +22,38 @@ from .commands import (
     train,
     translate,
 )
-from .commands.options import CommandParser, make_parser
+from .commands.common.options import CommandParser, make_parser
+from .configuration.other_names import hint
 from .errors import InputError, TrainingError, TrainingInterrupted
 from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
-from .training.configuration.other_names import hint
 
 COMMANDS = (
     train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, average, corpus,
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1
-# Seconds until a launcher may see that a process has ended, and end the one that has something to say.
-SAY_FIRST = 1.0
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Seconds that a silent process waits before it ends: a launcher then ends the others, one of which reports the error.
+REPORT_TIME = 1.0
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command line and return its exit status: 2, after a clear line a fault, where the input cannot be used."""
-    interrupt_at_ctrl_c()
+    """Run a command line and return its exit status: 2, after one line per error, if the input cannot be used."""
     options = _parser().parse_args(arguments)
-    _set_up_logging()
     try:
         if errors := option_errors(vars(options)):
             raise InputError.of(errors)
+        if options.needs_torch:
+            load()
+            _set_up_logging()
+        interrupt_at_ctrl_c()
         options.run(options)
         if sys.stdout is not None:  # closed
             sys.stdout.flush()
     except (InputError, TrainingError) as error:
         if error.is_repeated:
-            time.sleep(SAY_FIRST)
+            time.sleep(REPORT_TIME)
         else:
             print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return USER_ERROR if isinstance(error, InputError) else TRAINING_ERROR
@@ -64,28 +66,28 @@ def main(arguments: list[str] | None = None) -> int:
             print(str(stop) or "Interrupted.", file=sys.stderr)
         return CTRL_C
     except BrokenPipeError:
-        _drop_output()  # who reads it has read enough
+        _discard_output()  # the reader has closed the pipe
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        if error.errno not in DISK_FULL:
             if (message := os_error(error)) is None:
                 raise
             print(f"error: {message}", file=sys.stderr)
             return USER_ERROR
-        _drop_output()
+        _discard_output()
         where = error.filename or "standard output"
         print(f"error: {where} cannot be written: {error.strerror}. Make room, or write elsewhere.", file=sys.stderr)
         return USER_ERROR
     return 0
 
 
-def _drop_output() -> None:
-    """What is still in the buffer of standard output has nowhere to go."""
+def _discard_output() -> None:
+    """Send what is still buffered for standard output to nowhere."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _set_up_logging() -> None:
-    # Not before the command line is read: help needs no transformers.
+    # Not before the command line is parsed: help does not need transformers.
     from transformers.utils.logging import disable_progress_bar
 
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
@@ -94,7 +96,7 @@ def _set_up_logging() -> None:
 
 
 class MainParser(CommandParser):
-    """A parser of the options before a sub-command, and of its name."""
+    """Parses the options before a subcommand, and its name."""
 
     commands: dict[str, CommandParser]
 
@@ -117,13 +119,14 @@ def _parser() -> MainParser:
         prog="hf-vaswani",
         rest_is_free=True,
         usage="hf-vaswani COMMAND [options]",
-        description="Train translation models, translate with them, measure them, and share them.",
+        description="Train, use, evaluate and share translation models.",
         epilog="hf-vaswani COMMAND --help explains a command and its options.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="show the version")
     commands = parser.add_subparsers(
         dest="command", required=True, title="commands", metavar="COMMAND", prog=parser.prog, parser_class=make_parser
     )
+    parser.set_defaults(needs_torch=True)
     for command in COMMANDS:
         command.add_parser(commands)
     parser.commands = commands.choices

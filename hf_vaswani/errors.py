@@ -1,37 +1,37 @@
 """The errors that end a command with a clear message instead of a traceback.
 
-What a user can put right before work starts is an [`InputError`] (exit status 2): a missing file, a wrong key, a
-folder in use. What ends a running training is a [`TrainingError`] (status 1) or, on a signal, a
-[`TrainingInterrupted`] (128 and the signal's number, as shells have it).
+What a user can fix before work starts is an [`InputError`] (exit status 2): a missing file, a wrong key, a folder in
+use. A run in progress ends with a [`TrainingError`] (status 1) or, on a signal, with a [`TrainingInterrupted`] (128
+plus the signal's number, as in shells).
 
-Each has `is_repeated`: whether another process of the same training says the same, so that it is said once.
+Each has `is_repeated`: whether another process of the same run reports it, so that it is printed once.
 """
 
 from pathlib import Path
 
 
 class InputError(ValueError):
-    """Input that cannot be used. The message says what is wrong, where, and what to do; a line for each fault."""
+    """Input that cannot be used. The message says what is wrong, where, and what to do, one line per error."""
 
     is_repeated = False
 
     @classmethod
-    def of(cls, faults: list[str]) -> "InputError":
-        """All faults of one input in one error."""
-        return cls("\n".join(faults))
+    def of(cls, errors: list[str]) -> "InputError":
+        """All errors in one input as one exception."""
+        return cls("\n".join(errors))
 
 
 class TrainingError(RuntimeError):
-    """A training that cannot go on. The message says at which update, why, and where it can be taken up again."""
+    """A run that cannot continue. The message says at which step, why, and where it can be resumed."""
 
     is_repeated = False
 
 
 class TrainingInterrupted(Exception):
-    """A training that was told to stop by a signal, and has saved its state.
+    """A run that was stopped by a signal, after it saved its state.
 
     Attributes:
-        signal: its number.
+        signal: the signal's number.
     """
 
     is_repeated = False
@@ -42,8 +42,11 @@ class TrainingInterrupted(Exception):
 
 
 def reason(error: Exception) -> str:
-    """Why something failed, in one line: the system's reason and the file's name, or the exception's message; its kind
-    too where that is a word at most, such as the key of a `KeyError`."""
+    """Why something failed, in one line.
+
+    The system's reason and the file's name, or the exception's message; with its type where the message is at most one
+    word, such as the key of a `KeyError`.
+    """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({Path(error.filename).name})" if isinstance(error.filename, str) else error.strerror
     if isinstance(error, RecursionError):
@@ -55,15 +58,11 @@ def reason(error: Exception) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and what it counts, in the plural but for 1.
-
-    Args:
-        noun: in the singular, its last word the one that takes the plural.
-    """
+    """A number and what it counts: "1 training pair", "2,000 batches". `noun` is in the singular."""
     plural = noun + ("es" if noun.endswith(("ch", "s", "x")) else "s")
     return f"{number:,} {noun if number == 1 else plural}"
 
 
 def line_range(first: int, last: int) -> str:
-    """Lines of a file by their numbers, both ends included."""
+    """A range of line numbers in words, both ends included."""
     return f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"

@@ -3,7 +3,7 @@
     >>> from hf_vaswani import VaswaniForConditionalGeneration, preset
     >>> model = VaswaniForConditionalGeneration(preset("base", vocab_size=32000))
 
-A preset sets fields of `VaswaniConfig`; sizes of vocabularies and special tokens are those of your tokenizer.
+A preset sets fields of `VaswaniConfig`; vocabulary sizes and special tokens come from your tokenizer.
 """
 
 import dataclasses
@@ -18,16 +18,16 @@ FAIRSEQ_PAD = 1
 VOCABULARY_SIZES = {"vocab_size", "decoder_vocab_size"}
 
 
-def _both(**fields) -> dict[str, Any]:
+def _both(**fields: Any) -> dict[str, Any]:
     """The same value for encoder and decoder: `layers=2` is `encoder_layers=2, decoder_layers=2`."""
     return {f"{stack}_{name}": value for name, value in fields.items() for stack in ("encoder", "decoder")}
 
 
-def _row(**fields) -> dict[str, Any]:
+def _row(**fields: Any) -> dict[str, Any]:
     """A variation of the base model in Table 3.
 
-    Section 5.1 speaks of about 37 000 tokens. With these the rows have some 2 million parameters fewer than the table
-    says. The one size at which all of its rows (A) to (D) come out as printed is 41 000, give or take 100.
+    Section 5.1 mentions about 37,000 tokens, with which the rows have some 2 million parameters fewer than the table
+    says. The one size at which rows (A) to (D) all match the printed numbers is 41,000, give or take 100.
     """
     return {"vocab_size": 41_000, **fields}
 
@@ -36,7 +36,7 @@ PAPER = {
     "base": {},
     "big": {"d_model": 1024, "dropout": 0.3, **_both(attention_heads=16, ffn_dim=4096)},
 }
-# Table 3, by row and what differs from the base model.
+# Table 3: each row with what differs from the base model.
 TABLE_3 = {
     "table3_a_1_head": _row(**_both(attention_heads=1)),
     "table3_a_4_heads": _row(**_both(attention_heads=4)),
@@ -57,11 +57,11 @@ TABLE_3 = {
     "table3_d_smoothing_0.2": _row(label_smoothing=0.2),
     "table3_e_learned": _row(position_type="learned"),
 }
-# Well-known implementations that teach the Transformer, each with the text it is known for.
+# Well-known tutorial implementations, each for the dataset it is known for.
 SYSTEMS = {
     # German to English books: pre-norm, word-level vocabularies.
     "system_a": {"norm_position": "pre", "attention_dropout": 0.1, "activation_dropout": 0.1, **SEPARATE},
-    # Portuguese to English talks: small, plain cross-entropy, 2^13 sub-words a side.
+    # Portuguese to English talks: small, plain cross-entropy, 2^13 subwords per side.
     "system_b": {
         "vocab_size": 8192,
         "decoder_vocab_size": 8192,
@@ -82,7 +82,7 @@ SYSTEMS = {
         **_both(layers=4, attention_heads=4),
         **SEPARATE,
     },
-    # English to French talks: dropout inside the feed-forward networks alone, word-level vocabularies.
+    # English to French talks: dropout only inside the feed-forward networks, word-level vocabularies.
     "system_d": {
         "vocab_size": 56_000,
         "decoder_vocab_size": 73_000,
@@ -94,7 +94,7 @@ SYSTEMS = {
     # The paper itself.
     "system_e": {},
 }
-# What other toolkits do differently by default, at the base model's size.
+# Defaults of other toolkits that differ from the paper, at the base model's size.
 CONVENTIONS = {
     "fairseq": {
         "sinusoid_layout": "halves",
@@ -130,40 +130,33 @@ CONVENTIONS = {
 PRESETS: dict[str, dict[str, Any]] = {**PAPER, **TABLE_3, **SYSTEMS, **CONVENTIONS}
 
 
-def preset(name: str, **changes) -> VaswaniConfig:
+def preset(name: str, **changes: Any) -> VaswaniConfig:
     """The config of a named architecture.
 
     Args:
         name: a key of `PRESETS`, such as `"base"`, `"big"`, `"table3_b_dk_16"`, `"system_c"` or `"fairseq"`.
-        changes: fields of `VaswaniConfig` that differ, such as vocabulary sizes, of which one alone is that of both
-            sides.
+        changes: fields of `VaswaniConfig` that differ, such as vocabulary sizes; one alone applies to both sides.
 
     Raises:
-        InputError: where there is no preset of that name.
-        ValueError: fields that contradict each other, all of them at once.
+        InputError: there is no preset of that name.
+        ValueError: fields contradict each other; all contradictions are listed.
     """
     check_fields(changes)
     fields = preset_fields(name)
     if changes.keys() & VOCABULARY_SIZES:
-        # Sizes of another tokenizer: one alone is that of both sides.
         fields = {field: value for field, value in fields.items() if field not in VOCABULARY_SIZES}
     return VaswaniConfig(**{**fields, **changes})
 
 
 def check_fields(fields: Iterable[str]) -> None:
-    """Refuse names that are no fields of `VaswaniConfig`, which itself keeps unknown ones as attributes.
-
-    Raises:
-        InputError: all of them.
-    """
+    """Raise an `InputError` that names all unknown fields; `VaswaniConfig` would keep them as attributes."""
     known = {field.name for field in dataclasses.fields(VaswaniConfig)} | set(VaswaniConfig.attribute_map)
-    unknown = sorted(set(fields) - known)
-    if unknown:
-        raise InputError(f"{', '.join(unknown)}: no such field of VaswaniConfig. See its documentation for all.")
+    if unknown := sorted(set(fields) - known):
+        raise InputError(f"{', '.join(unknown)}: not a field of VaswaniConfig. Its documentation lists all fields.")
 
 
 def preset_fields(name: str) -> dict[str, Any]:
-    """What a preset sets."""
-    if not isinstance(name, str) or name not in PRESETS:
-        raise InputError(f"There is no preset {name!r}. There are: {', '.join(PRESETS)}.")
+    """The fields that a preset sets."""
+    if name not in list(PRESETS):  # which compares names of any type
+        raise InputError(f"There is no preset {name!r}. Choose from: {', '.join(PRESETS)}.")
     return dict(PRESETS[name])

@@ -1,4 +1,4 @@
-# Makes the virtual environment .venv and installs this project into it, once: later calls find it done.
+# Creates the virtual environment .venv and installs this project into it; later calls change nothing.
 # Sourced by quickstart.sh and test.sh as `. scripts/environment.sh EXTRA GPU`: EXTRA is an extra of pyproject.toml or
 # empty, GPU is "yes" to install PyTorch with its GPU packages.
 
@@ -51,8 +51,13 @@ fi
 
 stamp=.venv/installed${extra:+-$extra}${gpu:+-gpu}
 state="$PWD $(cat pyproject.toml constraints.txt | cksum)"
-# The test extra holds all that is installed without one.
-installed=$(cat "$stamp" 2>/dev/null || { [ -z "$extra$gpu" ] && cat .venv/installed-test 2>/dev/null; } || true)
+installed=$(cat "$stamp" 2>/dev/null || true)
+# A larger extra includes the smaller ones.
+larger=
+[ "$gpu" = yes ] || case $extra in "") larger="test dev" ;; test) larger=dev ;; esac
+for other in $larger; do
+    [ "$installed" = "$state" ] || installed=$(cat ".venv/installed-$other" 2>/dev/null || true)
+done
 if [ "$installed" != "$state" ]; then
     echo "Installing into .venv; this happens once and takes some minutes"
     install || fail "The installation failed; the lines above say why. Running this command again goes on with it."

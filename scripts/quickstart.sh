@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained translator: installs, trains on the embedded corpus, shows translations of unseen
+# From a fresh clone to a trained translator: installs, trains on the built-in corpus, shows translations of unseen
 # sentences and their BLEU. Usage: bash scripts/quickstart.sh [--gpu] [--key value …], keys being those of the recipe.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the project with its test extra and runs the tests, as many at once as there are cores, four at most.
+# Installs the project with its test extra and runs the tests in one process per core, at most four.
 # Usage: bash scripts/test.sh [arguments of pytest].
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -48,10 +48,10 @@ def test_train_help_names_the_keys_of_the_recipe(capsys):
     with pytest.raises(SystemExit) as leave:
         main(["train", "--help"])
     assert leave.value.code == 0
-    assert "warmup_updates" in capsys.readouterr().out
+    assert "warmup_steps" in capsys.readouterr().out
 
 
-def test_tokenizer_is_learnt_from_files_and_saved(write_lines, tmp_path, capsys):
+def test_tokenizer_is_learned_from_files_and_saved(write_lines, tmp_path, capsys):
     source = write_lines("train.de", ["", "ein Hund und ein Hase"] * 3)
     target = write_lines("train.en", ["a dog", "a dog and a hare"] * 3)
     folder = tmp_path / "tokenizer"
@@ -67,7 +67,7 @@ def test_tokenizer_is_learnt_from_files_and_saved(write_lines, tmp_path, capsys)
     assert tokenizer("Hund", text_target="dog")["labels"] == [5, 2]
 
 
-def test_tokenizer_command_names_all_faults_and_leaves_nothing(refused, write_lines, tmp_path):
+def test_tokenizer_command_names_all_errors_and_leaves_nothing(refused, write_lines, tmp_path):
     lines, folder = write_lines("text", ["a b"] * 3), tmp_path / "tokenizer"
     files = ["--source", lines, "--target", lines]
     error = refused("tokenizer", folder, *files, "--type", "words", "--vocab_size", "many")
@@ -78,7 +78,7 @@ def test_tokenizer_command_names_all_faults_and_leaves_nothing(refused, write_li
     assert "No word of the source text occurs 2 times" in refused(
         "tokenizer", folder, "--source", once, "--target", lines, "--type", "word", "--joint", "false"
     )
-    assert "exists and is no empty folder" in refused("tokenizer", tmp_path, *files)
+    assert "exists and is not an empty folder" in refused("tokenizer", tmp_path, *files)
     assert not folder.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["once", "text"]
 
@@ -116,13 +116,13 @@ def test_folder_with_weights_of_torch_alone_is_translated_with(saved_model, writ
 
 def test_unknown_recipe_key_leaves_with_status_2(refused, tmp_path):
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("data: {dataset: embedded}\ntraining: {output_dir: out, warmup_update: 3}")
-    assert "did you mean 'warmup_updates'" in refused("train", recipe)
+    recipe.write_text("data: {dataset: built-in}\ntraining: {output_dir: out, warmup_update: 3}")
+    assert "did you mean 'warmup_steps'" in refused("train", recipe)
 
 
 def test_corpus_leaves_a_folder_in_use_alone(refused, tmp_path):
     (tmp_path / "mine").write_text("precious")
-    assert "is no empty folder" in refused("corpus", tmp_path)
+    assert "is not an empty folder" in refused("corpus", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
@@ -174,7 +174,7 @@ def test_curves_replace_no_file_unasked(tmp_path, refused):
     (tmp_path / "log.jsonl").write_text('{"update": 50, "loss": 3.5}\n')
     photo = tmp_path / "photo.png"
     photo.write_text("of somebody")
-    assert "photo.png exists already" in refused("curves", tmp_path, "--output", photo)
+    assert "photo.png already exists" in refused("curves", tmp_path, "--output", photo)
     assert photo.read_text() == "of somebody"
     assert main(["curves", str(tmp_path), "--output", str(photo), "--overwrite"]) == 0
     assert photo.read_bytes().startswith(b"\x89PNG")
@@ -184,16 +184,18 @@ def test_curves_never_replace_a_log_under_another_name(tmp_path, refused):
     log = tmp_path / "log.jsonl"
     log.write_text('{"update": 50, "loss": 3.5}\n')
     (tmp_path / "curves.png").hardlink_to(log)
-    assert "curves.png is a log to draw" in refused("curves", tmp_path)
-    assert "curves.png is a log to draw" in refused("curves", log, "--output", tmp_path / "curves.png", "--overwrite")
+    assert "curves.png is one of the logs" in refused("curves", tmp_path)
+    assert "curves.png is one of the logs" in refused(
+        "curves", log, "--output", tmp_path / "curves.png", "--overwrite"
+    )
     assert log.read_text() == '{"update": 50, "loss": 3.5}\n'
 
 
-def test_curves_of_a_log_outside_a_training_replace_no_file_unasked(tmp_path, monkeypatch, refused):
+def test_curves_of_a_log_outside_a_run_replace_no_file_unasked(tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "first.jsonl").write_text('{"update": 50, "loss": 3.5}\n')
     (tmp_path / "curves.png").write_text("of another")
-    assert "curves.png exists already" in refused("curves", "first.jsonl")
+    assert "curves.png already exists" in refused("curves", "first.jsonl")
     assert (tmp_path / "curves.png").read_text() == "of another"
 
 

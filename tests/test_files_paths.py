@@ -121,7 +121,7 @@ def test_link_to_itself_is_one_clear_error(errors_of, folder, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_name_that_no_file_has_is_one_clear_error(errors_of, name):
-    message = "error: 'a\\x00b' is no name of a file: it holds a NUL or is not UTF-8. Name another."
+    message = "error: 'a\\x00b' is not a valid file name: it holds a NUL or is not UTF-8. Name another."
     assert errors_of(COMMANDS[name], "a\0b") == [message]
 
 
@@ -157,7 +157,7 @@ def train(recipe_file, capsys):
 @pytest.fixture
 def recipe_file(folder):
     path = folder / "recipe.yaml"
-    path.write_text("training: {max_updates: 1}")
+    path.write_text("training: {max_steps: 1}")
     return path
 
 
@@ -188,7 +188,7 @@ def test_file_whose_name_is_not_utf8_is_read_and_none_is_written(tmp_path, capsy
     assert main(["evaluate", "--hypotheses", path, "--reference", path, "--metrics", "chrf"]) == 0
     assert capsys.readouterr().out.startswith("chrF2 100.00")
     assert main(["corpus", f"{path}_corpus"]) == 2
-    message = "/caf\\udce9_corpus' is no name of a file: it holds a NUL or is not UTF-8. Name another.\n"
+    message = "/caf\\udce9_corpus' is not a valid file name: it holds a NUL or is not UTF-8. Name another.\n"
     assert capsys.readouterr().err.endswith(message)
 
 
@@ -205,6 +205,6 @@ def test_descriptor_is_not_a_path_that_is_not_there(tmp_path):
 
 def test_name_that_is_nearly_that_of_a_folder_beside_it_is_told(tmp_path):
     (tmp_path / "quick").mkdir()
-    assert where_not_found(tmp_path / "quik") == f" is no folder here (did you mean {tmp_path / 'quick'}?), and"
-    assert where_not_found(tmp_path / "other") == where_not_found("no/such/folder") == " is no folder here, and"
+    assert where_not_found(tmp_path / "quik") == f" is not a local folder (did you mean {tmp_path / 'quick'}?), and"
+    assert where_not_found(tmp_path / "other") == where_not_found("no/such/folder") == " is not a local folder, and"
     assert where_not_found(tmp_path / "quick") == ""

@@ -73,13 +73,13 @@ def test_fields_can_be_changed():
     assert config.norm_position == "pre"
 
 
-def test_unknown_preset_names_those_that_there_are():
+def test_unknown_preset_lists_the_known_ones():
     with pytest.raises(InputError, match=r"no preset 'bsae'.*base, big"):
         preset("bsae")
 
 
 def test_fields_of_other_toolkits_are_refused():
-    with pytest.raises(InputError, match="encoder_embed_dim, nhead: no such field"):
+    with pytest.raises(InputError, match="encoder_embed_dim, nhead: not a field"):
         preset("fairseq", encoder_embed_dim=256, nhead=4)
     with pytest.raises(ValueError, match="encoder_normalize_before is not a field; use norm_position"):
         VaswaniConfig(encoder_normalize_before=True)

@@ -1,12 +1,20 @@
-"""`hf-vaswani attention`: what a model looks at while it translates a sentence, as pictures and as an alignment."""
+"""`hf-vaswani attention`: figures of a model's attention while it translates a sentence, and the alignment."""
 
 import argparse
 import os
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import InputPath, OutputPath
-from .options import MODEL, add_beam_option, add_language_options, check_language_options, languages, search
+from ..files import InputPath
+from .common.options import (
+    MODEL,
+    OUTPUT_FILE,
+    add_beam_option,
+    add_language_options,
+    check_language_options,
+    languages,
+    search,
+)
 
 ALL, MEAN = "all", "mean"
 
@@ -26,24 +34,15 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--kind",
         choices=["encoder", "decoder", "cross", ALL],
         default="cross",
-        help="self-attention of the encoder or decoder, cross-attention, or a picture of each (default: cross)",
+        help="self-attention of encoder or decoder, cross-attention, or a figure of each (default: cross)",
     )
     for name in ("layer", "head"):
-        attention.add_argument(
-            f"--{name}",
-            type=_which,
-            default=MEAN,
-            metavar="N",
-            help=f"a {name}'s number; mean: of all {name}s; all: a panel for each (default: mean)",
-        )
+        help = f"number of a {name}; mean: of all {name}s; all: one panel per {name} (default: mean)"
+        attention.add_argument(f"--{name}", type=_which, default=MEAN, metavar="N", help=help)
     attention.add_argument(
-        "--output",
-        type=OutputPath,
-        required=True,
-        metavar="FILE",
-        help="PNG, SVG or PDF file to write, or a folder, which gets KIND.png",
+        "--output", **OUTPUT_FILE, required=True, help="PNG, SVG or PDF file to write, or a folder for KIND.png"
     )
-    attention.add_argument("--overwrite", action="store_true", help="replace pictures that exist")
+    attention.add_argument("--overwrite", action="store_true", help="replace existing figures")
     add_beam_option(attention)
     add_language_options(attention)
     attention.set_defaults(run=run)
@@ -56,31 +55,30 @@ def run(options: argparse.Namespace) -> None:
 
     kinds = list(KINDS) if options.kind == ALL else [options.kind]
     output = Path(options.output)
-    pictures = _pictures(output, kinds)
-    faults = text_errors(options.text, options.target) + _output_faults(output, pictures, options.overwrite)
-    if faults:
-        raise InputError.of(faults)
+    figures = _figure_paths(output, kinds)
+    errors = text_errors(options.text, options.target) + _output_errors(output, figures, options.overwrite)
+    if errors:
+        raise InputError.of(errors)
     model, tokenizer = load(options.model)
     check_language_options(options, model, tokenizer, takes_own_target=options.target is None)
     settings = {**search(options), **_set_languages(tokenizer, languages(options))}
     attention = sentence_attention(model, tokenizer, options.text, options.target, **settings)
     layer, head = (None if which == MEAN else which for which in (options.layer, options.head))
-    faults = [fault for kind in kinds for fault in selection_errors(attention, kind, layer, head)]
-    if faults:
-        raise InputError.of(faults)
+    if errors := [error for kind in kinds for error in selection_errors(attention, kind, layer, head)]:
+        raise InputError.of(errors)
     print(f"source         {options.text}")
     print(f"{'target       ' if options.target else 'translation  '}  {options.target or attention.translation}")
     print(f"source tokens  {' '.join(attention.source_words)}")
     print(f"target tokens  {' '.join(attention.target_words)}")
     print(f"alignment      {' '.join(f'{source}-{target}' for source, target in attention.alignment)}")
-    for kind, picture in pictures.items():
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        save_figure(attention_figure(attention, kind, layer, head), picture)
-        print(picture)
+    for kind, path in figures.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_figure(attention_figure(attention, kind, layer, head), path)
+        print(path)
 
 
 def _set_languages(tokenizer, given: dict[str, str]) -> dict[str, int]:
-    """Set a multilingual tokenizer to the languages; what `generate()` needs to know of the target's."""
+    """Set the languages of a multilingual tokenizer; returns the arguments of `generate()` for the target's."""
     if not hasattr(tokenizer, "_build_translation_inputs"):
         return {}
     for name, code in given.items():
@@ -94,7 +92,7 @@ def _set_languages(tokenizer, given: dict[str, str]) -> dict[str, int]:
 
 
 def _which(text: str) -> int | str:
-    """A layer or a head: a number, `mean` or `all`."""
+    """An argparse type, a layer or head: a number, `mean` or `all`."""
     if text in (ALL, MEAN):
         return text
     try:
@@ -103,27 +101,27 @@ def _which(text: str) -> int | str:
         raise argparse.ArgumentTypeError(f"must be a whole number, {MEAN} or {ALL}, got {text!r}") from None
 
 
-def _pictures(output: Path, kinds: list[str]) -> dict[str, Path]:
-    """Where each kind's picture goes: into the file that is named, or under a name of its own into the folder."""
+def _figure_paths(output: Path, kinds: list[str]) -> dict[str, Path]:
+    """Kind → path: the given file, or a file of that name in the given folder."""
     if output.suffix and not output.is_dir():
         return dict.fromkeys(kinds, output)
     return {kind: output / f"{kind}.png" for kind in kinds}
 
 
-def _output_faults(output: Path, pictures: dict[str, Path], overwrite: bool) -> list[str]:
-    """Why the pictures cannot be written."""
+def _output_errors(output: Path, figures: dict[str, Path], overwrite: bool) -> list[str]:
+    """Why the figures cannot be written."""
     from ..evaluation.figure_file import figure_path_errors
 
-    is_file = output in pictures.values()
-    if is_file and len(pictures) > 1:
-        return [f"{output} is one picture, and --kind {ALL} draws {len(pictures)}. Name a folder."]
+    is_file = output in figures.values()
+    if is_file and len(figures) > 1:
+        return [f"{output} is a single file, and --kind {ALL} draws {len(figures)} figures. Name a folder."]
     if is_file or output.is_dir():
-        faults = figure_path_errors(next(iter(pictures.values())))
+        errors = figure_path_errors(next(iter(figures.values())))
     else:
         existing = next(path for path in (output, *output.resolve().parents) if path.exists())
         can_be_made = existing.is_dir() and os.access(existing, os.W_OK)
-        faults = [] if can_be_made else [f"{output} is no folder, and none can be made there. Name another."]
+        errors = [] if can_be_made else [f"{output} is not a folder and cannot be created. Name another."]
     if not overwrite:
-        existing = [str(picture) for picture in pictures.values() if picture.is_file()]
-        faults += [f"{path} exists already. Name another, or replace it with --overwrite." for path in existing]
-    return faults
+        existing = [path for path in figures.values() if path.is_file()]
+        errors += [f"{path} already exists. Name another, or replace it with --overwrite." for path in existing]
+    return errors

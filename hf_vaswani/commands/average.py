@@ -1,18 +1,16 @@
-"""`hf-vaswani average`: one model of several."""
+"""`hf-vaswani average`: averages the weights of several models or checkpoints."""
 
 import argparse
 from pathlib import Path
 
 from ..files import InputPath, OutputPath
-from .options import up_to
-
-MOST_CHECKPOINTS = 1_000_000
+from .common.options import up_to
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     average = commands.add_parser(
         "average",
-        help="make one model of several: the mean of their weights",
+        help="average the weights of several models",
         usage="hf-vaswani average SOURCE [SOURCE ...] --output FOLDER [--last N | --best N]",
         description="Average the checkpoints of a run, or finished models of one architecture.",
     )
@@ -21,22 +19,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         type=InputPath,
         nargs="+",
         metavar="SOURCE",
-        help="output folder of a run, for its checkpoints; or the folder of one checkpoint or of one model",
+        help="output folder of a run, for its checkpoints; or the folder of a checkpoint or model",
     )
-    average.add_argument("--output", type=OutputPath, required=True, metavar="FOLDER", help="folder to make")
+    average.add_argument("--output", type=OutputPath, required=True, metavar="FOLDER", help="folder to create")
     chosen = average.add_mutually_exclusive_group()
-    chosen.add_argument(
-        "--last",
-        type=up_to(MOST_CHECKPOINTS),
-        metavar="N",
-        help="only the last N checkpoints of each run (default: all)",
-    )
-    chosen.add_argument(
-        "--best",
-        type=up_to(MOST_CHECKPOINTS),
-        metavar="N",
-        help="instead the N weights of each run that were best in validation",
-    )
+    count = up_to(1_000_000)
+    chosen.add_argument("--last", type=count, metavar="N", help="the last N checkpoints of each run (default: all)")
+    chosen.add_argument("--best", type=count, metavar="N", help="the N best weights in validation of each run instead")
     average.set_defaults(run=run)
 
 

@@ -1,29 +1,29 @@
-"""`hf-vaswani card`: the model card of a finished training, written anew."""
+"""`hf-vaswani card`: rewrites the model card of a finished run."""
 
 import argparse
 from pathlib import Path
 
-from ..files import InputPath, OutputPath
+from ..files import InputPath
+from .common.options import OUTPUT_FILE
 
-NAME = "of the model, in title and code: you/de-en; later cards keep it. Default: that of its folder, or of --output"
+NAME = "model name in title and code: you/de-en; later cards keep it (default: name of the folder, or of --output)"
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     card = commands.add_parser(
         "card",
-        help="write the model card of a finished run again",
+        help="rewrite the model card of a finished run",
         usage="hf-vaswani card RUN [--output FILE] [--name NAME] [--overwrite]",
-        description="Write the model card of a finished run again, from its results and its recipe.",
+        description="Rewrite the model card of a finished run from its results and its recipe.",
     )
     card.add_argument("training", type=InputPath, metavar="RUN", help="output folder of the run")
     card.add_argument(
         "--output",
-        type=OutputPath,
-        metavar="FILE",
-        help="file to write, say model_cards/NAME.md; its figures are copied to model_cards/NAME (default: README.md "
-        "in the run's folder; one that was edited is kept as README.md.old)",
+        **OUTPUT_FILE,
+        help="file to write, such as model_cards/NAME.md; its figures are copied to model_cards/NAME (default: "
+        "README.md in the run's folder; an edited one is kept as README.md.old)",
     )
-    card.add_argument("--overwrite", action="store_true", help="let --output replace a card and figures that exist")
+    card.add_argument("--overwrite", action="store_true", help="let --output replace an existing card and figures")
     card.add_argument("--name", help=NAME)
     card.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`hf-vaswani corpus`: the embedded corpus as files."""
+"""`hf-vaswani corpus`: the built-in corpus as files."""
 
 import argparse
 
@@ -10,25 +10,25 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "corpus",
         help="write the built-in German–English corpus to files",
         usage="hf-vaswani corpus FOLDER",
-        description="Write the built-in German–English corpus (dataset 'embedded' of a recipe) to text files.",
+        description="Write the built-in German–English corpus (dataset 'built-in' of a recipe) to text files.",
     )
     corpus.add_argument(
         "folder",
         type=OutputPath,
         metavar="FOLDER",
-        help="folder to make; gets train.de, train.en, validation.de and so on",
+        help="folder to create for train.de, train.en, validation.de and so on",
     )
     corpus.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..data.sources import built_in
-    from ..data.sources.text_source import EMBEDDED, TextSource, iterate_pairs
+    from ..data.sources.text_source import BUILT_IN, TextSource, iterate_pairs
     from ..files import check_new, new_folder
 
     check_new(options.folder)
     with new_folder(options.folder) as folder:
         for split in built_in.SPLITS:
-            pairs = iterate_pairs(TextSource(dataset=EMBEDDED, split=split), built_in.LANGUAGES)
+            pairs = iterate_pairs(TextSource(dataset=BUILT_IN, split=split), built_in.LANGUAGES)
             for language, side in zip(built_in.LANGUAGES, zip(*pairs)):
                 (folder / f"{split}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")

@@ -1,10 +1,11 @@
-"""`hf-vaswani curves`: pictures of what trainings logged."""
+"""`hf-vaswani curves`: draws the learning curves of runs."""
 
 import argparse
 from pathlib import Path
 
 from ..errors import InputError
-from ..files import InputPath, OutputPath, is_same_file
+from ..files import InputPath, is_same_file
+from .common.options import OUTPUT_FILE
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -12,40 +13,39 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "curves",
         help="draw the learning curves of runs",
         usage="hf-vaswani curves RUN [RUN ...] [--output FILE] [--overwrite]",
-        description="Draw loss, scores and learning rate against updates; several runs share one figure.",
+        description="Draw loss, scores and learning rate against optimizer steps; several runs share one figure.",
     )
     curves.add_argument(
-        "trainings", type=InputPath, nargs="+", metavar="RUN", help="output folder of a run, or its log.jsonl"
+        "runs", type=InputPath, nargs="+", metavar="RUN", help="output folder of a run, or its log.jsonl"
     )
     curves.add_argument(
         "--output",
-        type=OutputPath,
-        metavar="FILE",
+        **OUTPUT_FILE,
         help="PNG, SVG or PDF file to write (default: curves.png, in the run's folder if there is one run)",
     )
-    curves.add_argument("--overwrite", action="store_true", help="let --output replace a file that exists")
+    curves.add_argument("--overwrite", action="store_true", help="let --output replace an existing file")
     curves.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..evaluation.curves import draw_comparison
+    from ..evaluation.curves import draw_curves
     from ..training.checkpoints.output_folder import LOG_FILE, RECIPE_FILE
 
-    paths = [Path(path) for path in options.trainings]
+    paths = [Path(path) for path in options.runs]
     logs = [path / LOG_FILE if path.is_dir() else path for path in paths]
     own = logs[0].with_name("curves.png") if [log.name for log in logs] == [LOG_FILE] else None
     output = Path(options.output or own or "curves.png")
     errors = [
-        f"{path} holds no {LOG_FILE}: nothing was logged yet. The first line comes after training.log_every updates."
+        f"{path} holds no {LOG_FILE}: nothing was logged yet. The first line comes after training.logging_steps steps."
         for path in paths
         if (path / RECIPE_FILE).is_file() and not (path / LOG_FILE).exists()
     ]
     if errors:
         raise InputError.of(errors)
     if any(is_same_file(output, log) for log in logs):
-        raise InputError(f"{output} is a log to draw. Name another file with --output.")
-    # A training's own picture is drawn anew by each validation.
+        raise InputError(f"{output} is one of the logs. Name another file with --output.")
+    # A run's own figure is redrawn by each validation.
     if output.is_file() and output != own and not options.overwrite:
-        raise InputError(f"{output} exists already. Name another with --output, or replace it with --overwrite.")
-    draw_comparison(logs, output)
+        raise InputError(f"{output} already exists. Name another with --output, or replace it with --overwrite.")
+    draw_curves(logs, output)
     print(output)

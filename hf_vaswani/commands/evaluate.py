@@ -1,13 +1,29 @@
-"""`hf-vaswani evaluate`: what translations are worth, of a model or in files, and whether one system beats another."""
+"""`hf-vaswani evaluate`: scores translations of models or in files, and tests whether one system beats another."""
 
 import argparse
 import json
-import os
+from dataclasses import asdict
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError, counted
-from ..files import InputPath, OutputPath, is_same_file, whole_file
-from .options import MODEL, add_language_options, add_search_options, check_language_options, languages, search, up_to
+from ..files import InputPath, atomic_write, collect_errors, is_same_file
+from .common.options import (
+    BATCH_SIZE,
+    INPUT_FILE,
+    INPUT_FILES,
+    MODEL,
+    OUTPUT_FILE,
+    add_beam_option,
+    add_language_options,
+    batch,
+    check_language_options,
+    languages,
+    search,
+    up_to,
+)
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
@@ -16,54 +32,41 @@ DESCRIPTION = (
     "Score translations with sacreBLEU and show its signatures. Of several systems, models before files, the first is "
     "the baseline: the others are compared with it by paired bootstrap resampling."
 )
-# Kept here, not asked of sacreBLEU, whose import would slow down every command.
+# Not taken from sacreBLEU, whose import would slow down every command.
 METRIC_NAMES = ("bleu", "chrf", "ter")
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     evaluate = commands.add_parser(
-        "evaluate",
-        help="score translations of a test set, compare systems",
-        usage=USAGE,
-        description=DESCRIPTION,
+        "evaluate", help="score translations of a test set, compare systems", usage=USAGE, description=DESCRIPTION
     )
     models = evaluate.add_argument("models", type=InputPath, nargs="+", default=[], metavar="MODEL", help=MODEL)
-    models.required = False  # nargs="*" would find nothing where a model follows an option
-    evaluate.add_argument("--source", type=InputPath, metavar="FILE", help="source sentences for models to translate")
-    evaluate.add_argument(
-        "--hypotheses",
-        type=InputPath,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="translations, one file for each system",
-    )
+    models.required = False  # nargs="*" would miss models that follow an option
+    evaluate.add_argument("--source", **INPUT_FILE, help="source sentences for models to translate")
+    several: dict[str, Any] = {"action": "extend", "default": []}
+    evaluate.add_argument("--hypotheses", **INPUT_FILES, **several, help="translations, one file for each system")
     evaluate.add_argument(
         "--reference",
-        type=InputPath,
-        nargs="+",
+        **INPUT_FILES,
         action="extend",
         required=True,
-        metavar="FILE",
         help="reference translations; several files are several references of the same text",
     )
     evaluate.add_argument(
         "--output",
-        type=OutputPath,
+        **OUTPUT_FILE,
+        **several,
         nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
         help="write the models' translations to these files, one for each model",
     )
-    evaluate.add_argument("--overwrite", action="store_true", help="replace output files that exist")
+    evaluate.add_argument("--overwrite", action="store_true", help="replace existing output files")
     evaluate.add_argument(
-        "--format", choices=("text", "json"), default="text", help="json: all that was computed (default: text)"
+        "--format", choices=("text", "json"), default="text", help="json: all results (default: text)"
     )
     _add_metric_options(evaluate.add_argument_group("metrics, as in the command sacrebleu"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
-    add_search_options(evaluate)
+    add_beam_option(evaluate)
+    evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     add_language_options(evaluate)
     evaluate.set_defaults(run=run)
 
@@ -76,7 +79,7 @@ def _add_metric_options(group) -> None:
         "--tokenize", metavar="NAME", help="BLEU's tokenizer: 13a, none, intl, zh, char, ... (default: 13a)"
     )
     group.add_argument("--lowercase", action="store_true", help="BLEU of lowercased text")
-    group.add_argument("--force", action="store_true", help="do not warn of text that looks tokenized")
+    group.add_argument("--force", action="store_true", help="do not warn about text that looks tokenized")
     group.add_argument(
         "--chrf_word_order",
         type=int,
@@ -84,13 +87,13 @@ def _add_metric_options(group) -> None:
         default=0,
         help="order of chrF's word n-grams; 2 is chrF++ (default: %(default)s)",
     )
-    group.add_argument("--sentences", action="store_true", help="score each sentence as well; with --format json")
+    group.add_argument("--sentences", action="store_true", help="also score each sentence; needs --format json")
 
 
 def _add_bootstrap_options(group) -> None:
     group.add_argument("--confidence", action="store_true", help="95%% confidence intervals, even for one system")
     group.add_argument(
-        "--resamples", type=up_to(100000), default=1000, metavar="N", help="how many resamples (default: %(default)s)"
+        "--resamples", type=up_to(100000), default=1000, metavar="N", help="number of resamples (default: %(default)s)"
     )
     group.add_argument(
         "--seed",
@@ -111,16 +114,16 @@ def run(options: argparse.Namespace) -> None:
         "bleu": {"tokenize": options.tokenize, "lowercase": options.lowercase, "force": options.force},
         "chrf": {"word_order": options.chrf_word_order},
     }
-    faults = _contradictions(options) + _output_faults(options)
-    _try(faults, make_metrics, options.metrics, **settings)
+    errors = _option_errors(options) + _output_errors(options)
+    collect_errors(errors, lambda: make_metrics(options.metrics, **settings))
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
-    texts = {path: _try(faults, read_lines, path) for path in paths}
-    faults += _line_faults(options.reference[0], texts)
-    models = [_try(faults, load, name) for name in options.models if not Path(name).is_file()]
+    texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
+    errors += _line_errors(options.reference[0], texts)
+    models = [collect_errors(errors, partial(load, name)) for name in options.models if not Path(name).is_file()]
     for model in filter(None, models):
-        _try(faults, check_language_options, options, *model)
-    if faults:
-        raise InputError.of(faults)
+        collect_errors(errors, partial(check_language_options, options, *model))
+    if errors:
+        raise InputError.of(errors)
 
     systems = _translate(models, texts.get(options.source), options)
     systems += [texts[path] for path in options.hypotheses]
@@ -140,55 +143,48 @@ def run(options: argparse.Namespace) -> None:
     print(json.dumps(_json(names, options.reference, results, sentences), indent=1, ensure_ascii=False))
 
 
-def _contradictions(options: argparse.Namespace) -> list[str]:
-    faults = []
+def _option_errors(options: argparse.Namespace) -> list[str]:
+    errors = []
     if not options.models and not options.hypotheses:
-        faults.append("There is nothing to evaluate. Name a model, before all options, or files with --hypotheses.")
-    faults += [
+        errors.append("Nothing to evaluate. Name a model, before all options, or files with --hypotheses.")
+    errors += [
         f"{name} is a file, not a model. Name files of translations with --hypotheses."
         for name in options.models
         if Path(name).is_file()
     ]
     if options.models and not options.source:
-        faults.append("A model needs text to translate. Name its file with --source.")
+        errors.append("A model needs text to translate. Name its file with --source.")
     if not options.models:
-        faults += [
-            f"--{name} is for models, and none is named. Name one, before all options, or leave --{name} out."
+        errors += [
+            f"--{name} is for models, and none is given. Name one, before all options, or omit --{name}."
             for name in ("source", "output", "num_beams", "source_language", "target_language")
             if getattr(options, name)
         ]
     if options.sentences and options.format != "json":
-        faults.append("--sentences is for --format json. Add that, or leave --sentences out.")
-    return faults
+        errors.append("--sentences needs --format json.")
+    return errors
 
 
-def _output_faults(options: argparse.Namespace) -> list[str]:
-    from ..data.sources.text_files import packed_name_fault
+def _output_errors(options: argparse.Namespace) -> list[str]:
+    from ..translation.resumable_output import output_error
 
-    paths, faults = options.output, []
+    paths, errors = options.output, []
     if options.models and paths and len(paths) != len(options.models):
         names = f"{counted(len(paths), 'file')} for {counted(len(options.models), 'model')}"
-        faults.append(f"--output names {names}. Name one for each.")
+        errors.append(f"--output names {names}. Name one for each.")
     read = [path for path in (options.source, *options.reference, *options.hypotheses) if path]
     for number, path in enumerate(paths):
-        file = Path(path).resolve()
         if any(is_same_file(path, other) for other in (*read, *paths[:number])):
-            faults.append(f"{path} is named twice, as an output and otherwise. Name another output.")
-        elif file.exists() and not file.is_file():
-            faults.append(f"{path} is {'a folder' if file.is_dir() else 'no ordinary file'}. Name another file.")
-        elif not file.parent.is_dir():
-            faults.append(f"{path} cannot be written: its folder does not exist. Name another file.")
-        elif fault := packed_name_fault(path):
-            faults.append(fault)
-        elif file.exists() and not options.overwrite:
-            faults.append(f"{path} exists. Name another file, or replace it with --overwrite.")
-        elif not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
-            faults.append(f"{path} cannot be written: no permission. Name another file.")
-    return faults
+            errors.append(f"{path} is named twice, once as an output. Name another output.")
+        elif error := output_error(path):
+            errors.append(error)
+        elif Path(path).exists() and not options.overwrite:
+            errors.append(f"{path} already exists. Name another file, or replace it with --overwrite.")
+    return errors
 
 
-def _line_faults(reference: str, texts: dict[str, list[str] | None]) -> list[str]:
-    """Files whose lines are not as many as those of the first reference; what could not be read is `None`."""
+def _line_errors(reference: str, texts: dict[str, list[str] | None]) -> list[str]:
+    """Files that differ from the first reference in their number of lines; unreadable ones are `None`."""
     from ..data.sources.parallel_files import unequal_lines
 
     if texts[reference] is None:
@@ -201,40 +197,26 @@ def _line_faults(reference: str, texts: dict[str, list[str] | None]) -> list[str
     ]
 
 
-def _try(faults: list[str], function, *arguments, **settings):
-    """What a function returns, or `None` after adding its complaint to the faults."""
-    try:
-        return function(*arguments, **settings)
-    except InputError as error:
-        faults.append(str(error))
-        return None
-
-
 def _translate(models: list, sources: list[str] | None, options: argparse.Namespace) -> list[list[str]]:
-    """Each model's translations, written as soon as they are there."""
+    """Each model's translations, written as soon as they are complete."""
+    from ..translation.lines import write_translations
     from ..translation.translate import translate
 
     systems = []
-    for number, (model, tokenizer) in enumerate(models):
+    for (model, tokenizer), path in zip_longest(models, options.output):
         settings = {**search(options), **languages(options)}
         systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
-        if options.output:
-            _write(options.output[number], systems[-1])
+        try:
+            if path:
+                with atomic_write(Path(path)) as part:
+                    write_translations(part, systems[-1])
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
     return systems
 
 
-def _write(path: str, translations: list[str]) -> None:
-    from ..translation.files import one_line
-
-    try:
-        with whole_file(Path(path)) as part:
-            part.write_text("".join(f"{one_line(text)}\n" for text in translations), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
-
-
 def _text(names: list[str], results: list[list]) -> str:
-    """One system: a line for each score. Several: a table with a line for each system, and the signatures."""
+    """One system: one line per score. Several: a table with one line per system, and the signatures."""
     from ..evaluation.significance import SIGNIFICANT
 
     if len(results) == 1:
@@ -258,7 +240,7 @@ def _text(names: list[str], results: list[list]) -> str:
 
 
 def _json(names: list[str], references: list[str], results: list[list], sentences: list) -> dict:
-    """All that was computed, in full precision."""
+    """All results in full precision."""
     systems = []
     for name, scores, each in zip(names, results, sentences):
         systems.append({"system": name, "scores": [_score(score) for score in scores]})
@@ -270,10 +252,6 @@ def _json(names: list[str], references: list[str], results: list[list], sentence
 
 
 def _score(score) -> dict:
-    optional = {"mean": score.mean, "ci": score.ci, "p_value": score.p_value}
     return {
-        "name": score.name,
-        "score": score.value,
-        "signature": score.signature,
-        **{name: value for name, value in optional.items() if value is not None},
+        ("score" if name == "value" else name): value for name, value in asdict(score).items() if value is not None
     }

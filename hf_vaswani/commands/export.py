@@ -1,22 +1,22 @@
-"""`hf-vaswani export`: a model as a folder of transformers' MarianMT."""
+"""`hf-vaswani export`: converts a model to transformers' MarianMT."""
 
 import argparse
 from pathlib import Path
 
 from ..errors import InputError
 from ..files import InputPath, OutputPath
-from .options import MODEL
+from .common.options import MODEL
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     export = commands.add_parser(
         "export",
-        help="turn a model into a folder of transformers' MarianMT",
+        help="convert a model to transformers' MarianMT",
         usage="hf-vaswani export MODEL OUTPUT",
-        description="Turn a model of this package into a folder that transformers loads as a MarianMT.",
+        description="Convert a model of this package to a folder that transformers loads as a MarianMT.",
     )
     export.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
-    export.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to make")
+    export.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to create")
     export.set_defaults(run=run)
 
 
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
 
     model, tokenizer = load(options.model)
     if not isinstance(model, VaswaniForConditionalGeneration):
-        raise InputError(f"{options.model} is a {type(model).__name__}; only this package's own models are exported.")
+        raise InputError(f"{options.model} is a {type(model).__name__}; only models of this package can be exported.")
     export_checkpoint(model, tokenizer, options.output)
     tokenizers = sorted(path.name for path in Path(options.output).glob("*_tokenizer"))
     print(f"{options.output} holds the model as a MarianMT and {' and '.join(tokenizers) or 'its tokenizer'}.")

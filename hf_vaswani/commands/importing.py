@@ -1,4 +1,4 @@
-"""`hf-vaswani import`: another system's model as a folder of this one."""
+"""`hf-vaswani import`: converts another toolkit's model to one of this package."""
 
 import argparse
 import sys
@@ -9,12 +9,12 @@ from ..files import InputPath, OutputPath
 def add_parser(commands: argparse._SubParsersAction) -> None:
     importing = commands.add_parser(
         "import",
-        help="turn another system's model into a folder of this one",
+        help="convert another toolkit's model to one of this package",
         usage="hf-vaswani import SOURCE OUTPUT [--vocabularies FOLDER]",
         description="Import a MarianMT or FSMT model (folder or Hub id), or a checkpoint of fairseq or OpenNMT-py.",
     )
     importing.add_argument("source", type=InputPath, metavar="SOURCE", help="folder, .pt file or id on the Hub")
-    importing.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to make")
+    importing.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to create")
     importing.add_argument(
         "--vocabularies",
         type=InputPath,
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
         print(f"{options.output} holds the model and its tokenizer: {splitting}.")
     else:
         print(
-            f"{options.output} holds the model alone: there is no tokenizer in {options.source}, or it does not say "
-            "which languages its dictionaries are of.",
+            f"{options.output} holds only the model: {options.source} has no tokenizer, or does not name the "
+            "languages of its dictionaries.",
             file=sys.stderr,
         )

@@ -1,4 +1,4 @@
-"""`hf-vaswani recipes`: the recipes that come with the package, to train from or to begin one of your own with."""
+"""`hf-vaswani recipes`: lists or prints the recipes that come with the package."""
 
 import argparse
 import sys
@@ -8,19 +8,25 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     recipes = commands.add_parser(
         "recipes",
         help="list the recipes of this package, or print one",
-        usage="hf-vaswani recipes [NAME]",
-        description="List the recipes that come with this package. With a name, print that recipe, to read it or to "
+        usage="hf-vaswani recipes [NAME | --schema]",
+        description="List the recipes that come with this package. With a name, print that recipe, to read it or "
         "edit a copy: hf-vaswani recipes multi30k_de_en > my.yaml; hf-vaswani train my.yaml",
     )
     recipes.add_argument("name", nargs="?", metavar="NAME", help="recipe to print")
-    recipes.set_defaults(run=run)
+    recipes.add_argument("--schema", action="store_true", help="print the JSON schema of recipes, for editors")
+    recipes.set_defaults(run=run, needs_torch=False)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..training.configuration.bundled_recipes import bundled_recipe, bundled_recipes, describe
+    from ..training.recipe.bundled_recipes import bundled_recipes, describe, printed
 
+    if options.schema:
+        from ..training.recipe.reference import schema_text
+
+        sys.stdout.write(schema_text())
+        return
     if options.name:
-        sys.stdout.write(bundled_recipe(options.name).read_text(encoding="utf-8"))
+        sys.stdout.write(printed(options.name))
         return
     recipes = bundled_recipes()
     width = max(map(len, recipes))

@@ -1,4 +1,4 @@
-"""`hf-vaswani score`: how probable a model finds given translations."""
+"""`hf-vaswani score`: the probabilities that a model gives to translations."""
 
 import argparse
 import json
@@ -7,60 +7,58 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, counted
-from ..files import InputPath, descriptor_of, is_same_file
-from .options import ENSEMBLE, MODEL, add_language_options, batch, check_language_options, languages, length
-from .reports import LineReports, progress_bar
+from ..files import InputPath, collect_errors, descriptor_of, is_same_file
+from .common.options import (
+    ENSEMBLE,
+    INPUT_FILE,
+    MODEL,
+    add_language_options,
+    batch,
+    check_language_options,
+    languages,
+    length,
+)
+from .common.reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
     from ..translation.pair_scores import PairScore
 
 DESCRIPTION = """\
-Write, for each pair of lines, how probable a model finds the target as a translation of the source. Text has three
-columns separated by tabs: natural log-probability, number of target tokens with the end token, and the score that beam
-search would give, which is the log-probability divided by the model's length penalty. A pair that cannot be scored has
-"nan" there, or null in JSON, and a warning says why."""
+Write, for each pair of lines, the probability of the target as a translation of the source. Text has three columns
+separated by tabs: natural log-probability, number of target tokens including the end token, and the score of beam
+search, which is the log-probability divided by the model's length penalty. A pair that cannot be scored gets "nan", or
+null in JSON, and a warning."""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     score = commands.add_parser(
         "score",
-        help="give the model's probabilities of given translations",
+        help="compute a model's probabilities of given translations",
         usage="hf-vaswani score MODEL --source FILE --target FILE [options]",
         description=DESCRIPTION,
     )
     score.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
-    score.add_argument(
-        "--source", type=InputPath, required=True, metavar="FILE", help="source sentences, one a line; also .gz .zst"
-    )
-    score.add_argument(
-        "--target",
-        type=InputPath,
-        required=True,
-        metavar="FILE",
-        help="their translations, line by line; also .gz .zst",
-    )
+    score.add_argument("--source", **INPUT_FILE, required=True, help="source sentences, one per line; also .gz .zst")
+    score.add_argument("--target", **INPUT_FILE, required=True, help="their translations, line by line; also .gz .zst")
     score.add_argument(
         "--format",
         choices=["text", "json"],
         default="text",
-        help="three columns, or a JSON object a line (default: text)",
+        help="three columns, or one JSON object per line (default: text)",
     )
     score.add_argument(
-        "--tokens", action="store_true", help="also the log-probability of each token; with --format json"
+        "--tokens", action="store_true", help="also the log-probability of each token; needs --format json"
     )
     score.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     score.add_argument(
-        "--batch_tokens",
-        type=batch,
-        metavar="N",
-        help="tokens computed together, padding included (default: 4096, fewer with a large vocabulary)",
+        "--batch_tokens", type=batch, metavar="N", help="tokens per batch, padding included (default: 4096)"
     )
     score.add_argument(
         "--max_length",
         type=length,
         default=1024,
         metavar="N",
-        help="a pair with more tokens on a side is not scored (default: %(default)s)",
+        help="do not score pairs with more tokens on a side (default: %(default)s)",
     )
     add_language_options(score)
     score.set_defaults(run=run)
@@ -92,10 +90,10 @@ def run(options: argparse.Namespace) -> None:
             if score is not None:
                 pairs, total, tokens = pairs + 1, total + score.log_probability, tokens + score.length
     sys.stdout.flush()
-    reports.summarise()
+    reports.summarize()
     if tokens:
         print(
-            f"{counted(pairs, 'pair')} scored; perplexity {math.exp(-total / tokens):.4g} a target token",
+            f"{counted(pairs, 'pair')} scored; perplexity {math.exp(-total / tokens):.4g} per target token",
             file=sys.stderr,
         )
 
@@ -103,19 +101,16 @@ def run(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     from ..data.sources.text_files import check_file
 
-    faults = []
+    errors: list[str] = []
     for path in (options.source, options.target):
-        try:
-            check_file(path, any_kind=True)
-        except InputError as error:
-            faults.append(str(error))
+        collect_errors(errors, lambda path=path: check_file(path, any_kind=True))
         output = descriptor_of(sys.stdout)
         if output is not None and is_same_file(path, output):
-            faults.append(f"Standard output is {path}. Send it to another file.")
+            errors.append(f"Standard output is {path}. Redirect it to another file.")
     if options.tokens and options.format == "text":
-        faults.append("--tokens: text has no room for them. Add --format json.")
-    if faults:
-        raise InputError.of(faults)
+        errors.append("--tokens needs --format json.")
+    if errors:
+        raise InputError.of(errors)
 
 
 def _as_text(score: "PairScore | None") -> str:

@@ -1,12 +1,15 @@
-"""`hf-vaswani tokenizer`: a tokenizer from parallel text, without a training."""
+"""`hf-vaswani tokenizer`: learns a tokenizer from parallel text, without a run."""
 
 import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pydantic.fields import FieldInfo
+
 from ..data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments, as_option
 from ..errors import InputError
 from ..files import InputPath, OutputPath
+from .common.options import INPUT_FILE, INPUT_FILES
 
 if TYPE_CHECKING:
     from ..data.sources.text_source import SourcePairs
@@ -17,57 +20,47 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "tokenizer",
         help="learn a tokenizer from parallel text",
         usage="hf-vaswani tokenizer OUTPUT (--source FILE --target FILE | --file FILE | --dataset ID) [options]",
-        description="Learn a tokenizer as a run does before its first update, and save it in a folder. A recipe uses "
-        "it with --tokenizer.path OUTPUT.",
+        description="Learn a tokenizer as a run does before its first step, and save it in a folder. Use it in a run "
+        "with --tokenizer.path OUTPUT.",
     )
-    tokenizer.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to make")
+    tokenizer.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to create")
     text = tokenizer.add_argument_group("text", "Give --source and --target, or --file, or --dataset.")
+    text.add_argument("--source", **INPUT_FILES, help="source sentences, one per line; also .gz .zst")
+    text.add_argument("--target", **INPUT_FILES, help="their translations, line by line; also .gz .zst")
+    text.add_argument("--file", **INPUT_FILE, help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst")
     text.add_argument(
-        "--source", type=InputPath, nargs="+", metavar="FILE", help="source sentences, one a line; also .gz .zst"
-    )
-    text.add_argument(
-        "--target", type=InputPath, nargs="+", metavar="FILE", help="their translations, line by line; also .gz .zst"
-    )
-    text.add_argument(
-        "--file", type=InputPath, metavar="FILE", help="file with both sides: .tsv .csv .jsonl .parquet; also .gz .zst"
-    )
-    text.add_argument(
-        "--dataset",
-        type=InputPath,
-        metavar="ID",
-        help="Hub id or folder of a dataset; embedded: this package's own corpus",
+        "--dataset", type=InputPath, metavar="ID", help="Hub id or folder of a dataset; built-in: the synthetic corpus"
     )
     text.add_argument("--config", metavar="NAME", help="configuration of the dataset: de-en")
-    text.add_argument("--split", metavar="NAME", help="split of the dataset: train (default: its only one)")
+    text.add_argument("--split", metavar="NAME", help="split of the dataset: train (default: the only one)")
     text.add_argument("--source_column", metavar="NAME", help="column of source text (default: the language's code)")
     text.add_argument("--target_column", metavar="NAME", help="column of target text (default: the language's code)")
     text.add_argument(
         "--header",
         choices=["true", "false"],
-        help="whether --file begins with a row of column names (default: by its first row)",
+        help="whether --file begins with a row of column names (default: judged by its first row)",
     )
     text.add_argument("--source_language", metavar="CODE", help="code of the source language: de")
     text.add_argument("--target_language", metavar="CODE", help="code of the target language: en")
     kind = tokenizer.add_argument_group("tokenizer", "As in section tokenizer of a recipe.")
-    for item in _tokenizer_keys():
-        default = "" if item.default in (None, dataclasses.MISSING) else f" (default: {as_option(item.default)})"
-        help = f"{item.metadata['help']}{default}".replace("%", "%%")
-        kind.add_argument(f"--{item.name}", metavar="VALUE", help=help)
+    for name, key in _tokenizer_keys().items():
+        default = "" if key.default in (None, {}) else f" (default: {as_option(key.default)})"
+        kind.add_argument(f"--{name}", metavar="VALUE", help=f"{key.description}{default}".replace("%", "%%"))
     tokenizer.set_defaults(run=run)
 
 
-def _tokenizer_keys() -> list[dataclasses.Field]:
-    """The recipe's keys of section `tokenizer` that say what is learned."""
-    return [item for item in dataclasses.fields(TokenizerArguments) if item.name not in OF_ANY_TOKENIZER]
+def _tokenizer_keys() -> dict[str, FieldInfo]:
+    """The keys of the recipe's section `tokenizer` that affect learning."""
+    return {name: key for name, key in TokenizerArguments.model_fields.items() if name not in OF_ANY_TOKENIZER}
 
 
 def run(options: argparse.Namespace) -> None:
     from ..data.tokenizers.tokenizer import save_tokenizer, side_backends, train_tokenizer
     from ..files import check_new, new_folder
-    from ..training.configuration.recipe import section_from_options
+    from ..training.recipe.recipe import section_from_options
 
     check_new(options.output)
-    given = {item.name: getattr(options, item.name) for item in _tokenizer_keys()}
+    given = {name: getattr(options, name) for name in _tokenizer_keys()}
     arguments = section_from_options("tokenizer", {name: text for name, text in given.items() if text is not None})
     pairs = _pairs_of(options)
     tokenizer = train_tokenizer(pairs, arguments)
@@ -88,6 +81,6 @@ def _pairs_of(options: argparse.Namespace) -> "SourcePairs":
     names = [field.name for field in dataclasses.fields(TextSource) if hasattr(options, field.name)]
     source = TextSource.parse({name: getattr(options, name) for name in names}, "the text")
     languages = options.source_language, options.target_language
-    if faults := check_source(source, languages):
-        raise InputError.of(faults)
+    if errors := check_source(source, languages):
+        raise InputError.of(errors)
     return SourcePairs(source, languages)

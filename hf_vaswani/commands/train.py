@@ -1,16 +1,16 @@
-"""`hf-vaswani train`: a training from a recipe."""
+"""`hf-vaswani train`: trains a model from a recipe."""
 
 import argparse
 import sys
 
 from ..files import InputPath
-from .options import CommandParser, help_width
+from .common.options import CommandParser, help_width
 
 EXAMPLE = "multi30k_de_en"
 
 
 class RecipeParser(CommandParser):
-    """A parser of a recipe and what follows it: options for the keys of the recipe, which the recipe checks."""
+    """Parses the recipe; the options after it are keys of the recipe, which `load_recipe` checks."""
 
     def parse_known_args(self, args=None, namespace=None):
         arguments = sys.argv[1:] if args is None else list(args)
@@ -24,8 +24,8 @@ class RecipeParser(CommandParser):
         return super().parse_known_args(trainer + arguments, namespace)
 
     def format_help(self) -> str:
-        # Made when it is asked for: the recipe's imports take seconds.
-        from ..training.configuration.key_help import describe_keys
+        # Imported only for help: it takes seconds.
+        from ..training.recipe.key_help import describe_keys
 
         return f"{super().format_help()}\n{describe_keys(help_width())}\n"
 
@@ -40,23 +40,20 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         description="Train a model, or resume a run that was stopped: the same command does both.",
     )
     train.add_argument(
-        "recipe",
-        type=InputPath,
-        metavar="RECIPE",
-        help="a YAML file, or the name of a recipe that hf-vaswani recipes lists",
+        "recipe", type=InputPath, metavar="RECIPE", help="a YAML file, or the name of a recipe from hf-vaswani recipes"
     )
     train.add_argument(
         "options",
         nargs=argparse.REMAINDER,
         metavar="--key value",
-        help="any key of the recipe, in place of what the file says: --max_updates 1000",
+        help="any key of the recipe, overriding the file: --max_steps 1000",
     )
-    train.add_argument("--trainer", action="store_true", help="make the updates with transformers' Trainer")
+    train.add_argument("--trainer", action="store_true", help="train with transformers' Trainer")
     train.set_defaults(run=run)
 
 
 def _missing_recipe(options: list[str]) -> str:
-    from ..training.configuration.bundled_recipes import bundled_recipes
+    from ..training.recipe.bundled_recipes import bundled_recipes
 
     recipes = bundled_recipes()
     named = next((text for text in options if text in recipes or text.endswith((".yaml", ".yml"))), None)
@@ -71,8 +68,9 @@ def _missing_recipe(options: list[str]) -> str:
 def run(options: argparse.Namespace) -> None:
     from datasets.utils import disable_progress_bars
 
-    from ..runtime.processes import said_once
-    from ..training.configuration.recipe import load_recipe
+    from ..runtime.processes import reported_once
+    from ..training.recipe.recipe import load_recipe
+    from ..training.reporting.summary import summary
 
     if options.trainer:
         from ..training.trainer import train_with_trainer as train
@@ -81,8 +79,7 @@ def run(options: argparse.Namespace) -> None:
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    with said_once():
+    with reported_once():
         recipe = load_recipe(options.recipe, options.options)
-    results = train(recipe)
-    if results:
-        print(results.report())
+    if report := train(recipe):
+        print(summary(report))

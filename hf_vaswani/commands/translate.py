@@ -1,4 +1,4 @@
-"""`hf-vaswani translate`: text in, translations out, line for line."""
+"""`hf-vaswani translate`: translates text line by line."""
 
 import argparse
 import logging
@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
-from ..files import InputPath, OutputPath, descriptor_of, is_same_file
-from .options import (
+from ..files import InputPath, collect_errors, descriptor_of, is_same_file
+from .common.options import (
     BATCH_SIZE,
     ENSEMBLE,
+    INPUT_FILE,
     MODEL,
+    OUTPUT_FILE,
     add_beam_option,
     add_language_options,
     batch,
@@ -27,30 +29,29 @@ from .options import (
     up_to,
     with_option_names,
 )
-from .reports import LineReports, progress_bar
+from .common.reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
-    from ..translation.files import LineTranslator
+    from ..translation.lines import LineTranslator
     from ..translation.resumable_output import ResumableOutput, StreamOutput
     from ..translation.windows import Line
 
-# Options on which the translations do not depend, or not by their names.
+# Options that do not affect the translations, or not by their names.
 NO_SETTINGS = {"command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume"}
-# They decide in which order random numbers are drawn, and nothing else.
+# These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
 
 DESCRIPTION = """\
 Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
-A line that cannot be translated gets an empty translation and a warning; one that is not UTF-8 gets a warning and is
-read with U+FFFD. The exit status is 0 all the same. Lines are translated in windows, of 128 at first and 4096 later,
-and written as each window is done; lines that are typed, or come from another program bit by bit, are translated as
-they come."""
+A line that cannot be translated gets an empty translation and a warning; bytes that are not UTF-8 get a warning and
+become U+FFFD. The exit status is 0 in both cases. Lines are translated in windows, of 128 at first and 4096 later, and
+written after each window; lines that are typed, or arrive slowly from another program, are translated as they come."""
 
 JSONL = """\
-jsonl: one object a line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with what --scores
-and --alignments ask for; "error" where there is no translation (default: text)"""
-LONG = "longer lines are not translated, or in pieces with --split_sentences (default: what the model can take)"
-SAMPLE = "draw translations instead of searching; 1 is the model's own distribution, as for back-translation"
+jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with scores and
+alignments if requested; "error" instead if there is no translation (default: text)"""
+LONG = "longer lines are not translated, or in pieces with --split_sentences (default: the model's limit)"
+SAMPLE = "sample instead of searching; 1 is the model's own distribution, as for back-translation"
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -62,18 +63,16 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("model", type=InputPath, metavar="MODEL", help=MODEL)
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--input", type=InputPath, metavar="FILE", help="file to translate; also .gz .zst (default: standard input)"
-    )
-    files.add_argument("--output", type=OutputPath, metavar="FILE", help="file to write (default: standard output)")
+    files.add_argument("--input", **INPUT_FILE, help="file to translate; also .gz .zst (default: standard input)")
+    files.add_argument("--output", **OUTPUT_FILE, help="file to write (default: standard output)")
     files.add_argument("--format", choices=["text", "jsonl"], default="text", help=JSONL)
-    begun = files.add_mutually_exclusive_group()
-    begun.add_argument("--overwrite", action="store_true", help="replace an output that exists")
-    begun.add_argument("--resume", action="store_true", help="continue an output that is unfinished")
-    what = parser.add_argument_group("what is written for each line; with --format jsonl")
+    existing = files.add_mutually_exclusive_group()
+    existing.add_argument("--overwrite", action="store_true", help="replace an existing output")
+    existing.add_argument("--resume", action="store_true", help="continue an unfinished output")
+    what = parser.add_argument_group("output of each line; with --format jsonl")
     what.add_argument("--n_best", type=beam, metavar="N", help="the N best translations (default: 1)")
-    what.add_argument("--scores", action="store_true", help="the score of each translation")
-    what.add_argument("--alignments", action="store_true", help="which tokens of source and translation are aligned")
+    what.add_argument("--scores", action="store_true", help="scores of translations")
+    what.add_argument("--alignments", action="store_true", help="alignments of source and translation tokens")
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_beam_option(search)
@@ -81,9 +80,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--length_penalty",
         type=finite,
         metavar="X",
-        help="exponent of the length penalty; more favors longer output",
+        help="exponent of the length penalty; a larger one favors longer output",
     )
-    search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="most tokens of a translation")
+    search.add_argument("--max_new_tokens", type=up_to(100000), metavar="N", help="maximum tokens of a translation")
     search.add_argument("--mbr", choices=["chrf", "bleu"], help="minimum Bayes risk decoding with this utility")
     search.add_argument("--samples", type=up_to(10000), metavar="N", help="candidates for --mbr (default: 32)")
     search.add_argument("--sample", type=temperature, metavar="TEMPERATURE", help=SAMPLE)
@@ -92,39 +91,38 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     lines = parser.add_argument_group("lines")
     lines.add_argument(
-        "--prefix",
-        type=InputPath,
-        metavar="FILE",
-        help="what each translation must begin with, line by line, in whole words",
+        "--prefix", **INPUT_FILE, help="the beginning of each translation, line by line, in whole words"
     )
     add_language_options(lines)
     lines.add_argument("--max_source_length", type=length, metavar="N", help=LONG)
     lines.add_argument(
-        "--split_sentences", action="store_true", help="translate long lines in pieces, split between sentences"
+        "--split_sentences", action="store_true", help="split long lines between sentences and translate the pieces"
     )
     speed = parser.add_argument_group("speed")
     speed.add_argument(
         "--batch_tokens",
         type=batch,
         metavar="N",
-        help="source tokens translated together, padding included (default: chosen by the model's size)",
+        help="source tokens per batch, padding included (default: chosen by the model's size)",
     )
     speed.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
     speed.add_argument(
-        "--dtype", choices=["float32", "bfloat16", "float16"], help="type to compute in (default: that of the weights)"
+        "--dtype",
+        choices=["float32", "bfloat16", "float16"],
+        help="dtype to compute in (default: that of the weights)",
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..translation.files import as_json, as_text, translate_lines
+    from ..translation.lines import as_json, as_text, translate_lines
     from ..translation.load import fingerprint, load_ensemble
     from ..translation.resumable_output import ResumableOutput
 
     output = _check(options)
     if output is None:
         print(
-            f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing is left to do.",
+            f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing to do.",
             file=sys.stderr,
         )
         return
@@ -137,11 +135,11 @@ def run(options: argparse.Namespace) -> None:
         left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
         settings = {name: value for name, value in vars(options).items() if name not in left_out}
         output.begin({"model": fingerprint(model, tokenizer), **settings, "prefix": bool(options.prefix)}, lines)
-    # A bar among translations that one reads would be in their way.
+    # Not in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
-    with quiet("hf_vaswani.core.pipeline_call"), bar:
-        translate.options["progress"] = bar.update
+    with quiet("hf_vaswani.core.pipeline_engine"), bar:
+        translate.engine.progress = bar.update
         try:
             translate_lines(
                 lines,
@@ -150,21 +148,21 @@ def run(options: argparse.Namespace) -> None:
                 output,
                 reports.of(_name(options)),
                 lambda done: bar.update(done - bar.n),
-                # A file shall have the same windows whether it is made at once or gone on with.
+                # A file must have the same windows whether it is written in one go or resumed.
                 is_waiting if not is_resumable or sys.stdin.isatty() else lambda: False,
             )
         except KeyboardInterrupt:
             if not is_resumable:
                 raise
-            lines_done = counted(output.progress.lines, "line")
-            how = "--resume in place of --overwrite" if options.overwrite else "--resume"
-            raise KeyboardInterrupt(f"Interrupted after {lines_done}. The same command with {how} goes on.") from None
-    reports.summarise()
+            done = counted(output.progress.lines, "line")
+            how = "--resume instead of --overwrite" if options.overwrite else "--resume"
+            raise KeyboardInterrupt(f"Interrupted after {done}. The same command with {how} continues.") from None
+    reports.summarize()
 
 
 @contextmanager
 def quiet(name: str) -> Iterator[None]:
-    """Without the warnings of a logger whose advice is for who calls it in Python."""
+    """Silence a logger's warnings, which give advice for callers in Python."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -175,48 +173,42 @@ def quiet(name: str) -> Iterator[None]:
 
 
 def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput | None":
-    """The output, when all has been checked that can be without the model; `None` where it is finished already."""
+    """The output, after all checks that do not need the model; `None` if it is already finished."""
     from ..data.sources.text_files import check_file
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
-    faults = _contradictions(options)
+    errors = _option_errors(options)
     for path in filter(None, (options.input, options.prefix)):
-        try:
-            check_file(path, any_kind=True)
-        except InputError as error:
-            faults.append(str(error))
+        collect_errors(errors, lambda path=path: check_file(path, any_kind=True))
     path = Path(options.output) if options.output else None
-    faults += _same_file_errors(options)
+    errors += _same_file_errors(options)
     if options.input is None and sys.stdin is None:
-        faults.append("Standard input is closed. Name a file with --input.")
+        errors.append("Standard input is closed. Name a file with --input.")
     if path is None and sys.stdout is None:
-        faults.append("Standard output is closed. Name a file with --output.")
-        raise InputError.of(faults)
+        errors.append("Standard output is closed. Name a file with --output.")
+        raise InputError.of(errors)
     if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
         if options.resume:
-            faults.append("--resume needs --output, a file that can be gone on with.")
+            errors.append("--resume needs --output, a file that can be resumed.")
         output = StreamOutput(sys.stdout.buffer if path is None else open(path, "wb"))  # noqa: SIM115
     else:
         try:
             output = ResumableOutput(path, options.overwrite, options.resume)
         except NothingToResume as error:
-            if not faults and _has_a_line_for_each(path, options):
+            if not errors and _has_a_line_for_each(path, options):
                 return None
-            faults.append(str(error))
+            errors.append(str(error))
         except InputError as error:
-            faults.append(str(error))
-    if faults:
-        raise InputError.of(faults)
+            errors.append(str(error))
+    if errors:
+        raise InputError.of(errors)
     return output
 
 
 def _same_file_errors(options: argparse.Namespace) -> list[str]:
-    """Inputs over which the output would be written."""
+    """Inputs that the output would overwrite."""
     output = options.output or descriptor_of(sys.stdout)
-    inputs = {
-        "input": options.input or descriptor_of(sys.stdin),
-        "file of prefixes": options.prefix,
-    }
+    inputs = {"input": options.input or descriptor_of(sys.stdin), "file of prefixes": options.prefix}
     return [
         f"{options.output or 'Standard output'} is the {name}. Name another file for the output."
         for name, path in inputs.items()
@@ -226,59 +218,54 @@ def _same_file_errors(options: argparse.Namespace) -> list[str]:
 
 def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
     """Whether an output has as many lines as the input."""
-    from ..data.sources.text_files import iterate_lines
-    from ..translation.windows import IncomingLines
-
-    def ignore(number: int, what: str) -> None:
-        """What is wrong with a line was said when it was translated."""
-
-    stream = None if options.input else sys.stdin.buffer
-    lines = IncomingLines(stream, "standard input", ignore) if stream else iterate_lines(options.input, ignore)
-    return _newlines(output) == sum(1 for _ in lines)
+    return _newlines(output) == sum(1 for _ in _texts(options, lambda *_: None))
 
 
-def _contradictions(options: argparse.Namespace) -> list[str]:
-    faults = []
-    if options.format == "text":
-        given = [f"--{name}" for name in ("n_best", "scores", "alignments") if getattr(options, name)]
-        if given:
-            faults.append(f"{', '.join(given)}: text has one translation a line and nothing else. Add --format jsonl.")
+def _option_errors(options: argparse.Namespace) -> list[str]:
+    errors = []
+
+    def given(*names: str) -> str:
+        return ", ".join(f"--{name}" for name in names if getattr(options, name))
+
+    if options.format == "text" and (names := given("n_best", "scores", "alignments")):
+        errors.append(f"{names}: text has only one translation per line. Add --format jsonl.")
     if options.ensemble and options.alignments:
-        faults.append("--alignments come from the attention of one model, of which --ensemble has several.")
+        errors.append("--alignments come from the attention of a single model and cannot be combined with --ensemble.")
     if options.mbr:
-        names = ("num_beams", "length_penalty", "sample", "scores", "alignments", "prefix")
-        given = [f"--{name}" for name in names if getattr(options, name)]
-        if given:
-            faults.append(
-                f"{', '.join(given)} cannot be had with --mbr, which ranks samples by their expected utility."
-            )
+        if names := given("num_beams", "length_penalty", "sample", "scores", "alignments", "prefix"):
+            errors.append(f"{names} cannot be combined with --mbr, which ranks samples by their expected utility.")
     elif options.samples:
-        faults.append("--samples is for --mbr chrf or --mbr bleu.")
-    given = [f"--{name}" for name in ("num_beams", "length_penalty") if getattr(options, name)]
-    if options.sample and given:
-        faults.append(f"{', '.join(given)}: these are of a search, in place of which --sample draws.")
+        errors.append("--samples needs --mbr chrf or --mbr bleu.")
+    if options.sample and (names := given("num_beams", "length_penalty")):
+        errors.append(f"{names}: these are options of search, which --sample replaces.")
     if options.samples == 1:
-        faults.append("--samples must be 2 or more: --mbr chooses among them.")
+        errors.append("--samples must be 2 or more: --mbr chooses among them.")
     if options.prefix and options.split_sentences:
-        faults.append("--prefix and --split_sentences cannot be had together: which piece should begin so?")
+        errors.append("--prefix and --split_sentences cannot be combined: the piece that begins with it is unknown.")
     most, name = (options.samples or 32, "samples") if options.mbr else (options.num_beams, "num_beams")
     if options.n_best and most and options.n_best > most:
-        faults.append(f"--n_best {options.n_best} is more than --{name} {most} gives.")
-    return faults
+        errors.append(f"--n_best {options.n_best} is more than --{name} {most}.")
+    return errors
 
 
 def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTranslator":
-    """The translator, after a first translation: options that it cannot take show there, and not at each line."""
+    """The translator, after a first translation, so that options that it rejects are reported once."""
     from transformers import pipeline
 
-    from ..translation.files import LineTranslator
-    from ..translation.mbr import DEFAULT_SAMPLES
+    from ..core.pipeline_engine import SourceTooLong
+    from ..translation.lines import LineTranslator
     from ..translation.windows import Line
 
     arguments: dict[str, Any] = {
+        "utility": options.mbr,
+        "samples": options.samples,
+        "n_best": options.n_best,
+        "seed": options.seed,
         "num_beams": options.num_beams,
         "length_penalty": options.length_penalty,
         "max_new_tokens": options.max_new_tokens,
+        "max_source_length": options.max_source_length,
+        "split_sentences": options.split_sentences or None,
         "batch_tokens": options.batch_tokens,
         "batch_size": options.batch_size,
         "return_scores": options.scores or None,
@@ -288,21 +275,15 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
     elif options.n_best and not options.mbr and not options.num_beams:
         arguments["num_beams"] = max(options.n_best, model.generation_config.num_beams or 1)
-    minimum_risk = {"utility": options.mbr, "samples": options.samples or DEFAULT_SAMPLES} if options.mbr else None
     try:
-        translate = LineTranslator(
-            pipeline("translation", model=model, tokenizer=tokenizer, **languages(options)),
-            options.max_source_length,
-            options.split_sentences,
-            minimum_risk,
-            options.n_best,
-            options.seed,
-            **{name: value for name, value in arguments.items() if value is not None},
-        )
-        translate([Line("a", "a" if options.prefix else "")])
+        translator = pipeline("translation", model=model, tokenizer=tokenizer, **languages(options))
+        translate = LineTranslator(translator, **{name: arg for name, arg in arguments.items() if arg is not None})
+        [result] = translate([Line("a", "a" if options.prefix else "")])
+        if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
+            raise result
     except ValueError as error:
         raise InputError(with_option_names(str(error))) from None
-    except RuntimeError as error:  # a beam that fits into no memory
+    except RuntimeError as error:  # a beam that does not fit in memory
         raise InputError(f"Nothing can be translated with these options: {with_option_names(str(error))}") from None
     return translate
 
@@ -312,19 +293,25 @@ def _name(options: argparse.Namespace) -> str:
 
 
 def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator[Line], Callable[[], bool]]":
-    """The lines of the input, and whether the next one is yet to come."""
+    """The lines of the input, and a function that tells whether the next one has not arrived yet."""
     from ..data.sources.text_files import iterate_lines
-    from ..translation.windows import IncomingLines, Line
+    from ..translation.windows import Line
 
-    report = reports.of(_name(options))
-    if options.input:
-        texts, is_waiting = iterate_lines(options.input, report), lambda: False
-    else:
-        texts = IncomingLines(sys.stdin.buffer, "standard input", report)
-        is_waiting = texts.is_waiting
+    texts = _texts(options, reports.of(_name(options)))
+    is_waiting = getattr(texts, "is_waiting", lambda: False)
     if not options.prefix:
         return map(Line, texts), is_waiting
     return _with_prefixes(texts, iterate_lines(options.prefix, reports.of(options.prefix)), options), is_waiting
+
+
+def _texts(options: argparse.Namespace, report: Callable[[int, str], None]) -> Iterator[str]:
+    """The lines of the file or of standard input."""
+    from ..data.sources.text_files import iterate_lines
+    from ..translation.windows import IncomingLines
+
+    if options.input:
+        return iterate_lines(options.input, report)
+    return IncomingLines(sys.stdin.buffer, "standard input", report)
 
 
 def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argparse.Namespace) -> "Iterator[Line]":
@@ -334,18 +321,17 @@ def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argpa
         if text is None or prefix is None:
             shorter = _name(options) if text is None else options.prefix
             raise InputError(
-                f"{shorter} ends after {counted(number, 'line')}: input and --prefix need a line for each other."
+                f"{shorter} ends after {counted(number, 'line')}: input and --prefix must have as many lines."
             )
         yield Line(text, prefix)
 
 
 def _count_lines(path: str | None) -> int | None:
-    """Lines of a plain file, to show the time left; not counted where nobody looks."""
-    if path is None or not Path(path).is_file() or Path(path).suffix.lower() in (".gz", ".zst"):
+    """Lines of an uncompressed file, to show the time left on a terminal."""
+    if path is None or not sys.stderr.isatty():
         return None
-    if not sys.stderr.isatty():
-        return None
-    return _newlines(path)
+    is_plain = Path(path).is_file() and Path(path).suffix.lower() not in (".gz", ".zst")
+    return _newlines(path) if is_plain else None
 
 
 def _newlines(path: str | Path) -> int:

@@ -93,15 +93,14 @@ class VaswaniConfig(PreTrainedConfig):
         max_position_embeddings (`int`): size of the learned position tables; no limit for sinusoids.
         scale_embedding (`bool`): multiply embeddings by sqrt(d_model) (section 3.4).
         share_encoder_decoder_embeddings (`bool`): source and target share one embedding matrix.
-        tie_word_embeddings (`bool`): the target embedding matrix is also the softmax projection.
+        tie_word_embeddings (`bool`): the target embedding matrix is also the output projection.
         decoder_start_embedding (`"token"` or `"zero"`): what the decoder reads for `decoder_start_token_id`: that
             token's embedding, or a zero vector as in tensor2tensor and Marian.
         attention_bias (`bool`): biases in the query, key, value and output projections.
         ffn_bias (`bool`): biases in the feed-forward networks.
         output_bias (`bool`): a bias on the logits.
-        qkv_init_gain (`float`): new query, key and value projections have weights so many times as large as
-            Xavier-uniform ones (Glorot and Bengio 2010). 1 / sqrt(2) in fairseq and in PyTorch, which initialise the
-            three as one matrix.
+        qkv_init_gain (`float`): factor on the Xavier-uniform weights (Glorot and Bengio 2010) of new query, key and
+            value projections. 1 / sqrt(2) in fairseq and in PyTorch, which initialize the three as one matrix.
         source_language, target_language (`str`, *optional*): codes of the languages that the model translates from
             and into. Training and import write them where they are known; the translation pipeline then refuses
             others.
@@ -214,7 +213,7 @@ class VaswaniConfig(PreTrainedConfig):
         # show its pipeline: with the package installed the task is registered, and `pipeline` would otherwise
         # insist on `trust_remote_code`.
         kwargs.pop("custom_pipelines", None)
-        _refuse_misspelt_fields(kwargs)
+        _refuse_misspelled_fields(kwargs)
         kwargs["auto_map"] = {**(kwargs.get("auto_map") or {}), **REMOTE_CLASSES}
         super().__post_init__(**kwargs)
         self.validate_architecture()
@@ -252,9 +251,9 @@ class VaswaniConfig(PreTrainedConfig):
 
     def validate_architecture(self):
         """Refuse values that contradict each other, naming all of them at once. Saving checks them again."""
-        faults = _architecture_faults(self)
-        if faults:
-            raise ValueError("VaswaniConfig: " + "; ".join(faults))
+        errors = _architecture_errors(self)
+        if errors:
+            raise ValueError("VaswaniConfig: " + "; ".join(errors))
 
 
 # What other toolkits call a field of this config.
@@ -282,7 +281,7 @@ MEANINGS = {name: meant for meant, foreign in FOREIGN_NAMES.items() for name in 
 
 
 def _meant_field(name: str) -> str | None:
-    """The field that a name may mean which is none: one nearly so spelt, or one that other toolkits call so."""
+    """The field that an unknown name may mean: one with a similar name, or one that other toolkits call so."""
     names = [field.name for field in dataclasses.fields(VaswaniConfig)]
     if name in names or name in VaswaniConfig.attribute_map:
         return None
@@ -290,12 +289,12 @@ def _meant_field(name: str) -> str | None:
     return MEANINGS.get(name) or (close[0] if close else None)
 
 
-def _refuse_misspelt_fields(unknown: dict) -> None:
-    """transformers keeps unknown arguments as attributes, so that a misspelt field would mean another model."""
+def _refuse_misspelled_fields(unknown: dict) -> None:
+    """transformers keeps unknown arguments as attributes, so that a misspelled field would mean another model."""
     meant = {name: _meant_field(name) for name in unknown}
-    faults = [f"{name} is not a field; use {field}" for name, field in meant.items() if field]
-    if faults:
-        raise ValueError("VaswaniConfig: " + "; ".join(faults))
+    errors = [f"{name} is not a field; use {field}" for name, field in meant.items() if field]
+    if errors:
+        raise ValueError("VaswaniConfig: " + "; ".join(errors))
 
 
 CHOICES = {
@@ -335,54 +334,54 @@ RATES = (
 )
 
 
-def _architecture_faults(config: VaswaniConfig) -> list[str]:
-    faults = []
+def _architecture_errors(config: VaswaniConfig) -> list[str]:
+    errors = []
     for name, choices in CHOICES.items():
         if getattr(config, name) not in choices:
-            faults.append(f"{name} must be one of {', '.join(choices)}, got {getattr(config, name)!r}")
+            errors.append(f"{name} must be one of {', '.join(choices)}, got {getattr(config, name)!r}")
     for name, (least, most) in RANGES.items():
         value = getattr(config, name)
         if value is not None and not least <= value <= most:
             bound = f"at least {least}" if value < least else f"at most {most:,}"
-            faults.append(f"{name} must be {bound}, got {value}")
+            errors.append(f"{name} must be {bound}, got {value}")
     for name in RATES:
         value = getattr(config, name)
         if value is not None and not 0 <= value < 1:
-            faults.append(f"{name} must be in [0, 1), got {value}")
+            errors.append(f"{name} must be in [0, 1), got {value}")
     if not 0 < config.layer_norm_eps <= 1:
-        faults.append(f"layer_norm_eps must be above 0 and at most 1, got {config.layer_norm_eps}")
+        errors.append(f"layer_norm_eps must be above 0 and at most 1, got {config.layer_norm_eps}")
     if not 0 < config.qkv_init_gain <= LARGEST_GAIN:
-        faults.append(f"qkv_init_gain must be above 0 and at most {LARGEST_GAIN}, got {config.qkv_init_gain}")
+        errors.append(f"qkv_init_gain must be above 0 and at most {LARGEST_GAIN}, got {config.qkv_init_gain}")
     for name in ("encoder_attention_heads", "decoder_attention_heads"):
         heads = getattr(config, name)
         if None in (config.d_k, config.d_v) and heads >= 1 and config.d_model % heads:
-            fault = f"{name}={heads} does not divide d_model={config.d_model}"
-            faults.append(f"{fault}, and d_k and d_v are not both given")
+            error = f"{name}={heads} does not divide d_model={config.d_model}"
+            errors.append(f"{error}, and d_k and d_v are not both given")
     if config.activation_function not in ACT2FN:
-        faults.append(f"activation_function={config.activation_function!r} is not known to transformers")
+        errors.append(f"activation_function={config.activation_function!r} is not known to transformers")
     if config.share_encoder_decoder_embeddings and config.decoder_vocab_size != config.vocab_size:
-        faults.append(
+        errors.append(
             f"decoder_vocab_size={config.decoder_vocab_size} differs from vocab_size={config.vocab_size}: "
             "separate vocabularies need share_encoder_decoder_embeddings=False"
         )
-    return faults + _position_faults(config) + _special_token_faults(config)
+    return errors + _position_errors(config) + _special_token_errors(config)
 
 
-def _position_faults(config: VaswaniConfig) -> list[str]:
-    faults = []
+def _position_errors(config: VaswaniConfig) -> list[str]:
+    errors = []
     if config.position_type == "sinusoidal" and config.d_model % 2:
-        faults.append(f"sinusoidal positions need an even d_model, got {config.d_model}")
+        errors.append(f"sinusoidal positions need an even d_model, got {config.d_model}")
     if config.positions_skip_padding and config.pad_token_id is None:
-        faults.append("positions_skip_padding needs a pad_token_id")
+        errors.append("positions_skip_padding needs a pad_token_id")
     if config.positions_skip_padding and config.pad_token_id == config.decoder_start_token_id:
-        faults.append(
+        errors.append(
             f"positions_skip_padding needs a decoder_start_token_id other than pad_token_id={config.pad_token_id}, "
             "else the decoder's first token has no position"
         )
-    return faults
+    return errors
 
 
-def _special_token_faults(config: VaswaniConfig) -> list[str]:
+def _special_token_errors(config: VaswaniConfig) -> list[str]:
     """Special tokens outside the vocabularies: padding must be in both, the others in the target's."""
     sizes = [("vocab_size", config.vocab_size), ("decoder_vocab_size", config.decoder_vocab_size)]
     smaller, target = min(sizes, key=lambda size: size[1]), sizes[1]
@@ -390,14 +389,14 @@ def _special_token_faults(config: VaswaniConfig) -> list[str]:
     limits = [("pad_token_id", config.pad_token_id, smaller)]
     limits += [("eos_token_id", token, target) for token in eos]
     limits += [("decoder_start_token_id", config.decoder_start_token_id, target)]
-    faults = [
+    errors = [
         f"{name}={token} is outside the vocabulary, {size_name}={size}"
         for name, token, (size_name, size) in limits
         if token is not None and not 0 <= token < size
     ]
     if config.decoder_start_embedding == "zero" and config.decoder_start_token_id is None:
-        faults.append('decoder_start_embedding="zero" needs a decoder_start_token_id')
-    return faults
+        errors.append('decoder_start_embedding="zero" needs a decoder_start_token_id')
+    return errors
 
 
 __all__ = ["VaswaniConfig"]

@@ -1,4 +1,4 @@
-"""What a call of `generate()` will go by, looked up before it is made.
+"""The arguments that a call of `generate()` will have, resolved before it is made.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from .generation_beam_search import Scoring
+from .generation_length_penalty import Scoring
 from .generation_vaswani import own_max_length
 from .pipeline_inputs import check_number, check_search, position_limit
 
@@ -19,7 +19,7 @@ ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_ex
 LENGTHS = ("max_new_tokens", "max_length")
 
 
-class SearchOptions:
+class GenerateArguments:
     """Arguments of `generate()` as they will be: those of the call, else of the task, else of the generation configs.
 
     Args:
@@ -27,23 +27,25 @@ class SearchOptions:
         task: what the model's config holds for the task (T5); left out where the call has a `generation_config`.
 
     Attributes:
-        arguments: those to be given to `generate()`.
+        generate_kwargs: what to give to `generate()`.
 
     Raises:
-        ValueError: where a number among them is none.
+        ValueError: where a number among them is invalid.
     """
 
     def __init__(self, model: PreTrainedModel, arguments: dict[str, Any], task: dict[str, Any]):
         config = arguments.get("generation_config")
         self.model = model
-        self.arguments = dict(arguments) if config is not None else {**task, **arguments}
+        self.generate_kwargs = dict(arguments) if config is not None else {**task, **arguments}
         self.configs = (config, model.generation_config)
         self._of_call = arguments
         check_search(self.get)
+        if self.length() is None and (length := self._default_length()):
+            self.generate_kwargs["max_new_tokens"] = length
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of an argument; what is `None` counts as not given."""
-        values = (self.arguments.get(name), *(getattr(config, name, None) for config in self.configs))
+        """The value of an argument; `None` counts as not given."""
+        values = (self.generate_kwargs.get(name), *(getattr(config, name, None) for config in self.configs))
         return next((value for value in values if value is not None), default)
 
     def eos_token_ids(self) -> list[int]:
@@ -58,12 +60,12 @@ class SearchOptions:
         """How beam search would compare hypotheses of different lengths."""
         return Scoring(self.get("length_penalty", 1.0), self.get("length_penalty_type", "length"))
 
-    def chosen_length(self) -> int | None:
-        """The number of tokens at which outputs end, where somebody has set one."""
+    def length(self) -> int | None:
+        """The number of tokens at which outputs end; `None` where the model has a rule of its own."""
         of_call, own = self.configs
         lengths = (
             self.get("max_new_tokens"),
-            self.arguments.get("max_length"),
+            self.generate_kwargs.get("max_length"),
             getattr(of_call, "max_length", None),
             own_max_length(own) if self._length_follows_source() else own.max_length,
         )
@@ -75,8 +77,8 @@ class SearchOptions:
         lengths += [getattr(self.configs[0], name, None) for name in LENGTHS]
         return any(length is not None for length in lengths)
 
-    def default_length(self) -> int | None:
-        """The same where nobody has; `None` where the model has a rule of its own."""
+    def _default_length(self) -> int | None:
+        """The same where none was set."""
         if self._length_follows_source():
             return None
         positions = position_limit(self.model.get_decoder())
@@ -96,14 +98,14 @@ class SearchOptions:
             n_best: their number, where the pipeline has been asked for it.
 
         Raises:
-            ValueError: where the search does not give so many, or the number is none.
+            ValueError: where the search does not give that many, or the number is invalid.
         """
         asked = self.get("num_return_sequences", 1)
         if n_best is None:
             name, number = "num_return_sequences", asked
         else:
             name, number = "n_best", n_best
-            if self.arguments.get("num_return_sequences") not in (None, n_best):
+            if self.generate_kwargs.get("num_return_sequences") not in (None, n_best):
                 raise ValueError(f"{name}={number} and num_return_sequences={asked} mean the same: give one of them.")
         check_number(name, number)
         beams = self.get("num_beams", 1)
@@ -119,4 +121,4 @@ class SearchOptions:
         return getattr(self.model, "length_follows_source", False)
 
 
-__all__ = ["SearchOptions"]
+__all__ = ["GenerateArguments"]

@@ -1,10 +1,10 @@
 """The decoder's side of beam search: what it takes to score the next tokens of every hypothesis.
 
-Two ways to do the same. `SharedSource` is the fast one: the hypotheses of a sentence are fed as one sequence, whose
-keys and values lie in one pool that is only ever written to. A mask says which of them are a hypothesis' own past. So
-all hypotheses attend to one encoder output, nothing is reordered when the search changes its mind, and a sentence that
-is finished can leave. `Rows` is transformers' way, one row of the batch a hypothesis, for whatever needs that:
-recorded attentions and scores, caches of other kinds, attention implementations that take no such mask.
+Two ways to do the same. `SharedSourceDecoder` is the fast one: the hypotheses of a sentence are fed as one sequence,
+whose keys and values lie in one pool that is only ever written to. A mask says which of them are a hypothesis' own
+past. So all hypotheses attend to one encoder output, nothing is reordered when the search changes its mind, and a
+sentence that is finished can leave. `BatchedDecoder` is transformers' way, one row of the batch per hypothesis, for
+whatever needs that: recorded attentions and scores, other caches, attention implementations without such a mask.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -45,7 +45,7 @@ class PoolLayer(DynamicLayer):
         return self.keys, self.values
 
     def rearrange(self, order: torch.Tensor, room: int) -> None:
-        """Go on with the entries `order` `(sentences, n)` of each sentence, in a pool for `room` of them."""
+        """Keep the entries `order` `(sentences, n)` of each sentence, in a pool with room for `room` of them."""
         count = order.shape[1]
         rows = torch.arange(len(order), device=order.device).unsqueeze(1)
         for i, pool in enumerate(self._pools):
@@ -69,7 +69,7 @@ class SourceLayer(DynamicLayer):
     """Keys and values `(sentences, heads, source_length, d_k)` of the encoder's output, for one layer."""
 
     def keep(self, places: torch.Tensor, sources: torch.Tensor, sentences: int) -> None:
-        """As of [`PoolLayer`]."""
+        """As in [`PoolLayer`]."""
         self.keys = move(self.keys, places, sources, sentences)
         self.values = move(self.values, places, sources, sentences)
 
@@ -77,19 +77,19 @@ class SourceLayer(DynamicLayer):
 def move(
     tensor: torch.Tensor, places: torch.Tensor, sources: torch.Tensor, count: int, entries: int | None = None
 ) -> torch.Tensor:
-    """Write rows `sources` over rows `places`, in place; the first `count` rows. Of dimension 2 so many entries."""
+    """Write rows `sources` over rows `places`, in place; the first `count` rows, and `entries` of dimension 2."""
     if len(places):
         part = tensor if entries is None else tensor[:, :, :entries]
         part[places] = part[sources]
     return tensor[:count]
 
 
-class SharedSource:
+class SharedSourceDecoder:
     """Steps in which the hypotheses of a sentence are fed side by side and share all that they have in common.
 
     Args:
         model: has `decode`, a forward pass that takes `decoder_position_ids`, a mask of four dimensions and a cache
-            and stops before the softmax, and `project`, which makes logits of its result.
+            and stops before the output projection, and `project`, which makes logits of its result.
         prompt: `(sentences, prompt_length)`, what all hypotheses of a sentence begin with.
         encoder_output: `(sentences, source_length, d_model)`.
         attention_mask: `(sentences, source_length)`, 1 for tokens and 0 for padding; or None.
@@ -134,7 +134,7 @@ class SharedSource:
         """States `(sentences, beams, …)` behind `sequences` `(sentences, beams, length)`.
 
         Args:
-            parents: `(sentences, beams)`, the hypothesis of the step before that each goes on from.
+            parents: `(sentences, beams)`, the hypothesis of the step before that each one continues.
         """
         self._check_length(self.length, 1)
         tokens = sequences[:, :, -1]
@@ -151,27 +151,27 @@ class SharedSource:
         return self.model.project(states)
 
     def _make_room(self, beams: int) -> None:
-        """Where the pool is full, throw out what no hypothesis looks back on any more: they soon share most of it."""
+        """Where the pool is full, drop what no hypothesis attends to any more: they soon share most of it."""
         if self.past.shape[-1] + beams <= self.room:
             return
         is_seen = (self.past == 0).any(dim=2).squeeze(1)
         count = int(is_seen.sum(-1).max())
         order = is_seen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :count]
         if count + beams > 3 * self.room // 4:
-            # Twice as much, since the memory of pools that grow by little is of use to nobody afterwards.
+            # Twice as much, since the memory of pools that grow little by little cannot be reused.
             self.room = max(2 * self.room, count + beams)
         for layer in self.cache.self_attention_cache.layers:
             layer.rearrange(order, self.room)
         self.past = self.past.take_along_dim(order[:, None, None, :], dim=3)
 
     def keep(self, order: torch.Tensor) -> None:
-        """Go on with the sentences `order` alone; each of them stands at its place or at one that nobody keeps."""
+        """Keep the sentences `order` alone; each stays in its place or moves to that of one that leaves."""
         n = len(order)
         places = (order != torch.arange(n, device=order.device)).nonzero().squeeze(1)
         sources = order[places]
         for layer in [*self.cache.self_attention_cache.layers, *self.cache.cross_attention_cache.layers]:
             layer.keep(places, sources, n)
-        # May be the caller's own. Its keys and values have been made: what it holds is not looked at any more.
+        # May be the caller's own. Its keys and values have been computed: what it holds is not read any more.
         self.encoder_output = self.encoder_output[:n]
         self.past = move(self.past, places, sources, n)
         if self.source_mask is not None:
@@ -194,7 +194,7 @@ class SharedSource:
         )
 
 
-class Rows:
+class BatchedDecoder:
     """Steps with one row of the batch for each hypothesis, as in transformers.
 
     Args:
@@ -218,11 +218,11 @@ class Rows:
         return self.model_kwargs.get("past_key_values")
 
     def first(self) -> torch.Tensor:
-        """As of [`SharedSource`], but logits at once, and for each hypothesis: `(sentences, beams, vocab_size)`."""
+        """As in [`SharedSourceDecoder`], but logits, for each hypothesis: `(sentences, beams, vocab_size)`."""
         return self._logits(self.prompt, None, is_first_iteration=True)
 
     def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
-        """As of [`SharedSource`]."""
+        """As in [`SharedSourceDecoder`]."""
         if self.cache is not None:
             first_rows = torch.arange(len(parents), device=parents.device).unsqueeze(1) * self.beams
             self.cache.reorder_cache((parents + first_rows).flatten())
@@ -232,7 +232,7 @@ class Rows:
         return states
 
     def again(self) -> None:
-        """A pass whose result nobody needs, where other processes wait for their part of the weights."""
+        """A pass whose result is not used, where other processes wait for their part of the weights."""
         self.model(**{**self.last_inputs, "past_key_values": None, "use_cache": False})
 
     def _logits(self, tokens: torch.Tensor, new_tokens: int | None, **kwargs) -> torch.Tensor:
@@ -247,4 +247,4 @@ class Rows:
         return self.output.logits[:, -1].unflatten(0, (-1, self.beams))
 
 
-__all__ = ["Rows", "SharedSource"]
+__all__ = ["BatchedDecoder", "SharedSourceDecoder"]

@@ -1,9 +1,8 @@
 """Beam search, as transformers does it and as the paper does (section 6.1).
 
 A step scores the next tokens of all hypotheses, takes the best continuations of each sentence, puts those that end
-among the finished ones and goes on with the others. A sentence whose result can no longer change is done with, and
-leaves the batch where the decoder lets it. Each sentence is searched as if it were alone: its result depends on no
-other one.
+among the finished ones and continues the others. A sentence whose result can no longer change is done, and leaves the
+batch where the decoder allows it. Each sentence is searched as if it were alone: its result depends on no other one.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -11,61 +10,21 @@ siblings.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from numbers import Real
 
 import torch
 
-from .generation_beam_decoder import Rows, SharedSource
-from .generation_settings import LARGEST_PENALTY
+from .generation_beam_decoder import BatchedDecoder, SharedSourceDecoder
+from .generation_length_penalty import Scoring
 
-# The score of what is no hypothesis. Finite, as in transformers: sums with it stay comparable.
+# The score where there is no hypothesis. Finite, as in transformers: sums with it stay comparable.
 NEVER = -1.0e9
 BLOCK = 128
 ROWS_AT_ONCE = 64
 
 
-@dataclass(frozen=True)
-class Scoring:
-    """How hypotheses of different lengths compare, and when a sentence is done.
-
-    Args:
-        length_penalty: exponent α; 0 compares plain log-probabilities.
-        length_penalty_type: `"length"` divides the log-probability by length^α, as transformers does; `"gnmt"` by
-            ((5 + length) / 6)^α, as the paper does (section 6.1; Wu et al. 2016, equation 14).
-        early_stopping: as in transformers: True ends a sentence as soon as it has as many finished hypotheses as
-            beams; False when no running one would beat the worst of them if it ended now; `"never"` when none can,
-            however long it gets.
-
-    Raises:
-        ValueError: where α is not from -10 to 10.
-    """
-
-    length_penalty: float = 1.0
-    length_penalty_type: str = "length"
-    early_stopping: bool | str = False
-
-    def __post_init__(self):
-        # Beyond, the power of a length is infinite or 0 in fp32, and NaN compares with nothing.
-        is_number = isinstance(self.length_penalty, Real) and not isinstance(self.length_penalty, bool)
-        if not (is_number and abs(self.length_penalty) <= LARGEST_PENALTY):
-            raise ValueError(
-                f"length_penalty is {self.length_penalty!r}, but must be from -{LARGEST_PENALTY} to {LARGEST_PENALTY}."
-            )
-
-    def penalty(self, length: int | torch.Tensor) -> float | torch.Tensor:
-        """What the log-probability of a hypothesis of so many tokens, its end included, is divided by."""
-        if self.length_penalty_type == "gnmt":
-            length = (5 + length) / 6
-        return length**self.length_penalty
-
-    def best_penalty(self, length: int, limits: torch.Tensor) -> float | torch.Tensor:
-        """The penalty under which a running hypothesis of so many tokens could end best: log-probabilities fall."""
-        return self.penalty(limits) if self.length_penalty > 0 else self.penalty(length)
-
-
 @dataclass
-class Sentences:
-    """The state of the search: a row for each sentence that is still searched.
+class BeamState:
+    """The state of the search: one row for each sentence that is still searched.
 
     A path is a hypothesis, `(…, length, 2)`: its token ids, prompt included, and for each the row of the whole batch
     that it was made from, -1 in the prompt.
@@ -80,14 +39,14 @@ class Sentences:
     is_finished: torch.Tensor  # (n, beams) whether there is such a finished hypothesis
     is_open: torch.Tensor  # (n,) whether the result may still change
 
-    def at(self, order: torch.Tensor) -> "Sentences":
+    def at(self, order: torch.Tensor) -> "BeamState":
         """The sentences of these rows."""
-        return Sentences(**{field.name: getattr(self, field.name)[order] for field in fields(self)})
+        return BeamState(**{field.name: getattr(self, field.name)[order] for field in fields(self)})
 
 
 @dataclass
-class Found:
-    """What the search found: `(batch * n_best, …)` of each, best first for each sentence."""
+class BeamOutput:
+    """The result of the search: `(batch * n_best, …)` of each, best first for each sentence."""
 
     sequences: torch.Tensor  # token ids with the prompt, padded
     scores: torch.Tensor
@@ -110,17 +69,17 @@ class BeamSearch:
             log-probabilities; or None.
         criteria: `input_ids` `(rows, length)` → which of the rows end, `(rows,)` bool; or None.
         do_sample: draw continuations instead of taking the best.
-        log_probs_fall: whether a hypothesis gets no more probable with its next token, which processors may change.
+        log_probs_fall: whether a hypothesis never gets more probable by its next token, which processors may change.
         sentences_may_leave: whether done sentences leave the batch. Otherwise all stay, as processors that know
             sentences by their row need.
         record: called at each step with logits, processed log-probabilities and the decoder.
-        goes_on: called at each step with whether all is done; whether to take another one, which where several
-            processes share the weights depends on all of them.
+        continues: called at each step with whether all is done; tells whether to take another step, which depends
+            on all processes where they share the weights.
     """
 
     def __init__(
         self,
-        decoder: SharedSource | Rows,
+        decoder: SharedSourceDecoder | BatchedDecoder,
         scoring: Scoring,
         prompt: torch.Tensor,
         limits: torch.Tensor,
@@ -134,7 +93,7 @@ class BeamSearch:
         log_probs_fall: bool = True,
         sentences_may_leave: bool = True,
         record: Callable | None = None,
-        goes_on: Callable[[bool], bool] = lambda is_done: not is_done,
+        continues: Callable[[bool], bool] = lambda is_done: not is_done,
     ):
         self.decoder = decoder
         self.scoring = scoring
@@ -150,35 +109,35 @@ class BeamSearch:
         self.log_probs_fall = log_probs_fall
         self.sentences_may_leave = sentences_may_leave and decoder.sentences_may_leave
         self.record = record
-        self.goes_on = goes_on
-        # Enough candidates that as many as there are beams go on, even if all others end.
+        self.continues = continues
+        # Enough candidates that a full beam continues, even if all others end.
         ends = 0 if eos_token_ids is None else len(eos_token_ids)
         self.candidates = max(2, 1 + ends) * beams
 
-    def run(self) -> Found:
+    def run(self) -> BeamOutput:
         """Search to the end; the best hypotheses of each sentence.
 
         Raises:
             ValueError: where the model's scores are not numbers.
         """
-        sentences = self._start()
+        state = self._start()
         done = []
-        states = self.decoder.first()
+        hidden = self.decoder.first()
         while True:
-            parents = self._step(sentences, states)
-            is_done = ~sentences.is_open
-            while self.goes_on(all_done := bool(is_done.all())) and all_done:
+            parents = self._step(state, hidden)
+            is_done = ~state.is_open
+            while self.continues(all_done := bool(is_done.all())) and all_done:
                 self.decoder.again()
             if all_done:
-                return self._result([*done, sentences])
+                return self._result([*done, state])
             if self.sentences_may_leave and is_done.any():
-                done.append(sentences.at(is_done.nonzero().squeeze(1)))
-                order = close_ranks(sentences.is_open)
-                sentences, parents = sentences.at(order), parents[order]
+                done.append(state.at(is_done.nonzero().squeeze(1)))
+                order = close_ranks(state.is_open)
+                state, parents = state.at(order), parents[order]
                 self.decoder.keep(order)
-            states = self.decoder.next(sentences.paths[..., 0], parents)
+            hidden = self.decoder.next(state.paths[..., 0], parents)
 
-    def _start(self) -> Sentences:
+    def _start(self) -> BeamState:
         batch, length = self.prompt.shape
         new = self.prompt.new_full
         paths = torch.stack([self.prompt, torch.full_like(self.prompt, -1)], dim=-1)
@@ -186,7 +145,7 @@ class BeamSearch:
         # All hypotheses are one at first: the others must not be taken for new ones.
         scores = torch.full((batch, self.beams), NEVER, device=self.prompt.device)
         scores[:, 0] = 0
-        return Sentences(
+        return BeamState(
             numbers=torch.arange(batch, device=self.prompt.device),
             limits=self.limits,
             paths=paths,
@@ -197,29 +156,29 @@ class BeamSearch:
             is_open=new((batch,), True, dtype=torch.bool),
         )
 
-    def _step(self, sentences: Sentences, states: torch.Tensor) -> torch.Tensor:
-        """Make each running hypothesis longer by a token; `(n, beams)`, which of the old ones each goes on from."""
-        scores, beams, tokens = self._continuations(sentences, states)
-        rows = beams + sentences.numbers.unsqueeze(1) * self.beams
-        paths = torch.cat([pick(sentences.paths, beams), torch.stack([tokens, rows], dim=-1).unsqueeze(2)], dim=2)
-        ends = self._ends(paths, tokens, sentences.limits)
-        self._finish(sentences, paths, scores, ends)
+    def _step(self, state: BeamState, hidden: torch.Tensor) -> torch.Tensor:
+        """Extend each running hypothesis by a token; `(n, beams)`, which of the old ones each of them continues."""
+        scores, beams, tokens = self._continuations(state, hidden)
+        rows = beams + state.numbers.unsqueeze(1) * self.beams
+        paths = torch.cat([pick(state.paths, beams), torch.stack([tokens, rows], dim=-1).unsqueeze(2)], dim=2)
+        ends = self._ends(paths, tokens, state.limits)
+        self._finish(state, paths, scores, ends)
         running = torch.where(ends, scores + NEVER, scores)
-        sentences.scores, chosen = running.topk(self.beams)
-        sentences.paths = pick(paths, chosen)
-        self._close(sentences, ends)
+        state.scores, chosen = running.topk(self.beams)
+        state.paths = pick(paths, chosen)
+        self._close(state, ends)
         return pick(beams, chosen)
 
     def _continuations(
-        self, sentences: Sentences, states: torch.Tensor
+        self, state: BeamState, hidden: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Scores, hypotheses and new tokens `(n, candidates)` of the best continuations of each sentence."""
         if self.processors is not None or self.record is not None or self.do_sample:
-            return self._processed_continuations(sentences, self.decoder.logits(states))
+            return self._processed_continuations(state, self.decoder.logits(hidden))
         # In parts, whose logits stay in the caches of a processor.
         parts = []
-        for some_states, scores in zip(self._parts(states), self._parts(sentences.scores)):
-            log_probs = self.decoder.logits(some_states).float().log_softmax(-1)
+        for some_hidden, scores in zip(self._parts(hidden), self._parts(state.scores)):
+            log_probs = self.decoder.logits(some_hidden).float().log_softmax(-1)
             if log_probs.shape[1] * log_probs.shape[2] < self.candidates:
                 log_probs = log_probs.expand(-1, self.beams, -1)
             best, indices = top(log_probs, scores[:, : log_probs.shape[1]], self.candidates)
@@ -231,26 +190,26 @@ class BeamSearch:
         return tensor.split(max(1, ROWS_AT_ONCE // self.beams)) if tensor.device.type == "cpu" else (tensor,)
 
     def _processed_continuations(
-        self, sentences: Sentences, logits: torch.Tensor
+        self, state: BeamState, logits: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same where somebody wants to see or to change all log-probabilities, or to draw from them."""
+        """The same where all log-probabilities are recorded, changed or drawn from."""
         logits = logits.float().expand(-1, self.beams, -1)
         log_probs = logits.log_softmax(-1)
         if self.processors is not None:
-            sequences = sentences.paths[..., 0].flatten(0, 1)
+            sequences = state.paths[..., 0].flatten(0, 1)
             log_probs = self.processors(sequences, log_probs.flatten(0, 1)).view(logits.shape)
         if self.record is not None:
             self.record(logits, log_probs, self.decoder)
         if self.do_sample:
-            sums = (log_probs + sentences.scores.unsqueeze(-1)).flatten(1)
+            sums = (log_probs + state.scores.unsqueeze(-1)).flatten(1)
             indices = torch.multinomial(sums.softmax(-1), self.candidates)
             best = sums.gather(1, indices)
         else:
-            best, indices = top(log_probs, sentences.scores, self.candidates)
+            best, indices = top(log_probs, state.scores, self.candidates)
         return best, indices // logits.shape[2], indices % logits.shape[2]
 
     def _ends(self, paths: torch.Tensor, tokens: torch.Tensor, limits: torch.Tensor) -> torch.Tensor:
-        """Which continuations `(n, candidates)` go no further."""
+        """Which continuations `(n, candidates)` end here."""
         ends = (limits <= paths.shape[2]).unsqueeze(1).expand(tokens.shape)
         if self.eos_token_ids is not None:
             ends = ends | torch.isin(tokens, self.eos_token_ids)
@@ -258,40 +217,38 @@ class BeamSearch:
             ends = ends | self.criteria(paths[..., 0].flatten(0, 1)).view(ends.shape)
         return ends
 
-    def _finish(self, sentences: Sentences, paths: torch.Tensor, scores: torch.Tensor, ends: torch.Tensor) -> None:
+    def _finish(self, state: BeamState, paths: torch.Tensor, scores: torch.Tensor, ends: torch.Tensor) -> None:
         """Put continuations that end among the finished hypotheses. Those beyond the beam do not count."""
         paths, scores = paths[:, : self.beams], scores[:, : self.beams]
-        ends = ends[:, : self.beams] & sentences.is_open.unsqueeze(1)
+        ends = ends[:, : self.beams] & state.is_open.unsqueeze(1)
         if not ends.any():
             return
         length = paths.shape[2] - self.prompt.shape[1]
         scores = torch.where(ends, scores / self.scoring.penalty(length), NEVER)
-        merged = torch.cat([sentences.finished_scores, scores], dim=1)
-        sentences.finished_scores, chosen = merged.topk(self.beams)
-        sentences.finished_paths = pick(
-            torch.cat([self._padded(sentences.finished_paths, paths.shape[2]), paths], 1), chosen
-        )
-        sentences.is_finished = pick(torch.cat([sentences.is_finished, ends], dim=1), chosen)
+        merged = torch.cat([state.finished_scores, scores], dim=1)
+        state.finished_scores, chosen = merged.topk(self.beams)
+        state.finished_paths = pick(torch.cat([self._padded(state.finished_paths, paths.shape[2]), paths], 1), chosen)
+        state.is_finished = pick(torch.cat([state.is_finished, ends], dim=1), chosen)
 
-    def _close(self, sentences: Sentences, ends: torch.Tensor) -> None:
+    def _close(self, state: BeamState, ends: torch.Tensor) -> None:
         """Mark the sentences whose finished hypotheses are final."""
         start = self.prompt.shape[1]
-        length, best = sentences.paths.shape[2] - start, sentences.scores[:, 0]
-        hoped = best / self.scoring.best_penalty(length, sentences.limits - start)
+        length, best = state.paths.shape[2] - start, state.scores[:, 0]
+        hoped = best / self.scoring.best_penalty(length, state.limits - start)
         if self.scoring.early_stopping == "never":
-            may_enter = hoped > sentences.finished_scores[:, -1]
+            may_enter = hoped > state.finished_scores[:, -1]
         else:
-            may_enter = best / self.scoring.penalty(length) > sentences.finished_scores[:, -1]
-        is_full = sentences.is_finished.all(-1)
+            may_enter = best / self.scoring.penalty(length) > state.finished_scores[:, -1]
+        is_full = state.is_finished.all(-1)
         is_open = ~is_full | may_enter
         if self.scoring.early_stopping is True:
             is_open &= ~is_full
         if self.log_probs_fall:
-            # Nothing can beat even the last of the n best that are asked for: the same result, sooner.
-            is_open &= hoped > sentences.finished_scores[:, self.n_best - 1]
-        sentences.is_open &= is_open & ~ends.all(-1)
+            # Nothing can beat even the last of the n best that were asked for: the same result, sooner.
+            is_open &= hoped > state.finished_scores[:, self.n_best - 1]
+        state.is_open &= is_open & ~ends.all(-1)
 
-    def _result(self, done: list[Sentences]) -> Found:
+    def _result(self, done: list[BeamState]) -> BeamOutput:
         length = max(part.finished_paths.shape[2] for part in done)
         paths = torch.cat([self._padded(part.finished_paths[:, : self.n_best], length) for part in done])
         scores = torch.cat([part.finished_scores[:, : self.n_best] for part in done])
@@ -305,7 +262,7 @@ class BeamSearch:
             )
         start = self.prompt.shape[1]
         length = start + (paths[:, start:, 1] >= 0).sum(-1).max()
-        return Found(paths[:, :length, 0], scores, paths[:, start:length, 1])
+        return BeamOutput(paths[:, :length, 0], scores, paths[:, start:length, 1])
 
     def _padded(self, paths: torch.Tensor, length: int) -> torch.Tensor:
         """Paths with padding up to a length."""
@@ -319,13 +276,13 @@ class BeamSearch:
 class GreedySearch(BeamSearch):
     """A beam of one that ends with its first hypothesis. Its scores mean nothing."""
 
-    def __init__(self, decoder: SharedSource, prompt: torch.Tensor, limits: torch.Tensor, **kwargs):
+    def __init__(self, decoder: SharedSourceDecoder, prompt: torch.Tensor, limits: torch.Tensor, **kwargs):
         super().__init__(decoder, Scoring(early_stopping=True), prompt, limits, beams=1, **kwargs)
 
-    def _step(self, sentences: Sentences, states: torch.Tensor) -> torch.Tensor:
-        parents = super()._step(sentences, states)
+    def _step(self, state: BeamState, hidden: torch.Tensor) -> torch.Tensor:
+        parents = super()._step(state, hidden)
         # In the sum of a long output rounding would hide which token is the best. What is not a number stays that.
-        sentences.scores = torch.zeros_like(sentences.scores).masked_fill(sentences.scores.isnan(), torch.nan)
+        state.scores = torch.zeros_like(state.scores).masked_fill(state.scores.isnan(), torch.nan)
         return parents
 
 
@@ -371,4 +328,4 @@ def top(log_probs: torch.Tensor, scores: torch.Tensor, count: int) -> tuple[torc
     return best, indices.flatten(1).gather(1, chosen)
 
 
-__all__ = ["BeamSearch", "Found", "GreedySearch", "Scoring"]
+__all__ = ["BeamSearch", "BeamOutput", "GreedySearch", "Scoring"]

@@ -1,7 +1,7 @@
 """Which values the settings of a generation config may have, and those of a `generation_config.json`.
 
-transformers passes over a file that it cannot read, which means greedy search, and takes settings of any type, which
-fail in the midst of a search or mean something else. The file travels with each checkpoint as remote code and
+transformers ignores a file that it cannot read, which means greedy search, and takes settings of any type, which
+fail in the middle of a search or mean something else. The file travels with each checkpoint as remote code and
 therefore imports nothing but torch and transformers.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from transformers import GenerationConfig
 
 LENGTH_PENALTY_TYPES = ("length", "gnmt")
-# Generous: a search takes memory in proportion to its beam, and a model that finds no end goes on to the limit.
+# Generous: a search takes memory in proportion to its beam, and a model that finds no end continues to the limit.
 LARGEST_BEAM = 1000
 LARGEST_OFFSET = 10_000
 

@@ -2,7 +2,7 @@
 
 Two settings of `generation_config` are this package's own: `length_penalty_type="gnmt"` scores hypotheses as the paper
 does, and `max_length_offset` bounds each output by the length of its own source (section 6.1). All else means what it
-means in transformers. Beam search and greedy search are those of `beam_search_vaswani.py`; sampling, streaming and
+means in transformers. Beam search and greedy search are those of `generation_beam_search.py`; sampling, streaming and
 assisted generation are transformers'.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
@@ -30,8 +30,9 @@ from transformers import generation as processors
 from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
 from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 
-from .generation_beam_decoder import MASKED_ATTENTION, Rows, SharedSource
-from .generation_beam_search import BeamSearch, Found, GreedySearch, Scoring
+from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, SharedSourceDecoder
+from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch
+from .generation_length_penalty import Scoring
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
 from .modeling_layers import check_ids
 from .modeling_packed_linear import with_packed_weights
@@ -71,7 +72,7 @@ ROW_PROCESSORS = (
 
 
 def own_max_length(config: GenerationConfig) -> int | None:
-    """The `max_length` that somebody has set in a model's generation config.
+    """The `max_length` that was set on purpose in a model's generation config.
 
     Seq2SeqTrainer writes transformers' defaults into it, all of them, and with them 20 for the length.
     """
@@ -98,8 +99,8 @@ class SourceLengthCriteria(StoppingCriteria):
 class VaswaniGenerationMixin(GenerationMixin):
     """transformers' `generate()` with the paper's search (section 6.1).
 
-    `max_length_offset`, 50 where nothing else limits the output, bounds it at so many tokens more than its source has.
-    A `max_length` or `max_new_tokens` given to `generate()` replaces an offset that is only the checkpoint's.
+    `max_length_offset`, 50 where nothing else limits the output, bounds it at that many tokens more than its source
+    has. A `max_length` or `max_new_tokens` given to `generate()` replaces an offset that is only the checkpoint's.
     """
 
     length_follows_source = True
@@ -192,7 +193,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
-        """As in transformers, which has no quantised cache for encoder–decoders: here that of the target is."""
+        """As in transformers, which has no quantized cache for encoder–decoders: here that of the target is."""
         if generation_config.max_length_offset is not None:
             # Here, for the first time, there is a source for each row of the search.
             generation_config._length_limits = (
@@ -236,7 +237,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         if not recorder.is_needed and not synced_gpus and self._can_share_source(config, model_kwargs):
             decoder = self._shared_source(input_ids, model_kwargs, beams)
         else:
-            decoder = Rows(self, input_ids, model_kwargs, beams)
+            decoder = BatchedDecoder(self, input_ids, model_kwargs, beams)
         others = other_criteria(stopping_criteria)
         search = BeamSearch(
             decoder,
@@ -253,12 +254,12 @@ class VaswaniGenerationMixin(GenerationMixin):
             log_probs_fall=not config.do_sample and only(MASKING_PROCESSORS, logits_processor),
             sentences_may_leave=not (others or config.do_sample) and only(ROW_PROCESSORS, logits_processor),
             record=recorder if recorder.is_needed else None,
-            goes_on=lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device),
+            continues=lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device),
         )
-        found = search.run()
+        output = search.run()
         if not config.return_dict_in_generate:
-            return found.sequences
-        return recorder.output(found, model_kwargs["encoder_outputs"], decoder)
+            return output.sequences
+        return recorder.output(output, model_kwargs["encoder_outputs"], decoder)
 
     def _sample(
         self,
@@ -316,9 +317,9 @@ class VaswaniGenerationMixin(GenerationMixin):
             and not any(is_watched(module) for module in self.modules() if module not in encoder)
         )
 
-    def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSource:
+    def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSourceDecoder:
         mask = model_kwargs.get("attention_mask")
-        return SharedSource(
+        return SharedSourceDecoder(
             with_packed_weights(self, left_alone=set(self.get_encoder().modules())),
             input_ids[::beams],
             model_kwargs["encoder_outputs"].last_hidden_state[::beams],
@@ -336,8 +337,11 @@ class VaswaniGenerationMixin(GenerationMixin):
         return GenerationMixin.compute_transition_scores(self._with_target_vocabulary(), *args, **kwargs)
 
     def _with_target_vocabulary(self):
-        """This model as transformers must see it: scores, prompt lookup and watermarks read `vocab_size` where they
-        mean the target's. A copy that shares all weights, lest threads meet a config in change."""
+        """This model as transformers must see it, with the size of the target's vocabulary as `vocab_size`.
+
+        Scores, prompt lookup and watermarks read that where they mean the target's. A copy that shares all weights, so
+        that no other thread sees the config change.
+        """
         if self.config.vocab_size == self.config.decoder_vocab_size:
             return self
         model = copy.copy(self)
@@ -361,7 +365,7 @@ class Recorder:
     def scores(self) -> tuple | None:
         return tuple(self.kept["scores"]) if "scores" in self.kept else None
 
-    def __call__(self, logits: torch.Tensor, log_probs: torch.Tensor, decoder: Rows) -> None:
+    def __call__(self, logits: torch.Tensor, log_probs: torch.Tensor, decoder: BatchedDecoder) -> None:
         """Keep a step: logits and processed log-probabilities `(n, beams, vocab_size)`, and the decoder's output."""
         values = {
             "scores": log_probs.flatten(0, 1),
@@ -373,29 +377,29 @@ class Recorder:
             steps.append(values[name])
 
     def output(
-        self, found: Found, encoder_outputs: ModelOutput, decoder: Rows | SharedSource
+        self, output: BeamOutput, encoder_outputs: ModelOutput, decoder: BatchedDecoder | SharedSourceDecoder
     ) -> GenerateBeamEncoderDecoderOutput:
         """All in transformers' form: of what was recorded, a tuple over steps."""
         kept = {name: tuple(steps) for name, steps in self.kept.items()}
         own, cross = zip(*kept["attentions"]) if "attentions" in kept else (None, None)
         return GenerateBeamEncoderDecoderOutput(
-            sequences=found.sequences,
-            sequences_scores=found.scores,
+            sequences=output.sequences,
+            sequences_scores=output.scores,
             scores=kept.get("scores"),
             logits=kept.get("logits"),
-            beam_indices=found.rows,
+            beam_indices=output.rows,
             encoder_attentions=encoder_outputs.get("attentions") if "attentions" in kept else None,
             encoder_hidden_states=encoder_outputs.get("hidden_states") if "hidden_states" in kept else None,
             decoder_attentions=own,
             cross_attentions=cross,
             decoder_hidden_states=kept.get("hidden_states"),
-            # A pool of hypotheses is of no use to anybody else.
-            past_key_values=decoder.cache if isinstance(decoder, Rows) else None,
+            # A pool of hypotheses is of no use outside the search.
+            past_key_values=decoder.cache if isinstance(decoder, BatchedDecoder) else None,
         )
 
 
 def is_watched(module: nn.Module) -> bool:
-    """Whether somebody hooks into a module's forward pass or has replaced it.
+    """Whether a module's forward pass has hooks or has been replaced.
 
     The search calls neither the model itself nor one row for each hypothesis, which is what such code expects. Two
     watchers do not mind: transformers' own recording, whose hooks stay for good once attentions were asked for, and
@@ -409,7 +413,7 @@ def is_watched(module: nn.Module) -> bool:
 
 
 def check_own_settings(generation_config: GenerationConfig) -> None:
-    """Refuse values of this package's own settings that mean nothing, and a beam beyond all use."""
+    """Refuse values of this package's own settings that mean nothing, and a beam of useless size."""
     errors = setting_errors({name: getattr(generation_config, name) for name in OWN_SETTINGS})
     beams = generation_config.num_beams or 1
     if beams > LARGEST_BEAM:
@@ -443,8 +447,10 @@ def end_token_ids(criteria: StoppingCriteriaList, input_ids: torch.Tensor) -> to
 
 
 def fill_token_id(generation_config: GenerationConfig) -> int:
-    """What stands behind the shorter outputs of a beam search; as in transformers, where 0 is no padding. Without an
-    end token transformers fills with -1, which no tokenizer decodes."""
+    """What stands behind the shorter outputs of a beam search; as in transformers, where 0 is not padding.
+
+    Without an end token transformers fills with -1, which no tokenizer decodes.
+    """
     pad, eos = generation_config._pad_token_tensor, generation_config._eos_token_tensor
     pad = 0 if pad is None else int(pad)
     return pad or (0 if eos is None else int(eos[0]))

@@ -1,4 +1,4 @@
-"""Attention weights of a translation that is given, and the word alignment that they make.
+"""Attention weights of a given translation, and the word alignment that they make.
 
 Works for every encoder–decoder of transformers. The file travels with each checkpoint as remote code and therefore
 imports nothing but torch and transformers.
@@ -48,20 +48,20 @@ def forced_attentions(
             beginning with the decoder's start, padded at the end.
 
     Raises:
-        ValueError: where the number of hypotheses is no multiple of that of sources, where nothing follows the start,
-            and where the model gives no weights.
+        ValueError: where the number of hypotheses is not a multiple of that of sources, where nothing follows the
+            start, and where the model gives no weights.
     """
     input_ids, output_ids = inputs["input_ids"].to(model.device), output_ids.to(model.device)
     mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask.to(model.device)
     hypotheses, remainder = divmod(len(output_ids), len(input_ids))
     if remainder or not hypotheses:
-        raise ValueError(f"{len(output_ids)} hypotheses are no multiple of {len(input_ids)} sources.")
+        raise ValueError(f"{len(output_ids)} hypotheses are not a multiple of {len(input_ids)} sources.")
     if output_ids.shape[1] < 2:
         raise ValueError("output_ids hold no token after the one that the decoder starts from.")
     with eager_evaluation(model):
         encoded = model.get_encoder()(input_ids, attention_mask=mask, output_attentions=True, return_dict=True)
-        # The model below its softmax, where there is one: logits of a large vocabulary are not needed here.
+        # The model below its LM head, where there is one: logits of a large vocabulary are not needed here.
         outputs = model.base_model(
             input_ids=input_ids.repeat_interleave(hypotheses, dim=0),
             attention_mask=mask.repeat_interleave(hypotheses, dim=0),
@@ -109,7 +109,7 @@ def alignments(
 
 
 def alignment_layer(layers: int) -> int:
-    """The layer, from 0, of a decoder with so many whose heads align best on the mean: five sixths of the way up.
+    """The layer of a decoder, from 0, whose heads align best on average: five sixths of the way up.
 
     Of six layers that is the last but one (Garg et al. 2019, https://arxiv.org/abs/1909.02074). Of three it is the
     last: in trained post-norm models it finds 93 % and 63 % of the links on which two IBM models 1 agree, the one
@@ -119,8 +119,9 @@ def alignment_layer(layers: int) -> int:
 
 
 def token_mask(token_ids: torch.Tensor, pad_token_id: int | None) -> torch.Tensor:
-    """Which ids `(batch, length)` are no padding at the end. The first one is a token even where it is padding's id,
-    from which many decoders start.
+    """Which ids `(batch, length)` are not padding at the end.
+
+    The first one is a token even where it has padding's id, from which many decoders start.
     """
     is_token = token_ids.ne(-1 if pad_token_id is None else pad_token_id)
     is_token[:, :1] = True

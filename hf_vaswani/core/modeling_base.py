@@ -1,10 +1,9 @@
-"""What all Vaswani models share that is no computation: initialisation, tying, resizing, saving with their code.
+"""What all Vaswani models share besides the computation: initialization, tying, resizing, saving with their code.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
 """
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -15,12 +14,13 @@ from transformers import initialization as init
 from transformers.utils import logging
 
 from .configuration_vaswani import VaswaniConfig
+from .modeling_remote_code import copy_remote_code, remote_code_files
 
 logger = logging.get_logger(__name__)
 
 
 def warn_of_trainer(labels: torch.Tensor | None, divisor: torch.Tensor | float | None, device: torch.device) -> None:
-    """Warn once of settings of transformers' Trainer that do something else than they say, which it does not tell.
+    """Warn once about settings of transformers' Trainer that silently do something else than they say.
 
     Args:
         labels, divisor: `labels` and `num_items_in_batch` of a forward pass in training; of all callers, the Trainer
@@ -48,7 +48,7 @@ def _accelerate_precision() -> str:
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
-    """Initialisation, loading and saving that all Vaswani models share."""
+    """Initialization, loading and saving that all Vaswani models share."""
 
     config_class = VaswaniConfig
     base_model_prefix = "model"
@@ -61,8 +61,10 @@ class VaswaniPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
-        """Xavier-uniform projections with zero biases, queries, keys and values by `qkv_init_gain`; embeddings and
-        softmax N(0, d_model^-0.5); unit norms.
+        """Initialize one module.
+
+        Projections are Xavier-uniform with zero biases, those of queries, keys and values with `qkv_init_gain`;
+        embeddings and output projection are N(0, d_model^-0.5); norms are 1.
         """
         std = self.config.d_model**-0.5
         if isinstance(module, nn.Embedding):
@@ -83,15 +85,17 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
         """Tied parameter → the one that holds its values.
 
-        transformers ties nothing where `tie_word_embeddings` is off. Here that option is the softmax's alone: source
-        and target may still share their embeddings.
+        transformers ties nothing where `tie_word_embeddings` is off. Here that option is about the output projection
+        alone: source and target may still share their embeddings.
         """
         tied = self._tied_weights_keys or {}
         return {k: v for k, v in tied.items() if k != "lm_head.weight" or self.config.tie_word_embeddings}
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
-        """Resize the joint vocabulary: source, target and softmax together. Where source and target have embeddings
-        of their own, the source's alone; `resize_decoder_token_embeddings` is for the target's.
+        """Resize the joint vocabulary: source, target and output projection together.
+
+        Where source and target have embeddings of their own, only the source's are resized;
+        `resize_decoder_token_embeddings` is for the target's.
         """
         embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
         if self.config.share_encoder_decoder_embeddings:
@@ -101,7 +105,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def resize_decoder_token_embeddings(
         self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Embedding:
-        """Resize the target's vocabulary, embeddings and softmax, where it is not the source's.
+        """Resize the target's vocabulary, embeddings and output projection, where it is not the source's.
 
         Raises:
             ValueError: where source and target share their embeddings.
@@ -122,7 +126,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(self, new_num_tokens, pad_to_multiple_of=None, mean_resizing=True):
         if self.config.share_encoder_decoder_embeddings:
             return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
-        # transformers would resize the softmax too, which is the target's.
+        # transformers would resize the output projection too, which is the target's.
         old = self.get_input_embeddings()
         new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
         self.set_input_embeddings(new.requires_grad_(old.weight.requires_grad))
@@ -132,8 +136,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         """As in transformers, and with the code that loads the checkpoint where this package is not installed."""
         if is_main_process:
             Path(save_directory).mkdir(parents=True, exist_ok=True)
-            for source in remote_code_files():
-                shutil.copyfile(source, Path(save_directory) / source.name)
+            copy_remote_code(Path(save_directory))
             if self.can_generate():
                 # With this mark transformers would drop settings on loading that it does not know.
                 self.generation_config._from_model_config = False
@@ -152,15 +155,3 @@ class VaswaniPreTrainedModel(PreTrainedModel):
             "attention_mask": input_ids.ne(self.config.pad_token_id).long(),
             "decoder_input_ids": input_ids,
         }
-
-
-def remote_code_files() -> list[Path]:
-    """The source files that a checkpoint carries: all of this folder.
-
-    transformers fetches a remote file together with those that it imports relatively. Pipeline and tokenizer are
-    imported here, so that a model loaded from remote code has them beside it, and can be saved whole again.
-    """
-    from .pipeline_translation import TranslationPipeline  # noqa: F401
-    from .tokenization_vaswani import VaswaniTokenizer  # noqa: F401
-
-    return sorted(path for path in Path(__file__).parent.glob("*.py") if path.name != "__init__.py")

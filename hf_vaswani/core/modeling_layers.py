@@ -17,8 +17,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_vaswani import VaswaniConfig
 
-# Up to so many, the plain products are faster on a CPU than torch's attention: queries of a step of a search, keys in
-# training.
+# Up to these numbers the plain products are faster on a CPU than torch's attention: queries in a step of a search,
+# keys in training.
 FEW_QUERIES = 8
 FEW_KEYS = 24
 
@@ -81,7 +81,7 @@ def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> No
 
 
 def check_ids(name: str, token_ids: torch.Tensor) -> None:
-    """Refuse what are no token ids of shape `(batch, length)`, both at least 1."""
+    """Refuse anything but token ids of shape `(batch, length)`, both at least 1."""
     is_tensor = isinstance(token_ids, torch.Tensor)
     if is_tensor and token_ids.dim() == 2 and token_ids.numel() and token_ids.dtype in (torch.int32, torch.int64):
         return
@@ -198,8 +198,10 @@ class VaswaniAttention(nn.Module):
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 
     def _attention_function(self, query: torch.Tensor, key: torch.Tensor) -> Callable:
-        """The config's attention, save where torch's own for CPUs is slower than the plain products, often several
-        times: for few queries or keys `(batch, heads, length, d_k)`, and in the backward pass of 16 bits.
+        """The config's attention function, or the plain products where they are faster.
+
+        On a CPU torch's own is slower, often several times: for few queries or keys `(batch, heads, length, d_k)`,
+        and in the backward pass of 16 bits.
         """
         implementation = self.config._attn_implementation
         # A program that is traced must not depend on the length.

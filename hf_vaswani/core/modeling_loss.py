@@ -2,7 +2,7 @@
 
 Its gradient is simple, softmax minus the smoothed labels. In training on a CPU it is computed together with the loss,
 a few rows at a time, which stay in the processor's caches: left to autograd, the same sums pass a dozen times through
-the memory of all logits, the largest tensor there is, and take a third of the time of an update.
+the memory of all logits, the largest tensor there is, and take a third of the time of an optimizer step.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch.
 """
@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 IGNORED_LABEL = -100
-# Logits that are worked on at once, so many that caches hold them.
+# Logits that are worked on at once, few enough for the processor's caches.
 CACHED_LOGITS = 2**18
 
 
@@ -44,8 +44,9 @@ def sequence_loss(
 
 
 def softmax_into(probabilities: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """Write the probabilities of logits `(n, vocab_size)`; return the logarithms of the sums of their exponentials,
-    `(n, 1)`. It takes one exponential a logit: the sum of all of them is one over the highest probability.
+    """Write the probabilities of logits `(n, vocab_size)`; return their log-sum-exp, `(n, 1)`.
+
+    It takes one exponential per logit: the sum of all of them is one over the highest probability.
     """
     highest = torch.softmax(logits, -1, out=probabilities).amax(1, keepdim=True)
     return logits.amax(1, keepdim=True) - highest.log_()
@@ -54,8 +55,10 @@ def softmax_into(probabilities: torch.Tensor, logits: torch.Tensor) -> torch.Ten
 def smoothed_entropies(
     logits: torch.Tensor, log_sums: torch.Tensor, right: torch.Tensor, label_smoothing: float
 ) -> torch.Tensor:
-    """Cross-entropies against smoothed labels, `(n, 1)`, of logits `(n, vocab_size)` whose exponentials have sums of
-    these logarithms, `(n, 1)`; `right` has the labels, `(n, 1)`.
+    """Cross-entropies against smoothed labels, `(n, 1)`.
+
+    Args:
+        logits: `(n, vocab_size)`, with their log-sum-exp `log_sums` and their labels `right`, `(n, 1)` each.
     """
     entropies = log_sums - (1 - label_smoothing) * logits.gather(1, right)
     if label_smoothing:

@@ -1,7 +1,7 @@
 """Weights in the order in which a CPU multiplies fastest.
 
 A search multiplies by the same matrices hundreds of times. oneDNN, with which torch is built, lays a matrix out for
-that once, where `nn.Linear` does it anew in each product: products of many rows gain a tenth, those of a few, as at
+that once, where `nn.Linear` does it again in each product: products of many rows gain a tenth, those of a few, as at
 the end of a search, take a fraction of the time.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch.
@@ -20,7 +20,7 @@ LEAST_ELEMENTS = 2**18
 
 
 class PackedLinear(nn.Module):
-    """A linear layer, for inference, whose weight is laid out anew."""
+    """A linear layer, for inference, whose weight is laid out for oneDNN."""
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
@@ -55,7 +55,7 @@ def with_packed_weights(module: nn.Module, left_alone: Collection[nn.Module] = (
 
 
 def is_packable(module: nn.Module) -> bool:
-    """Whether a module is a plain linear layer on a CPU, large enough, that nobody watches or adapts."""
+    """Whether a module is a plain linear layer on a CPU, large enough, without hooks or adapters."""
     return (
         type(module) is nn.Linear
         and type(module.weight) is nn.Parameter

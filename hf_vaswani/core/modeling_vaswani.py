@@ -1,8 +1,8 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a transformers model.
 
-To be read from top to bottom: the two stacks, the model and its softmax head. The layers stand in
-`layers_vaswani.py`, the smoothed loss (5.4) in `loss_vaswani.py`, initialisation and saving in
-`pretrained_vaswani.py`. The file travels with each checkpoint as remote code and therefore imports nothing but torch,
+To be read from top to bottom: the two stacks, the model and its output projection. The layers stand in
+`modeling_layers.py`, the smoothed loss (5.4) in `modeling_loss.py`, initialization and saving in
+`modeling_base.py`. The file travels with each checkpoint as remote code and therefore imports nothing but torch,
 transformers and its siblings.
 """
 
@@ -60,7 +60,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
         self.word_dropout = word_dropout
         self.layers = nn.ModuleList(layers)
         self.layerdrop = layerdrop
-        # Pre-norm leaves the residual stream unnormalised, hence the norm at its end.
+        # Pre-norm leaves the residual stream unnormalized, hence the norm at its end.
         final_norm = config.norm_position == "pre" if config.final_norm is None else config.final_norm
         self.layer_norm = layer_norm(config) if final_norm else nn.Identity()
         self.gradient_checkpointing = False
@@ -80,8 +80,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
     ) -> torch.Tensor:
         """Token ids `(batch, length)` or embeddings `(batch, length, d_model)` → `(batch, length, d_model)`.
 
-        Positions go on behind the `past_length` ones in the cache, where `position_ids`, `(batch or 1, length or 1)`,
-        do not say otherwise.
+        Positions continue behind the `past_length` ones in the cache, unless `position_ids`,
+        `(batch or 1, length or 1)`, say otherwise.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
@@ -124,7 +124,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
 def token_mask(
     inputs_embeds: torch.Tensor, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, pad_token_id: int
 ) -> torch.Tensor:
-    """Which positions of the input are no padding, `(batch, length)`: by the ids, else by the mask, else all."""
+    """Which positions of the input are not padding, `(batch, length)`: by the ids, else by the mask, else all."""
     if input_ids is not None:
         return input_ids.ne(pad_token_id)
     if attention_mask is not None and attention_mask.dim() == 2:
@@ -143,8 +143,9 @@ def count_tokens(
 
 
 def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None:
-    """Refuse ids of another shape than `(batch, length)` and, on the CPU, those outside the vocabulary: elsewhere the
-    look would stall the device.
+    """Refuse ids of another shape than `(batch, length)` and, on a CPU, those outside the vocabulary.
+
+    On other devices the check would stall the computation.
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return
@@ -271,7 +272,7 @@ class VaswaniDecoder(VaswaniStack):
 
 
 class VaswaniModel(VaswaniPreTrainedModel):
-    """Encoder and decoder without the softmax. Source and target share one embedding matrix unless told not to."""
+    """Encoder and decoder without the LM head. Source and target share one embedding matrix unless told not to."""
 
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
 
@@ -365,13 +366,16 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
 
 def with_same_parameters(module: nn.Module) -> nn.Module:
-    """Another module with the very parameters of this one. Adapters and hooks know modules by their names, of which
-    one that stands in several places would have only the first."""
+    """Another module with the very parameters of this one.
+
+    Adapters and hooks know modules by their names, of which one that stands in several places would have only the
+    first.
+    """
     return copy.deepcopy(module, {id(parameter): parameter for parameter in module.parameters()})
 
 
 class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationMixin):
-    """The Transformer with its softmax head: trains on `labels`, translates with `generate()`.
+    """The Transformer with its LM head: trains on `labels`, translates with `generate()`.
 
     Example:
 
@@ -425,7 +429,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         Args:
             labels: `(batch, target_length)`, ending with `eos_token_id`; padding is `pad_token_id` or -100. The
                 decoder's input is made from them by shifting one to the right.
-            logits_to_keep: logits of only the last so many positions, 0 for all; or of the positions in a tensor.
+            logits_to_keep: number of last positions to give logits for, 0 for all; or of the positions in a tensor.
             num_items_in_batch: what the summed loss is divided by, for gradient accumulation; without it, the
                 number of target tokens in `labels`.
 
@@ -480,7 +484,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         )
 
     def decode(self, **inputs) -> torch.Tensor:
-        """Arguments of the forward pass → states before the softmax, `(batch, target_length, d_model)`."""
+        """Arguments of the forward pass → states before the output projection, `(batch, target_length, d_model)`."""
         return self.model(**inputs).last_hidden_state
 
     def project(self, states: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,4 @@
-"""What the translation pipeline takes: which models and tokenizers, which inputs are texts, which languages there are,
-how long a source may be.
+"""Checks of what the translation pipeline takes: models, tokenizers, texts, languages and lengths of sources.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
 """
@@ -26,21 +25,17 @@ NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far bey
 # Attention to a longer source would fill the memory, whatever the model's positions.
 LONGEST_SOURCE = 4096
 LONGEST_PIECE = 512
-SHOWN_FAULTS = 5
-# What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
-CPU_CACHE, CPU_TOKENS, CPU_ROWS = 12 * 2**20, 1536, 384
-DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
-# Of one step, each as large as 1 GiB in fp32, and there are several copies of them.
-DEVICE_LOGITS = 2**28
-FEW_ROWS = 4
+SHOWN_ERRORS = 5
 # To these embeddings are padded for the sake of speed; the rows beyond the tokenizer's tokens are never used.
 MULTIPLES = (8, 16, 32, 64, 128, 256, 512)
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
-    """Names of weights with a value that is NaN or infinite: what is computed with them means nothing. A bias of minus
-    infinity on the logits, which rules out a token, is none of them; quantized and sharded weights are not looked at.
+    """Names of weights with a value that is NaN or infinite: what is computed with them means nothing.
+
+    A bias of minus infinity on the logits, which rules out a token, does not count; quantized and sharded weights are
+    not checked.
     """
     return [
         name
@@ -61,7 +56,7 @@ def _is_damaged(tensor: torch.Tensor, rules_out: bool) -> bool:
 def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | None:
     """That a tokenizer cannot be that of a Vaswani model, by the number of its tokens; `None` where it can be.
 
-    Other models often have fewer tokens than embeddings, and tokenizers that do not count all tokens: not looked at.
+    Other models often have fewer tokens than embeddings, and tokenizers that do not count all tokens: not checked.
     """
     config = model.config
     if config.model_type != "vaswani":
@@ -75,7 +70,7 @@ def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
 
 
 def fills(tokens: int, rows: int) -> bool:
-    """Whether so many embeddings are of so many tokens, padding to a multiple of 8, 16, … 512 aside."""
+    """Whether `rows` embeddings fit `tokens` tokens, padding to a multiple of 8, 16, … 512 aside."""
     return rows in (tokens, *(-(-tokens // multiple) * multiple for multiple in MULTIPLES))
 
 
@@ -85,6 +80,29 @@ def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
         return len(tokenizer.target_encoder)
     sizes = (getattr(tokenizer, name, None) for name in ("target_vocab_size", "tgt_vocab_size"))  # ours, FSMT's
     return next((size for size in sizes if size is not None), len(tokenizer))
+
+
+def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:
+    """The tokens of source and target with their ids."""
+    source = tokenizer.get_vocab()
+    if hasattr(tokenizer, "get_target_vocab"):  # a VaswaniTokenizer
+        return source, tokenizer.get_target_vocab()
+    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
+        return source, tokenizer.target_encoder
+    if hasattr(tokenizer, "src_vocab_size"):  # an FSMTTokenizer
+        return source, {token: i for i, token in tokenizer.decoder.items()}
+    return source, source
+
+
+def target_encoding_error(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """Why a tokenizer cannot encode targets: FSMT's with two vocabularies would silently take the source's."""
+    source, target = vocabularies(tokenizer) if hasattr(tokenizer, "src_vocab_size") else ({}, {})
+    if source == target:
+        return None
+    return (
+        "FSMTTokenizer encodes targets with the source's vocabulary, and the target has another: with it, given "
+        "targets can be neither trained on nor scored."
+    )
 
 
 def clean(text: str) -> str:
@@ -114,7 +132,7 @@ def as_texts(inputs: Any) -> tuple[Iterable, bool]:
     """Inputs of the pipeline that are not one text → an iterable of texts, and whether it is to be read lazily.
 
     Raises:
-        ValueError: where the inputs are none of those that the pipeline takes.
+        ValueError: for inputs that the pipeline does not take.
     """
     if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
         return (inputs[i] for i in range(len(inputs))), True
@@ -128,13 +146,13 @@ EXPECTED = "The translation pipeline takes a str or a list of str"
 
 
 def not_texts(inputs: list, first: int = 0) -> list[int]:
-    """Positions of those inputs that are no text, counted from `first`."""
+    """Positions of inputs that are not texts, counted from `first`."""
     return [i for i, text in enumerate(inputs, first) if not isinstance(text, str)]
 
 
 def not_texts_error(inputs: list, positions: list[int], first: int = 0) -> ValueError:
-    faults = [f"inputs[{i}] is {type(inputs[i - first]).__name__}: {_shown(inputs[i - first])}" for i in positions]
-    return ValueError(f"{EXPECTED}, but {_listed(faults)}")
+    errors = [f"inputs[{i}] is {type(inputs[i - first]).__name__}: {_shown(inputs[i - first])}" for i in positions]
+    return ValueError(f"{EXPECTED}, but {_listed(errors)}")
 
 
 class SourceLimits(NamedTuple):
@@ -163,7 +181,9 @@ def source_limits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ow
     Args:
         own: the caller's limit. It replaces all but that of a table.
     """
-    table, advised = position_limit(model.get_encoder()), tokenizer_limit(tokenizer)
+    table, advised = position_limit(model.get_encoder()), tokenizer.model_max_length
+    if advised is not None and advised >= NO_LIMIT:
+        advised = None
     known = min((n for n in (own, table) if n), default=advised)
     is_advice = known == advised and not own and not table and hasattr(model.config, "relative_attention_num_buckets")
     return SourceLimits(
@@ -182,53 +202,27 @@ def position_limit(stack: nn.Module) -> int | None:
     return None
 
 
-def tokenizer_limit(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    limit = tokenizer.model_max_length
-    return limit if limit is not None and limit < NO_LIMIT else None
-
-
 def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
     """The error for texts that are too long.
 
     Args:
         lengths: position of a text → its number of tokens.
     """
-    faults = [f"inputs[{i}] has {length} tokens" for i, length in lengths.items()]
+    errors = [f"inputs[{i}] has {length} tokens" for i, length in lengths.items()]
     return ValueError(
-        f"{_listed(faults)}, but a text may have {limit} at most. Pass split_sentences=True to have long texts "
+        f"{_listed(errors)}, but a text may have {limit} at most. Pass split_sentences=True to have long texts "
         "translated in pieces, or truncation=True to have them cut."
     )
 
 
-def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
-    """Source tokens that a batch may have, such that the decoder's caches take a like amount of memory in all models.
-
-    Args:
-        rows: hypotheses of a text that are followed at once.
-    """
-    decoder = model.config.get_text_config(decoder=True)
-    values = decoder.num_hidden_layers * decoder.hidden_size * max(rows, FEW_ROWS)
-    is_cpu = model.device.type == "cpu"
-    return max(1, min((CPU_CACHE if is_cpu else DEVICE_CACHE) // values, CPU_TOKENS if is_cpu else DEVICE_TOKENS))
-
-
-def default_batch_size(model: PreTrainedModel, rows: int) -> int:
-    """Texts that a batch may have: on a CPU more rows would only take more memory, elsewhere their logits too much."""
-    if model.device.type == "cpu":
-        return max(1, CPU_ROWS // rows)
-    decoder = model.config.get_text_config(decoder=True)
-    vocab_size = getattr(decoder, "decoder_vocab_size", None) or decoder.vocab_size
-    return max(1, DEVICE_LOGITS // (vocab_size * rows))
-
-
 def check_number(name: str, value: Any, least: int = 1) -> None:
-    """Refuse what is no whole number from `least` on; `None` is none given."""
+    """Refuse anything but a whole number from `least` on, and `None` for none given."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
         raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}.")
 
 
 def check_search(get: Callable[[str], Any]) -> None:
-    """Refuse numbers of a search that are none, and end tokens that are no ids.
+    """Refuse invalid numbers of a search, and end tokens that are not ids.
 
     Args:
         get: the value of an argument of `generate()` by its name; `None` where there is none.
@@ -243,13 +237,13 @@ def check_search(get: Callable[[str], Any]) -> None:
 
 
 def check_text(name: str, value: Any) -> None:
-    """Refuse what is no text."""
+    """Refuse anything but a text."""
     if not isinstance(value, str):
         raise ValueError(f"{name} must be a str, got {type(value).__name__}: {_shown(value)}")
 
 
 def check_many(name: str, value: Any, of: str = "str") -> None:
-    """Refuse one text, or what cannot be iterated, where several things are wanted: a text is iterable too."""
+    """Refuse one text, or what cannot be iterated, where several items are wanted: a text is iterable too."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {_shown(value)}")
 
@@ -328,23 +322,23 @@ def check_languages(
             generation config; then none needs to be given.
 
     Raises:
-        ValueError: naming each language at fault and some of those that the tokenizer knows.
+        ValueError: naming each wrong language and some of those that the tokenizer knows.
     """
     if not hasattr(tokenizer, "_build_translation_inputs"):
         return
     codes = language_codes(tokenizer)
-    faults = []
+    errors = []
     for name, code in (("src_lang", src_lang), ("tgt_lang", tgt_lang)):
         if code is None:
             if not has_own_target:
-                faults.append(f"{name} is missing")
+                errors.append(f"{name} is missing")
         elif codes and not ({code, f"__{code}__"} & codes or code in tokenizer.get_added_vocab()):
-            faults.append(f"{name}={code!r} is no language of this tokenizer")
-    if faults:
+            errors.append(f"{name}={code!r} is not a language of this tokenizer")
+    if errors:
         known = sorted(codes)
         examples = ", ".join(known[:: max(1, len(known) // 8)][:8])
         raise ValueError(
-            f"{' and '.join(faults)}. A multilingual model needs both src_lang and tgt_lang; this one knows "
+            f"{' and '.join(errors)}. A multilingual model needs both src_lang and tgt_lang; this one knows "
             f"{len(known)} languages, such as {examples}."
         )
 
@@ -364,9 +358,9 @@ def _shown(value: Any) -> str:
     return shown if len(shown) <= 60 else f"{shown[:60]}…"
 
 
-def _listed(faults: list[str]) -> str:
-    rest = len(faults) - SHOWN_FAULTS
-    return ", ".join(faults[:SHOWN_FAULTS]) + (f" and {rest} more" if rest > 0 else "")
+def _listed(errors: list[str]) -> str:
+    rest = len(errors) - SHOWN_ERRORS
+    return ", ".join(errors[:SHOWN_ERRORS]) + (f" and {rest} more" if rest > 0 else "")
 
 
 __all__ = ["as_texts", "check_languages", "clean", "is_blank", "source_limits"]

@@ -52,8 +52,10 @@ def split_text(text: str, fits: Callable[[str], bool], packs: bool = True) -> li
 
 
 def join_texts(translations: list[str], pieces: list[Piece]) -> str:
-    """Translations of the pieces of one text as one: with the text's line breaks, and spaces inside lines, though
-    none after Chinese and Japanese."""
+    """Join the translations of the pieces of one text.
+
+    Line breaks are the text's; inside lines there are spaces, but none after Chinese and Japanese.
+    """
     joined = ""
     for translation, piece in zip(translations, pieces):
         translation = translation.strip()
@@ -62,10 +64,10 @@ def join_texts(translations: list[str], pieces: list[Piece]) -> str:
     return joined
 
 
-def join_results(
+def join_hypotheses(
+    pieces: list[Piece],
     results: list[list[dict[str, Any]]],
     lengths: list[list[int]],
-    pieces: list[Piece],
     penalty: Callable[[int], float],
 ) -> list[dict[str, Any]]:
     """Hypotheses of the pieces of one text → hypotheses of the text, the best from all that are best, and so on.
@@ -142,4 +144,4 @@ def _longest_fit(parts: list[str], start: int, fits: Callable[[str], bool]) -> i
     return good
 
 
-__all__ = ["Piece", "join_results", "split_text"]
+__all__ = ["Piece", "join_hypotheses", "split_text"]

@@ -6,19 +6,20 @@ travels with each checkpoint as remote code and therefore imports nothing but to
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrainedModel
 
-from .generation_arguments import SearchOptions
-from .generation_scores import align, log_probabilities, output_lengths, prompt_length
-from .pipeline_call import TranslationRun
+from .generation_arguments import GenerateArguments
+from .generation_output_scores import align, log_probabilities, output_lengths, prompt_length
+from .pipeline_engine import Hypothesis, Result, TranslationEngine
 from .pipeline_inputs import (
     TRANSLATION_TASK,
     as_texts,
     check_languages,
+    check_many,
     check_pair,
     check_text,
     damaged_weights,
@@ -27,6 +28,7 @@ from .pipeline_inputs import (
     not_texts,
     not_texts_error,
     translation_tasks,
+    vocabularies,
     vocabulary_error,
 )
 
@@ -37,11 +39,11 @@ def translation_task(
     """The task that a model is used for, and what its config holds for it.
 
     T5 keeps the prefix of its sources, and search parameters, under the name of a task such as
-    `"translation_en_to_fr"`. The languages choose it, be they named by the task or beside it; where they leave a
-    choice, it is the first one, with a warning.
+    `"translation_en_to_fr"`. The languages choose it, whether named by the task or beside it; where they
+    leave a choice, it is the first one, with a warning.
 
     Returns:
-        The task, and its parameters: `prefix`, "" without one, and those of the search.
+        The task, and its parameters: `prefix`, "" without one, and search parameters.
 
     Raises:
         ValueError: where the model has prefixes, but none for these languages.
@@ -118,28 +120,20 @@ class TranslationPipeline(Pipeline):
         remedy = "Give others when the pipeline is made, for another prefix." if self.prefix else ""
         check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
 
-    def __call__(
-        self,
-        inputs,
-        *,
-        batch_tokens: int | None = None,
-        batch_size: int | None = None,
-        num_workers: int | None = None,
-        split_sentences: bool | None = None,
-        progress: Callable[[int], None] | None = None,
-        **kwargs,
-    ):
+    def __call__(self, inputs, *, prefixes: Sequence[str] = (), **options):
         """Translate.
 
         Texts are batched with others of like length, the longest first; the order of the results is that of the texts.
         A translation does not depend on the batch that it was made in.
 
         Args:
-            inputs: a `str`; a list, tuple or column of a data set (`dataset["de"]`); or something to be read piece by
-                piece: a generator or another iterator, a column of a streamed data set, a `torch.utils.data.Dataset`
+            inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
+                piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
                 such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
                 that) are translated by the empty text. Lone surrogates are read as U+FFFD.
-            n_best (`int`): give so many translations of each text, best first, with scores. At most `num_beams`,
+            prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
+                empty one leaves all to the model. Beam search scores what follows the prefix.
+            n_best (`int`): number of translations to give of each text, best first, with scores. At most `num_beams`,
                 unless `do_sample=True` with `num_beams=1`.
             return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
                 it, divided by the length penalty, by which beam search ranks: the number of tokens, the end
@@ -152,13 +146,16 @@ class TranslationPipeline(Pipeline):
                 possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
                 the limit allows; where neither model nor tokenizer has one, a single sentence.
             max_source_length (`int`): the limit in tokens, instead of the tokenizer's; that of a model whose positions
-                end stays in force. Where there is none at all it is 4096, lest attention fill the memory. To T5 the
-                tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond 4096.
+                end stays in force. Where there is none at all it is 4096, so that attention does not fill the memory.
+                To T5 the tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond
+                4096.
             truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
             batch_tokens (`int`): source tokens in a batch at most, padding included; by default as many as the size of
                 the model and the beam leave room for, 1536 for a small one on a CPU.
             batch_size (`int`): texts in a batch at most.
             num_workers: not used; accepted since transformers' pipelines have it.
+            on_error (`"raise"` or `"return"`): `"return"` gives the error of a text (too long, out of memory) in place
+                of its hypotheses, so that it costs no other text.
             progress: called after each batch with the number of texts that are done since it was last called.
             return_tensors (`bool`): give `translation_token_ids` instead of text.
             return_text (`bool`): give the text, the default.
@@ -177,38 +174,56 @@ class TranslationPipeline(Pipeline):
             gives their results.
 
         Raises:
-            ValueError: for inputs that are no text, texts beyond the limit, languages that are missing or unknown, and
-                `n_best` beyond `num_beams`; it names all texts at fault, before any is translated. An iterator raises
-                it when it comes to such a text, the translations of those before it being given.
+            ValueError: for inputs that are not texts, texts beyond the limit, languages that are missing or unknown,
+                and `n_best` beyond `num_beams`; it names all such texts, before any is translated. An iterator raises
+                it when it comes to such a text, after giving the translations of those before it.
         """
-        preprocess, forward, postprocess = self._sanitize_parameters(**kwargs)
-        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
-        search = SearchOptions(self.model, forward, self.task_params)
-        one_by_one = search.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
-        run = TranslationRun(
-            self,
-            preprocess,
-            forward,
-            {**self._postprocess_params, **postprocess},
-            search,
-            batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
-            batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
-            split_sentences=self._split_sentences if split_sentences is None else split_sentences,
-            progress=self._progress if progress is None else progress,
-        )
-        self._check_pair(preprocess)
-        languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
-        check_languages(self.tokenizer, *languages, search.get("forced_bos_token_id") is not None)
-        if isinstance(inputs, str):
-            return run.translate([inputs])[0]
-        texts, is_lazy = as_texts(inputs)
+        engine = self.engine(**options)
+        texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
+        check_many("prefixes", prefixes)
+        if prefixes and (is_lazy or len(prefixes) != len(texts)):
+            many = "texts read piece by piece" if is_lazy else f"{len(texts)} texts"
+            raise ValueError(f"prefixes must be one for each of a list of texts, got {len(prefixes)} for {many}.")
         if is_lazy:
-            return run.stream(texts)
+            return engine.stream(texts)
         texts = list(texts)
         wrong = not_texts(texts)
         if wrong:
             raise not_texts_error(texts, wrong)
-        return [_flat(hypotheses) for hypotheses in run.translate(texts)]
+        results = engine.translate(texts, prefixes)
+        return results[0] if isinstance(inputs, str) else [_flat(result) for result in results]
+
+    def engine(
+        self,
+        *,
+        batch_tokens: int | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        split_sentences: bool | None = None,
+        progress: Callable[[int], None] | None = None,
+        on_error: str = "raise",
+        **options,
+    ) -> TranslationEngine:
+        """What translates any number of texts with the same arguments: those of a call, which are checked here."""
+        preprocess, forward, postprocess = self._sanitize_parameters(**options)
+        preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
+        arguments = GenerateArguments(self.model, forward, self.task_params)
+        one_by_one = arguments.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
+        self._check_pair(preprocess)
+        languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
+        check_languages(self.tokenizer, *languages, arguments.get("forced_bos_token_id") is not None)
+        return TranslationEngine(
+            self,
+            preprocess,
+            forward,
+            {**self._postprocess_params, **postprocess},
+            arguments,
+            batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
+            batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
+            split_sentences=self._split_sentences if split_sentences is None else split_sentences,
+            progress=self._progress if progress is None else progress,
+            on_error=on_error,
+        )
 
     def _sanitize_parameters(
         self,
@@ -246,7 +261,7 @@ class TranslationPipeline(Pipeline):
             "as_tensors": as_tensors,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
         }
-        # Only what was given, lest a call undo what was set when the pipeline was made.
+        # Only what was given, so that a call does not undo what was set when the pipeline was made.
         return (
             {key: value for key, value in preprocess.items() if value is not None},
             forward,
@@ -277,7 +292,7 @@ class TranslationPipeline(Pipeline):
                 model = AutoModelForSeq2SeqLM.from_pretrained(name, dtype=self.model.dtype)
             except Exception as error:  # transformers raises many kinds for files that are damaged or missing
                 raise ValueError(f"assistant_model={name!r} cannot be loaded: {error}") from error
-            if _vocabularies(tokenizer) != _vocabularies(self.tokenizer):
+            if vocabularies(tokenizer) != vocabularies(self.tokenizer):
                 raise ValueError(
                     f"assistant_model={name!r} has another tokenizer than this pipeline. Its drafts are tokens: name "
                     "a model that was trained with the same tokenizer."
@@ -292,7 +307,7 @@ class TranslationPipeline(Pipeline):
     ) -> dict[str, torch.Tensor]:
         """One text → token ids and attention mask `(1, source_length)`, and what the tokenizer says of the target.
 
-        A subclass that overrides this method is asked for each text; otherwise many are tokenised at once.
+        A subclass that overrides this method is asked for each text; otherwise many are tokenized at once.
         """
         inputs = self._tokenize([text], src_lang, tgt_lang, truncation, max_source_length)
         return {k: torch.tensor(v) if isinstance(v, list) else v for k, v in inputs.items()}
@@ -370,24 +385,22 @@ class TranslationPipeline(Pipeline):
         with_scores = bool(n_best or return_scores)
         if with_scores:
             generate_kwargs["return_dict_in_generate"] = True
-        search = SearchOptions(self.model, generate_kwargs, self.task_params)
-        if search.chosen_length() is None and (default_length := search.default_length()):
-            search.arguments["max_new_tokens"] = default_length
-        output = self.model.generate(**model_inputs, **search.arguments)
+        arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
+        output = self.model.generate(**model_inputs, **arguments.generate_kwargs)
         output_ids = getattr(output, "sequences", output)
         pad_token_id = (
-            search.get("pad_token_id", self.tokenizer.pad_token_id) if search.may_end_without_eos() else None
+            arguments.get("pad_token_id", self.tokenizer.pad_token_id) if arguments.may_end_without_eos() else None
         )
         outputs = {
             "output_ids": output_ids,
-            "lengths": output_lengths(output_ids, search.eos_token_ids(), pad_token_id),
+            "lengths": output_lengths(output_ids, arguments.eos_token_ids(), pad_token_id),
         }
         if with_scores:
             scores = getattr(output, "sequences_scores", None)
-            outputs["scores"] = self._scores(model_inputs, search, **outputs) if scores is None else scores
+            outputs["scores"] = self._scores(model_inputs, arguments, **outputs) if scores is None else scores
         batch_size = len(model_inputs["input_ids"])
         outputs = {name: tensor.reshape(batch_size, -1, *tensor.shape[1:]) for name, tensor in outputs.items()}
-        if n_best and search.get("do_sample"):
+        if n_best and arguments.get("do_sample"):
             best_first = outputs["scores"].argsort(dim=1, descending=True)
             row = torch.arange(batch_size, device=best_first.device).unsqueeze(1)
             outputs = {name: tensor[row, best_first] for name, tensor in outputs.items()}
@@ -398,19 +411,19 @@ class TranslationPipeline(Pipeline):
         return outputs
 
     def _scores(
-        self, inputs: dict, search: SearchOptions, output_ids: torch.LongTensor, lengths: torch.LongTensor
+        self, inputs: dict, arguments: GenerateArguments, output_ids: torch.LongTensor, lengths: torch.LongTensor
     ) -> torch.Tensor:
         """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
-        prompt = prompt_length(search.get("decoder_input_ids"), output_ids)
-        first_is_forced = prompt == 1 and search.get("forced_bos_token_id") is not None
+        prompt = prompt_length(arguments.get("decoder_input_ids"), output_ids)
+        first_is_forced = prompt == 1 and arguments.get("forced_bos_token_id") is not None
         sums = log_probabilities(self.model, inputs, output_ids, lengths, given=prompt + int(first_is_forced))
-        return sums / search.scoring().penalty((lengths - prompt).clamp(min=1))
+        return sums / arguments.scoring().penalty((lengths - prompt).clamp(min=1))
 
     # Hypotheses → results
 
     def postprocess(
         self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
-    ) -> list[dict]:
+    ) -> list[Hypothesis]:
         """Hypotheses of one text → a dict for each."""
         hypotheses = [
             ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
@@ -434,15 +447,9 @@ class TranslationPipeline(Pipeline):
         return results
 
 
-def _vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], ...]:
-    """The tokens of source and target, or of both where they are one."""
-    target = getattr(tokenizer, "get_target_vocab", None)  # a VaswaniTokenizer
-    return (tokenizer.get_vocab(), target()) if target else (tokenizer.get_vocab(),)
-
-
-def _flat(hypotheses: list[dict]) -> dict | list[dict]:
-    """A text's result within a list: its one hypothesis, or the list of them."""
-    return hypotheses[0] if len(hypotheses) == 1 else hypotheses
+def _flat(result: Result) -> Hypothesis | Result:
+    """A text's result within a list: its one hypothesis, the list of them, or its error."""
+    return result[0] if isinstance(result, list) and len(result) == 1 else result
 
 
 __all__ = ["TranslationPipeline"]

@@ -61,7 +61,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs) -> "VaswaniTokenizer":
-        """As in transformers; both vocabularies are read at once, so that nothing hangs on the folder afterwards."""
+        """As in transformers; both vocabularies are read at once, so that the folder is not needed afterwards."""
         tokenizer = super().from_pretrained(*args, **kwargs)
         tokenizer._switch_to_input_mode()
         return tokenizer
@@ -135,8 +135,8 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def save_sides(self, save_directory: str | Path) -> None:
         """Write a folder beside a model of another kind, from which this class reads both tokenizers.
 
-        Whoever has not this class finds no tokenizer there, rather than the source's for both sides, and may take the
-        plain ones of the sub-folders.
+        Without this class no tokenizer is found there, rather than the source's for both sides; the plain ones are in
+        the sub-folders.
         """
         save_directory = Path(save_directory)
         self.save_pretrained(save_directory)

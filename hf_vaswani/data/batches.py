@@ -1,4 +1,4 @@
-"""Batches by token count, of sentences of like length (section 5.1): little padding, even work for each update."""
+"""Batches by token count, of sentences of similar length (section 5.1): little padding, even work for each step."""
 
 from collections.abc import Sequence
 
@@ -9,20 +9,20 @@ from .mixture import mixed_length, mixed_rows
 
 
 class TokenBudgetBatches:
-    """Cuts a corpus into batches whose padded source and padded target hold at most `max_tokens` tokens each.
+    """Splits a corpus into batches whose padded source and padded target hold at most `max_tokens` tokens each.
 
-    Every pair comes exactly once an epoch, unless sources are mixed by weight. Composition and order depend on seed
-    and epoch alone, so any epoch can be made again at any time, by any process.
+    Every pair occurs exactly once per epoch, unless sources are mixed by weight. Contents and order depend on seed
+    and epoch alone, so any process can reproduce any epoch at any time.
 
     Args:
         source_lengths, target_lengths: `(pairs,)`, in tokens.
         max_tokens: budget of each side, padding included.
-        max_sentences: most pairs in a batch, where given.
+        max_sentences: optional limit on the pairs of a batch.
         seed: of the order; a number or several.
-        origins, weights: of a mixture, as [`mixed_rows`] takes them.
+        origins, weights: of a mixture, as in [`mixed_rows`].
 
     Raises:
-        InputError: where a pair alone is over the budget, or weights make an epoch that fits into no memory.
+        InputError: a single pair exceeds the budget, or the weights make the epoch too large for memory.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class TokenBudgetBatches:
         """The batches of one epoch, in order: int64 arrays of row numbers."""
         generator = np.random.default_rng([*self.seed, number])
         order = self._shuffled(generator)
-        # A stable sort of a shuffled order: pairs of one length meet different partners in each epoch.
-        # Sources rise and fall in turn, so that a batch of several target lengths holds no whole range of sources.
+        # A stable sort of a shuffled order: pairs of the same length are batched differently in each epoch.
+        # Source lengths ascend and descend in turn, so that a batch that spans target lengths stays even in source.
         source, target = self.source_lengths[order], self.target_lengths[order]
         order = order[np.lexsort((np.where(target % 2, source, -source), target))]
         batches = self._cut(order)
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def random_padding_ratio(self) -> float:
-        """What [`padding_ratio`] would be if the batches of the first epoch were filled regardless of length."""
+        """The [`padding_ratio`] of the first epoch if its batches were filled regardless of length."""
         return self.padding_ratio(self._cut(self._shuffled(np.random.default_rng([*self.seed, 0]))))
 
     def padding_ratio(self, batches: list[np.ndarray]) -> float:

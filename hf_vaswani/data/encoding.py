@@ -1,4 +1,4 @@
-"""Parallel text as token ids, in memory or in a memory-mapped file, and batches of it as tensors."""
+"""Parallel text as token ids, in memory or in a memory-mapped file, and its batches as tensors."""
 
 import logging
 import os
@@ -21,9 +21,9 @@ from .tokenizers.tokenizer import side_backends
 
 logger = logging.getLogger(__name__)
 
-# Pairs tokenised at once: a tokenizer's own records of a text are a hundred times the size of its ids.
-AT_ONCE = 1000
-# (sources, targets, generator of what is random) → token ids of both.
+# Pairs tokenized at once: a tokenizer's encodings are a hundred times the size of the ids.
+BATCH_SIZE = 1000
+# (sources, targets, random generator) → token ids of both.
 Encoder = Callable[[list[str], list[str], np.random.Generator | None], tuple[list[list[int]], list[list[int]]]]
 
 
@@ -34,7 +34,7 @@ class EncodedPairs:
     Attributes:
         dataset: rows of `input_ids` (source) and `labels` (target), each ending with `</s>`.
         source_lengths, target_lengths: int64 arrays `(pairs,)`, in tokens.
-        origins: `(pairs,)`, the number of each pair's source, where several are mixed.
+        origins: `(pairs,)`, the number of each pair's source, if several are mixed.
     """
 
     dataset: Dataset
@@ -46,7 +46,7 @@ class EncodedPairs:
         return len(self.dataset)
 
     def rows(self, batch: np.ndarray) -> list[dict[str, list[int]]]:
-        """The rows of a batch, `(sentences,)` row numbers, as a [`Collator`] takes them."""
+        """The rows of a batch, `(sentences,)` row numbers, for a [`Collator`]."""
         columns = self.dataset[batch]
         return [
             {"input_ids": source, "labels": target} for source, target in zip(columns["input_ids"], columns["labels"])
@@ -60,7 +60,7 @@ class EncodedPairs:
 
 
 def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
-    """The tokenizer's own encoding, in which nothing is random."""
+    """The tokenizer's own encoding, without randomness."""
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator | None = None):
         columns = tokenizer(sources, text_target=targets)
@@ -73,7 +73,7 @@ def dropout_encoder(tokenizer: PreTrainedTokenizerFast, probability: float) -> E
     """Encoding with BPE-dropout on both sides.
 
     Raises:
-        InputError: where the tokenizer has no merges to leave out.
+        InputError: the tokenizer has no merges to drop.
     """
     source, target = (BpeDropout(backend, probability) for backend in side_backends(tokenizer).values())
 
@@ -86,10 +86,10 @@ def dropout_encoder(tokenizer: PreTrainedTokenizerFast, probability: float) -> E
 def encode_in_slices(
     encode: Encoder, sources: list[str], targets: list[str], generator: np.random.Generator | None = None
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Token ids of many pairs as int32 arrays, holding the tokenizer's own records of a thousand at a time."""
+    """Token ids of many pairs as int32 arrays, with the tokenizer's encodings of only 1,000 in memory at a time."""
     sides: tuple[list[np.ndarray], list[np.ndarray]] = [], []
-    for start in range(0, len(sources), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
+    for start in range(0, len(sources), BATCH_SIZE):
+        part = slice(start, start + BATCH_SIZE)
         for side, rows in zip(sides, encode(sources[part], targets[part], generator)):
             # No vocabulary has two billion tokens.
             side += [np.array(row, dtype=np.int32) for row in rows]
@@ -99,13 +99,13 @@ def encode_in_slices(
 def encode_pairs(
     pairs: list[Pair], tokenizer: PreTrainedTokenizerFast, max_length: int | None = None, name: str = "given"
 ) -> EncodedPairs:
-    """Tokenise pairs in memory, leaving out those with an empty side or a side of more than `max_length` tokens.
+    """Tokenize pairs in memory, leaving out those with an empty side or a side of more than `max_length` tokens.
 
     Args:
         name: of the pairs, for messages: "validation".
 
     Raises:
-        InputError: where no pair is left.
+        InputError: no pair is left.
     """
     kept = [(source, target) for source, target in pairs if source.strip() and target.strip()]
     empty = len(pairs) - len(kept)
@@ -116,15 +116,12 @@ def encode_pairs(
     if empty or too_long:
         logger.warning("%d of %d %s pairs left out: %s", empty + too_long, len(pairs), name, left_out)
     if not rows:
-        raise InputError(f"None of the {len(pairs)} {name} pairs can be used: {left_out}. Check the files.")
+        raise InputError(f"None of the {len(pairs)} {name} pairs are usable: {left_out}. Check the files.")
     return EncodedPairs.of([source for source, _ in rows], [target for _, target in rows])
 
 
 def encode_to_file(text: Dataset, tokenizer: PreTrainedTokenizerFast, folder: Path, processes: int) -> None:
-    """Tokenise rows of `source` and `target` into memory-mapped files in a folder, with several processes.
-
-    [`read_encoded`] reads them, in the order of `text`.
-    """
+    """Tokenize rows of `source` and `target` into files in a folder, with several processes, for [`read_encoded`]."""
     encode = plain_encoder(tokenizer)
 
     def encode_rows(sources: list[str], targets: list[str]) -> dict[str, list[np.ndarray]]:
@@ -135,19 +132,19 @@ def encode_to_file(text: Dataset, tokenizer: PreTrainedTokenizerFast, folder: Pa
         text.map(
             encode_rows,
             batched=True,
-            batch_size=AT_ONCE,
+            batch_size=BATCH_SIZE,
             input_columns=["source", "target"],
             remove_columns=text.column_names,
             num_proc=processes if processes > 1 else None,
             cache_file_name=str(folder / "ids.arrow"),
-            new_fingerprint="tokenised",
-            desc="Tokenising",
+            new_fingerprint="tokenized",
+            desc="Tokenizing",
         )
 
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Switch off the threads of tokenizers, which do not survive the fork into processes."""
+    """Turn off the threads of tokenizers, which do not survive a fork."""
     name = "TOKENIZERS_PARALLELISM"
     before = os.environ.get(name)
     os.environ[name] = "false"
@@ -160,10 +157,10 @@ def one_thread_each() -> Iterator[None]:
 
 
 def read_encoded(folder: Path, rows: int) -> Dataset:
-    """What [`encode_to_file`] has written, memory-mapped: rows of `input_ids` and `labels`.
+    """The output of [`encode_to_file`], memory-mapped: rows of `input_ids` and `labels`, in the order of the text.
 
     Raises:
-        ValueError: where there are more or fewer rows, as of a file that was cut short.
+        ValueError: the number of rows is not `rows`, for example because a file is truncated.
     """
     dataset = concatenate_datasets([Dataset.from_file(str(path)) for path in sorted(folder.glob("ids*.arrow"))])
     if len(dataset) != rows:
@@ -172,13 +169,13 @@ def read_encoded(folder: Path, rows: int) -> Dataset:
 
 
 def token_lengths(dataset: Dataset, column: str) -> np.ndarray:
-    """Lengths of the lists in a column, `(rows,)` int64, without reading the lists themselves."""
+    """Lengths of the lists in a column, `(rows,)` int64, without reading the lists."""
     return pc.list_value_length(dataset.data.column(column)).to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Collator:
-    """Rows of an encoded data set → padded tensors.
+    """Turns rows of an encoded dataset into padded tensors.
 
     Returns `input_ids` and `attention_mask` `(sentences, longest source)` and `labels` `(sentences, longest target)`,
     int64; labels are padded with -100.

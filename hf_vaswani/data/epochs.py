@@ -1,8 +1,8 @@
 """The training pairs of an epoch, part by part, each part with its batches.
 
-A corpus that is tokenised once is one part. Where each epoch is tokenised anew, for BPE dropout, or a corpus is read
-as a stream, a part holds as many pairs as memory takes, and batches are formed within it. Everything depends on seed,
-epoch and part alone: training can begin at any batch of any part, and does so when it is taken up again.
+A corpus that is tokenized once is one part. Where each epoch is tokenized again, for BPE-dropout, or a corpus is
+streamed, a part holds as many pairs as fit into memory, and batches are formed within it. Everything depends on seed,
+epoch and part alone, so a run can resume at any batch of any part.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,18 +18,18 @@ from .filters import FilterSettings, PairFilter, filter_lengths
 from .mixture import mixed_rows, mixed_stream
 from .sources.parallel_files import Pair
 
-# Pairs of a part that is tokenised in memory: enough to find partners of like length, seconds of work.
+# Pairs of a part that is tokenized in memory: enough to group by length, seconds of work.
 PART_SIZE = 20_000
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What bounds a batch, and the seed of all order.
+    """The limits of a batch, and the seed of all shuffling.
 
     Attributes:
-        max_tokens: of padded source, and of padded target.
-        max_sentences: where given.
-        max_length: tokens on a side of a pair.
+        max_tokens: of the padded source, and of the padded target.
+        max_sentences: optional limit on pairs.
+        max_length: tokens on either side of a pair.
     """
 
     max_tokens: int
@@ -46,7 +46,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an epoch: number, pairs, batches as arrays of rows; of a stream, also what filters found in it."""
+    """A part of an epoch: its number, pairs and batches (arrays of row numbers); for a stream also filter counts."""
 
     number: int
     pairs: EncodedPairs
@@ -54,11 +54,11 @@ class Part:
     counts: dict[str, int] | None = None
 
 
-class TokenisedCorpus:
-    """A corpus that was tokenised once.
+class TokenizedCorpus:
+    """A corpus that is tokenized once.
 
     Args:
-        weights: of the sources that are mixed, where there are several.
+        weights: of the sources, if several are mixed.
     """
 
     def __init__(self, pairs: EncodedPairs, budget: Budget, weights: list[float] | None = None):
@@ -66,37 +66,31 @@ class TokenisedCorpus:
         self.token_budget = budget.batches(pairs, weights=weights)
 
     def parts(self, epoch: int, first: int = 0) -> Iterator[Part]:
-        """The parts of an epoch from number `first` on: one in all."""
+        """The parts of an epoch starting at number `first`; there is only one."""
         if first == 0:
             yield Part(0, self.pairs, self.token_budget.epoch(epoch))
 
 
+@dataclass(frozen=True)
 class ResampledCorpus:
-    """A corpus that each epoch tokenises anew, with BPE dropout.
+    """A corpus that is tokenized again in each epoch, with BPE-dropout.
 
-    Args:
+    Attributes:
         text: rows of `source` and `target`.
         encode: with dropout.
         encode_plainly: without, for pairs that dropout makes longer than `budget.max_length`.
         origins, weights: of a mixture.
     """
 
-    def __init__(
-        self,
-        text: Dataset,
-        encode: Encoder,
-        encode_plainly: Encoder,
-        budget: Budget,
-        origins: np.ndarray | None = None,
-        weights: list[float] | None = None,
-    ):
-        self.text = text
-        self.encode, self.encode_plainly = encode, encode_plainly
-        self.budget = budget
-        self.origins, self.weights = origins, weights
+    text: Dataset
+    encode: Encoder
+    encode_plainly: Encoder
+    budget: Budget
+    origins: np.ndarray | None = None
+    weights: list[float] | None = None
 
     def parts(self, epoch: int, first: int = 0) -> Iterator[Part]:
-        """The parts of an epoch from number `first` on, each of up to 20 000 random pairs."""
+        """The parts of an epoch starting at number `first`, each of up to 20,000 random pairs."""
         generator = np.random.default_rng([self.budget.seed, epoch])
         rows = np.arange(len(self.text))
         if self.weights is not None:
@@ -104,51 +98,41 @@ class ResampledCorpus:
         rows = generator.permutation(rows)
         for number in range(first, -(-len(rows) // PART_SIZE)):
             chosen = self.text[rows[number * PART_SIZE : (number + 1) * PART_SIZE]]
-            yield encoded_part(
-                epoch, number, chosen["source"], chosen["target"], self.encode, self.encode_plainly, self.budget
-            )
+            part, _ = _encoded_part(self, epoch, number, chosen["source"], chosen["target"], FilterSettings())
+            yield part
 
 
+@dataclass(frozen=True)
 class StreamedCorpus:
-    """A corpus that fits neither memory nor disk: read anew in each epoch, part after part.
+    """A corpus that fits neither in memory nor on disk, read again in each epoch, part by part.
 
-    Args:
-        sources: open the text of a source from its beginning.
+    Attributes:
+        sources: each opens a source at its beginning.
         weights: of the sources; `None` reads them one after another.
         filters: which pairs are left out.
         encode, encode_plainly: as in [`ResampledCorpus`].
         part_size: pairs read for a part.
     """
 
-    def __init__(
-        self,
-        sources: list[Callable[[], Iterator[Pair]]],
-        weights: list[float] | None,
-        filters: FilterSettings,
-        encode: Encoder,
-        encode_plainly: Encoder,
-        budget: Budget,
-        part_size: int,
-    ):
-        self.sources, self.weights = sources, weights
-        self.filters = filters
-        self.encode, self.encode_plainly = encode, encode_plainly
-        self.budget = budget
-        self.part_size = part_size
+    sources: list[Callable[[], Iterator[Pair]]]
+    weights: list[float] | None
+    filters: FilterSettings
+    encode: Encoder
+    encode_plainly: Encoder
+    budget: Budget
+    part_size: int
 
     def parts(self, epoch: int, first: int = 0) -> Iterator[Part]:
-        """The parts of an epoch from number `first` on. Those before are read, but not tokenised."""
+        """The parts of an epoch starting at number `first`. Earlier ones are read but not tokenized."""
         pairs = islice(self._pairs(epoch), first * self.part_size, None)
         number = first
         while chunk := list(islice(pairs, self.part_size)):
             pair_filter = PairFilter(self.filters)
             kept = list(pair_filter(chunk))
             sources, targets = map(list, zip(*kept)) if kept else ([], [])
-            part = encoded_part(
-                epoch, number, sources, targets, self.encode, self.encode_plainly, self.budget, self.filters
-            )
-            # Without batches it is passed on as well: its counts belong to the report.
-            yield replace(part, counts={**pair_filter.counts, **(part.counts or {})})
+            part, counts = _encoded_part(self, epoch, number, sources, targets, self.filters)
+            # A part without batches is passed on too, since its counts belong in the report.
+            yield replace(part, counts={**pair_filter.counts, **counts})
             number += 1
 
     def _pairs(self, epoch: int) -> Iterator[Pair]:
@@ -157,40 +141,30 @@ class StreamedCorpus:
         return mixed_stream(self.sources, self.weights, np.random.default_rng([self.budget.seed, epoch]))
 
 
-def encoded_part(
+def _encoded_part(
+    corpus: ResampledCorpus | StreamedCorpus,
     epoch: int,
     number: int,
     sources: list[str],
     targets: list[str],
-    encode: Encoder,
-    encode_plainly: Encoder,
-    budget: Budget,
-    filters: FilterSettings | None = None,
-) -> Part:
-    """Tokenise a part of an epoch and form its batches.
+    filters: FilterSettings,
+) -> tuple[Part, dict[str, int]]:
+    """Tokenize a part of an epoch, form its batches, and count what `filters` find by length.
 
-    Pairs over `budget.max_length`, or over what a batch holds, keep their plain tokens, if these fit, and are left out
-    otherwise.
-
-    Args:
-        filters: by length, for pairs that have not been through them; they are counted then.
+    Pairs longer than `budget.max_length`, or than a batch holds, get their plain tokens instead, and are left out if
+    these are too long as well.
     """
+    budget = corpus.budget
     generator = np.random.default_rng([budget.seed, epoch, number, 1])
-    rows = list(zip(*encode_in_slices(encode, sources, targets, generator)))
+    rows = list(zip(*encode_in_slices(corpus.encode, sources, targets, generator)))
     limit = min(budget.max_length or budget.max_tokens, budget.max_tokens)
     too_long = [i for i, row in enumerate(rows) if max(map(len, row)) > limit]
     if too_long:
-        plain = encode_in_slices(encode_plainly, [sources[i] for i in too_long], [targets[i] for i in too_long])
-        for i, row in zip(too_long, zip(*plain)):
+        texts = [sources[i] for i in too_long], [targets[i] for i in too_long]
+        for i, row in zip(too_long, zip(*encode_in_slices(corpus.encode_plainly, *texts))):
             rows[i] = row
-    counts = None
-    if filters:
-        lengths = (np.array([len(row[side]) for row in rows], dtype=np.int64) for side in (0, 1))
-        is_kept, counts = filter_lengths(*lengths, replace(filters, max_length=limit))
-        rows = [row for row, kept in zip(rows, is_kept.tolist()) if kept]
-    elif too_long:
-        rows = [row for row in rows if max(map(len, row)) <= limit]
-    if not rows:
-        return Part(number, EncodedPairs.of([], []), [], counts)
+    lengths = (np.array([len(row[side]) for row in rows], dtype=np.int64) for side in (0, 1))
+    is_kept, counts = filter_lengths(*lengths, replace(filters, max_length=limit))
+    rows = [row for row, kept in zip(rows, is_kept.tolist()) if kept]
     pairs = EncodedPairs.of([row[0] for row in rows], [row[1] for row in rows])
-    return Part(number, pairs, budget.batches(pairs, number).epoch(epoch), counts)
+    return Part(number, pairs, budget.batches(pairs, number).epoch(epoch) if rows else []), counts

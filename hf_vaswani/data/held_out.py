@@ -1,9 +1,9 @@
-"""Validation and test pairs held out of the training text, where they have no text of their own.
+"""Validation and test pairs held out of the training text, if they have no text of their own.
 
-A pair's text decides, hashed with a seed, to which part the pair belongs. So pairs of equal text are always in one
-part, and none that is held out is trained on; nothing has to be remembered, however large the text is, and a stream
-is parted as it comes; and a pair stays in its part when text is added, or comes in another order or from another
-file. Shares are met as closely as chance has it: 5% of 100 000 pairs are 5 000, give or take 140.
+A hash of the pair's text and a seed decides which part it belongs to. So pairs with the same text are always in the
+same part, and nothing held out is trained on; nothing has to be remembered, however large the text is, and a stream
+can be split as it is read; and a pair stays in its part when text is added, reordered or moved to another file.
+Shares are met up to chance: 5% of 100,000 pairs are 5,000 ± 140.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,11 +15,11 @@ from .sources.parallel_files import Pair
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Which pairs of the training text are held out; by default none.
+    """Which pairs of the training text are held out; none by default.
 
     Attributes:
         validation, test: shares of the text, at least 0 and together below 1.
-        seed: another one holds out others; at least 0 and below 2^64.
+        seed: a different seed holds out different pairs; at least 0 and below 2^64.
     """
 
     validation: float = 0.0
@@ -37,5 +37,5 @@ class HeldOut:
         return "test" if position < self.validation + self.test else "train"
 
     def select(self, pairs: Iterable[Pair], part: str) -> Iterator[Pair]:
-        """The pairs that belong to a part, in their order."""
+        """The pairs of a part, in order."""
         return (pair for pair in pairs if self.part_of(pair) == part) if self else iter(pairs)

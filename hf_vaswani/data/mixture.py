@@ -1,8 +1,8 @@
 """Several sources in one epoch, each with its share.
 
-Weights are relative: 3 and 1 mean that three of four pairs come from the first source. No source is cut short: an
-epoch is as long as it takes to read each of them whole once, and the others are repeated meanwhile. Without weights
-each pair comes once.
+Weights are relative: 3 and 1 mean that three out of four pairs come from the first source. No source is cut short: an
+epoch lasts until each of them has been read completely once, and the others repeat meanwhile. Without weights each
+pair occurs once.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from .sources.parallel_files import Pair
 
-# Pairs of an epoch that are no slip: this many, or this many times what there is.
+# A larger epoch is taken for a mistake: this many pairs, or this many times those of the sources.
 LARGEST_EPOCH, LARGEST_GROWTH = 10_000_000, 100
 
 
@@ -22,7 +22,7 @@ def mixed_rows(origins: np.ndarray, weights: list[float], generator: np.random.G
     Args:
         origins: `(pairs,)`, the number of each pair's source.
         weights: of the sources, all above 0.
-        generator: chooses what comes once more than the rest of its source.
+        generator: chooses the pairs that occur once more than the rest of their source.
     """
     sources = [np.flatnonzero(origins == number) for number in range(len(weights))]
     length = mixed_length([len(rows) for rows in sources], weights)
@@ -35,13 +35,13 @@ def mixed_rows(origins: np.ndarray, weights: list[float], generator: np.random.G
 
 
 def mixed_length(sizes: list[int], weights: list[float]) -> float:
-    """What times its weight is the number of pairs that each source has in an epoch.
+    """The factor that, times its weight, is the number of pairs of a source in an epoch.
 
     Args:
         sizes: pairs of each source.
 
     Raises:
-        InputError: where the weights make an epoch that fits into no memory.
+        InputError: the weights make the epoch too large for memory.
     """
     length = max(size / weight for size, weight in zip(sizes, weights))
     pairs = sum(length * weight for size, weight in zip(sizes, weights) if size)
@@ -49,7 +49,7 @@ def mixed_length(sizes: list[int], weights: list[float]) -> float:
         raise InputError(
             f"The weights {', '.join(f'{weight:g}' for weight in weights)} of training sources with "
             f"{', '.join(f'{size:,}' for size in sizes)} pairs make an epoch of {pairs:,.0f} pairs, since each source "
-            "is read whole. Choose weights that are closer to the sizes."
+            "is read completely. Choose weights that are closer to the sizes."
         )
     return length
 
@@ -57,10 +57,10 @@ def mixed_length(sizes: list[int], weights: list[float]) -> float:
 def mixed_stream(
     sources: list[Callable[[], Iterator[Pair]]], weights: list[float], generator: np.random.Generator
 ) -> Iterator[Pair]:
-    """Pairs drawn from the sources by weight, until each has been read whole once.
+    """Pairs drawn from the sources by weight, until each has been read completely once.
 
     Args:
-        sources: open a source from its beginning.
+        sources: each opens a source at its beginning.
         generator: draws the source of each pair; the same generator gives the same stream.
     """
     shares = np.cumsum(weights) / np.sum(weights)

@@ -1,6 +1,6 @@
-"""Training text made ready once: read, filtered, written to a memory-mapped file, tokenised, found again by content.
+"""Training text prepared once: read, filtered, written to a memory-mapped file, tokenized, and cached by content.
 
-However large the text is, memory holds a batch of it and some numbers for each pair.
+However large the text is, memory holds only a batch of it and a few numbers per pair.
 """
 
 import dataclasses
@@ -27,14 +27,14 @@ from .sources.columns import Languages
 from .sources.parallel_files import Pair
 from .sources.text_source import TextSource, digest, iterate_pairs
 
-# Goes up when prepared files change their meaning.
+# Incremented when the meaning of prepared files changes.
 FORMAT = 2
 TEXT_FILE, SUMMARY_FILE = "text.arrow", "summary.json"
 WRITE_BATCH = 10_000
-# Entries of a tokenizer's config that say where it comes from.
+# Entries of a tokenizer's config that say where it was loaded from.
 ORIGIN = {"name_or_path", "transformers_version", "is_local", "auto_map", "local_files_only"}
 SCHEMA = pa.schema({"source": pa.large_string(), "target": pa.large_string(), "origin": pa.int16()})
-# Below so many pairs, starting processes takes longer than they save.
+# With fewer pairs, starting processes takes longer than they save.
 MANY_PAIRS = 100_000
 
 
@@ -43,10 +43,10 @@ class PreparedText:
     """Filtered pairs in a memory-mapped file.
 
     Attributes:
-        file: that holds them.
+        file: the Arrow file.
         dataset: rows of `source`, `target` and `origin`, the number of the pair's source.
         digest: of these pairs, wherever they came from.
-        counts: pairs read, and what the filter found in them; of [`PairFilter`].
+        counts: of the [`PairFilter`]: pairs read, and what it found in them.
     """
 
     file: Path
@@ -55,7 +55,7 @@ class PreparedText:
     counts: dict[str, int]
 
     def __iter__(self) -> Iterator[Pair]:
-        # Read, not mapped: pages of a mapped file count as this process' memory until another needs it.
+        # Read, not mapped: pages of a mapped file count as memory of this process until another one needs it.
         with pa.OSFile(str(self.file)) as file, pa.ipc.open_stream(file) as batches:
             for batch in batches:
                 yield from zip(batch["source"].to_pylist(), batch["target"].to_pylist())
@@ -73,19 +73,18 @@ def prepare_text(
     part: str = "train",
     streaming: bool = False,
 ) -> PreparedText:
-    """The filtered pairs of some sources, read anew only where neither they nor the filters are known from before.
+    """The filtered pairs of the sources, from the cache if neither they nor the filters have changed.
 
     Args:
-        held_out: pairs that are not trained on, where there are any.
-        part: which of the pairs are meant then: `"train"`, `"validation"` or `"test"`.
-        streaming: read data sets from the Hub, rather than download them first.
+        held_out: which pairs are held out of the training text.
+        part: which part to return: `"train"`, `"validation"` or `"test"`.
+        streaming: read datasets from the Hub instead of downloading them first.
 
     Raises:
-        InputError: of a source that cannot be read, or of one without a usable pair; where no usable pair is held
-            out for the part.
+        InputError: a source cannot be read or has no usable pair, or no usable pair is held out for the part.
     """
     held_out = held_out or HeldOut()
-    # Lengths are filtered later, by token.
+    # Lengths are filtered later, in tokens.
     settings = dataclasses.replace(settings, max_length=None, max_length_ratio=None)
     key = ["text", FORMAT, [digest(source) for source in sources], list(languages), dataclasses.asdict(settings)]
     if held_out:
@@ -103,8 +102,8 @@ def prepare_text(
     text = cached(cache, key, make, read_prepared)
     if not len(text):
         raise InputError(
-            f"a share of {getattr(held_out, part)} holds out no usable pair of {', '.join(s.name for s in sources)}. "
-            f"Raise data.{part}_share, or give a {part} set of its own."
+            f"A share of {getattr(held_out, part)} holds out no usable pair of {', '.join(s.name for s in sources)}. "
+            f"Raise data.{part}_share, or give a separate {part} set."
         )
     return text
 
@@ -112,13 +111,13 @@ def prepare_text(
 def filtered_pairs(
     sources: list[TextSource], texts: Iterable[Iterable[Pair]], pair_filter: PairFilter
 ) -> Iterator[tuple[Pair, int]]:
-    """The pairs that a filter keeps of sources, one after another, with the numbers of their sources.
+    """The pairs of the sources that a filter keeps, one source after another, each with the number of its source.
 
     Args:
-        texts: the pairs of each source that are trained on.
+        texts: the pairs of each source that are not held out.
 
     Raises:
-        InputError: where nothing is left of a source.
+        InputError: nothing is left of a source.
     """
     for number, (source, text) in enumerate(zip(sources, texts)):
         before, is_used = dict(pair_filter.counts), False
@@ -126,21 +125,21 @@ def filtered_pairs(
             is_used = True
             yield pair, number
         if not is_used and pair_filter.counts["pairs"] == before["pairs"]:
-            # A source without any pair has raised an error of its own.
+            # A source without any pair has already raised an error.
             raise InputError(
                 f"{source.name}: all its pairs are held out, and none is left to train on. Lower the shares."
             )
         if not is_used:
-            counts = {fault: count - before[fault] for fault, count in pair_filter.counts.items()}
+            counts = {name: count - before[name] for name, count in pair_filter.counts.items()}
             summary = filter_summary(counts, pair_filter.settings)
-            raise InputError(f"{source.name} has no pair that can be used: {summary}")
+            raise InputError(f"{source.name} has no usable pair: {summary}")
 
 
 def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: PairFilter) -> None:
-    """Write pairs into a folder that [`read_prepared`] reads, holding a batch of them in memory.
+    """Write pairs into a folder for [`read_prepared`], with only a batch of them in memory.
 
     Args:
-        pair_filter: that they come from; its counts are stored with them.
+        pair_filter: the filter that yields them; its counts are stored too.
     """
     content = hashlib.sha256()
     with pa.OSFile(str(folder / TEXT_FILE), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as writer:
@@ -156,10 +155,10 @@ def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: Pai
 
 
 def read_prepared(folder: Path) -> PreparedText:
-    """What [`write_text`] has written, memory-mapped.
+    """The output of [`write_text`], memory-mapped.
 
     Raises:
-        OSError, ValueError, KeyError: where it is damaged.
+        OSError, ValueError, KeyError: it is damaged.
     """
     summary = json.loads((folder / SUMMARY_FILE).read_text())
     file = folder / TEXT_FILE
@@ -169,13 +168,13 @@ def read_prepared(folder: Path) -> PreparedText:
     return text
 
 
-def tokenise(
+def tokenize(
     text: PreparedText, tokenizer: PreTrainedTokenizerBase, cache: Path, processes: int | None = None
 ) -> EncodedPairs:
-    """All pairs of a text as token ids in a memory-mapped file, made where it is not there yet.
+    """All pairs of a text as token ids in a memory-mapped file, from the cache if possible.
 
     Args:
-        processes: that tokenise; by default the cores of the machine, for more than 100 000 pairs.
+        processes: used to tokenize; by default one, or the number of cores for more than 100,000 pairs.
     """
     if processes is None:
         processes = available_cores() if len(text) > MANY_PAIRS else 1
@@ -193,13 +192,13 @@ def tokenise(
 def usable(
     text: PreparedText, pairs: EncodedPairs, settings: FilterSettings
 ) -> tuple[EncodedPairs, Dataset, dict[str, int]]:
-    """The pairs that are not left out for their lengths, as token ids and as text, and all counts of filters.
+    """The pairs that pass the length filters, as token ids and as text, and the counts of all filters.
 
     Args:
-        pairs: of `text`, row by row.
+        pairs: the same rows as `text`.
 
     Raises:
-        InputError: where none is left.
+        InputError: no pair is left.
     """
     is_kept, counts = filter_lengths(pairs.source_lengths, pairs.target_lengths, settings)
     counts = {**text.counts, **counts}
@@ -207,7 +206,7 @@ def usable(
         return pairs, text.dataset, counts
     if not is_kept.any():
         summary = filter_summary(counts, settings)
-        raise InputError(f"The training text has no pair that can be used: {summary}")
+        raise InputError(f"The training text has no usable pair: {summary}")
     rows = np.flatnonzero(is_kept)
     kept = EncodedPairs(
         pairs.dataset.select(rows), pairs.source_lengths[rows], pairs.target_lengths[rows], pairs.origins[rows]
@@ -216,14 +215,14 @@ def usable(
 
 
 def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
-    """A hash of the files that a tokenizer consists of."""
+    """A hash of a tokenizer's files."""
     content = hashlib.sha256()
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
         for path in sorted(Path(folder).iterdir()):
             text = path.read_bytes()
             if path.name == "tokenizer_config.json":
-                # It also says where the tokenizer was loaded from, and with which version, which changes nothing.
+                # It also says where the tokenizer was loaded from and with which version, which does not matter here.
                 config = json.loads(text)
                 text = json.dumps({name: config[name] for name in sorted(config) if name not in ORIGIN}).encode()
             content.update(path.name.encode() + text)

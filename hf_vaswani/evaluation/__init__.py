@@ -1,7 +1,6 @@
-"""Scoring translations (sacreBLEU, chrF2, TER, paired bootstrap), and figures of attention and of what runs logged.
+"""Scores of translations (BLEU, chrF2, TER, paired bootstrap), and figures of attention and of learning curves.
 
-`METRIC` is what `evaluate.load` takes to compute these scores without a network:
-`evaluate.load(hf_vaswani.evaluation.METRIC)`.
+`evaluate.load(hf_vaswani.evaluation.METRIC)` loads these scores without a network.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the translations of a test set show besides their score: the best and the worst, and where a model is weak."""
+"""Analysis of the translations of a test set: the best and worst ones, and scores by sentence length."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,20 +7,20 @@ import numpy as np
 
 from .score import chrf, sentence_scores
 
-# With fewer sentences, a score by length would be a matter of chance.
+# With fewer, scores by length would be noise.
 FEWEST_SENTENCES = 30
 
 
 def best_and_worst(
     sources: list[str], hypotheses: list[str], references: list[str], lengths: Sequence[int], number: int = 3
 ) -> dict[str, list[dict[str, Any]]]:
-    """The translations with the highest and the lowest chrF2, a sentence by itself.
+    """The translations with the highest and the lowest sentence-level chrF2.
 
-    The best are chosen among the longer half of the sentences, for a short one says little; of equal ones the longer
-    comes first, then the earlier. A source counts once.
+    The best are chosen from the longer half of the sentences, since short ones say little; ties go to the longer
+    sentence, then to the earlier. Repeated sources count once.
 
     Args:
-        lengths: of the sources, in tokens.
+        lengths: tokens of each source.
         number: of translations in each list.
 
     Returns:
@@ -29,28 +29,27 @@ def best_and_worst(
     values = sentence_scores(hypotheses, references, ["chrf"])[0].values
     first = list({source: row for row, source in reversed(list(enumerate(sources)))}.values())
     half = float(np.median([lengths[row] for row in first]))
-    best = sorted((row for row in first if lengths[row] >= half), key=lambda row: (-values[row], -lengths[row], row))[
-        :number
-    ]
-    worst = sorted((row for row in first if row not in best), key=lambda row: (values[row], -lengths[row], row))
+    longer = [row for row in first if lengths[row] >= half]
+    best = sorted(longer, key=lambda row: (-values[row], -lengths[row], row))[:number]
+    worst = sorted(set(first) - set(best), key=lambda row: (values[row], -lengths[row], row))[:number]
 
     def entry(row: int) -> dict[str, Any]:
         texts = {"source": sources[row], "translation": hypotheses[row], "reference": references[row]}
         return {"chrf2": values[row], **texts}
 
-    return {"best": [entry(row) for row in best], "worst": [entry(row) for row in worst[:number]]}
+    return {"best": [entry(row) for row in best], "worst": [entry(row) for row in worst]}
 
 
 def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """chrF2 of the short, the middle and the long third of the sentences; none where there are too few.
+    """chrF2 of the short, middle and long third of the sentences; empty where there are too few.
 
-    Sentences of one length are in one group, so that the groups may be of other sizes.
+    Sentences of the same length are in one group, so that groups may differ in size.
 
     Args:
-        lengths: of the sources, in tokens.
+        lengths: tokens of each source.
 
     Returns:
-        An entry a group, with "shortest" and "longest" (source, in tokens), "sentences" and "chrf2".
+        One entry per group, with "shortest" and "longest" (source tokens), "sentences" and "chrf2".
     """
     if len(lengths) < FEWEST_SENTENCES:
         return []
@@ -74,7 +73,7 @@ def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequ
 
 
 def short_example(sources: list[str], hypotheses: list[str], fewest: int = 10, most: int = 60) -> dict[str, str]:
-    """The first sentence of a length to show, in characters, and its translation; without one, the first of all."""
+    """The first source of `fewest` to `most` characters and its translation; if there is none, the first of all."""
     rows = (row for row, source in enumerate(sources) if fewest <= len(source.strip()) <= most)
     row = next(rows, 0)
     return {"source": sources[row].strip(), "translation": hypotheses[row]}

@@ -1,6 +1,6 @@
-"""The attention of one sentence and its translation, and figures of it: of a layer, of a head, of all of them.
+"""The attention between a sentence and its translation, and figures of one layer or head, all of them, or their mean.
 
-Layers and heads are counted from 0, as in the names of the parameters, and negative numbers count from the last.
+Layers and heads are counted from 0, as in the names of the parameters; negative numbers count from the last.
 """
 
 from itertools import compress, product
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_scores import shifted_right
+from ..core.generation_output_scores import forced_output
 from ..core.modeling_alignment import (
     ForcedAttentions,
     alignments,
@@ -26,7 +26,7 @@ from ..errors import InputError
 from .heat_map import draw_attention
 from .token_text import readable_tokens
 
-Which = int | str | None  # layer or head: its number, "all" for a panel each, `None` for their mean
+Which = int | str | None  # layer or head: its number, "all" for one panel each, `None` for the mean
 
 KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 READ_SOURCE, READ_TARGET, PREDICTED = "source tokens", "target tokens read so far", "target tokens, being predicted"
@@ -35,11 +35,11 @@ READ_SOURCE, READ_TARGET, PREDICTED = "source tokens", "target tokens read so fa
 class SentenceAttention(NamedTuple):
     """One sentence, its translation, and the attention between them."""
 
-    source_tokens: list[str]  # as the encoder reads them, with special ones
-    target_tokens: list[str]  # the decoder's start and all that follows it: one more than `weights` has rows
+    source_tokens: list[str]  # as the encoder reads them, with special tokens
+    target_tokens: list[str]  # the decoder's start token and all that follow: one more than `weights` has rows
     weights: ForcedAttentions  # of a batch of one
     alignment: list[tuple[int, int]]  # source and target indices, without special tokens; see `alignments`
-    source_words: list[str]  # the tokens to which these indices belong
+    source_words: list[str]  # the tokens that these indices refer to
     target_words: list[str]
     translation: str  # the target as text
 
@@ -51,17 +51,17 @@ def sentence_attention(
     target: str | None = None,
     **generate_kwargs,
 ) -> SentenceAttention:
-    """Attention of a sentence and its translation.
+    """Compute the attention between a sentence and its translation.
 
     Args:
-        source: text as the model reads it, with its prefix where it needs one. Languages of a multilingual tokenizer
-            are those set in it.
+        source: text as the model reads it, with its prefix if it needs one. A multilingual tokenizer must have its
+            languages set.
         target: the translation; by default the model's own.
-        generate_kwargs: arguments of `generate()` for the model's own, such as `num_beams=4`.
+        generate_kwargs: arguments of `generate()` for the model's own translation, such as `num_beams=4`.
 
     Raises:
-        InputError: where a text is empty or longer than the model's positions.
-        ValueError: where it is none.
+        InputError: a text is empty or has more tokens than the model has positions.
+        ValueError: a text is not a string.
     """
     check_text("source", source)
     if target is not None:
@@ -79,7 +79,7 @@ def sentence_attention(
         check_target_encoding(tokenizer)
         labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
         _check_length(model.get_decoder(), labels, "target")
-        output_ids = torch.cat([shifted_right(model, labels)[:, :1], labels], dim=1)
+        output_ids = forced_output(model, labels)
     weights, target_ids = forced_attentions(model, inputs, output_ids), output_ids[:, 1:]
     source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids)
     source_tokens = readable_tokens(tokenizer, to_tokens(tokenizer, input_ids[0].tolist()))
@@ -96,7 +96,7 @@ def sentence_attention(
 
 
 def text_errors(source: str, target: str | None) -> list[str]:
-    """Why no attention can be computed for texts."""
+    """What is wrong with the texts of [`sentence_attention`]."""
     errors = [] if source.strip() else ["The text is empty. Give a sentence to translate."]
     if target is not None and not target.strip():
         errors.append("The target is empty. Give a translation, or leave it out for the model's own.")
@@ -106,7 +106,7 @@ def text_errors(source: str, target: str | None) -> list[str]:
 def _check_length(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
     length, limit = ids.shape[1], position_limit(stack)
     if limit and length > limit:
-        raise InputError(f"The {name} has {length} tokens, and the model's positions end at {limit}. Shorten it.")
+        raise InputError(f"The {name} has {length} tokens, and the model has {limit} positions. Shorten it.")
 
 
 def draw_sentence(
@@ -119,7 +119,7 @@ def draw_sentence(
     head: Which = None,
     **generate_kwargs,
 ) -> Figure:
-    """The attention of a model to a sentence and its translation as a matplotlib figure.
+    """The attention between a sentence and its translation as a matplotlib figure.
 
     Arguments and errors are those of `sentence_attention` and `attention_figure`.
     """
@@ -134,10 +134,10 @@ def attention_figure(
 
     Args:
         kind: `"encoder"`, `"decoder"` or `"cross"`.
-        layer, head: a number, `"all"` for a panel each, or `None` for their mean.
+        layer, head: a number, `"all"` for one panel each, or `None` for the mean.
 
     Raises:
-        InputError: where there is no such layer or head.
+        InputError: there is no such kind, layer or head.
     """
     if errors := selection_errors(attention, kind, layer, head):
         raise InputError.of(errors)
@@ -168,7 +168,7 @@ def attention_figure(
 
 
 def selection_errors(attention: SentenceAttention, kind: str, layer: Which, head: Which) -> list[str]:
-    """Which of a layer and a head the model does not have."""
+    """Errors about a kind, layer or head that the model does not have."""
     if kind not in KINDS:
         return [f"There is no attention {kind!r}. Name one of {', '.join(KINDS)}."]
     layers, heads = getattr(attention.weights, kind).shape[1:3]

@@ -1,7 +1,8 @@
-"""Learning curves: the logs of runs as one figure of losses, scores and learning rate."""
+"""Learning curves: figures of losses, scores and learning rate from the logs of runs."""
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,20 +12,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..errors import InputError
+from ..files import collect_errors
 from .figure_file import PIXELS_PER_INCH, figure_path_errors, save_figure
 
 Record = dict[str, float | None]
-Series = dict[str, tuple[np.ndarray, np.ndarray]]  # updates and values by the key of the log
+Series = dict[str, tuple[np.ndarray, np.ndarray]]  # key of the log → steps and values
 
 
 class Curve(NamedTuple):
-    """One value of the log against updates."""
+    """One value of the log against optimizer steps."""
 
-    key: str  # of the value in the log
-    label: str  # for the legend; {sentences} is how many of the validation set were translated
+    key: str  # in the log
+    label: str  # in the legend; {sentences} is the number of validation sentences translated
     style: dict[str, object]  # of the line, without its color
-    best: Callable[[np.ndarray], int] | None = None  # index of the point to be marked
-    best_label: str = ""  # of that point's value, where runs are compared
+    best: Callable[[np.ndarray], int] | None = None  # index of the point to mark
+    best_label: str = ""  # of that point's value, when runs are compared
 
 
 class Panel(NamedTuple):
@@ -51,47 +53,39 @@ PANELS = (
 )  # fmt: skip
 CURVES = [curve for panel in PANELS for curve in panel.curves]
 SENTENCES = "validation_sentences"
-LOG_SCALE_FROM = 10  # largest loss to smallest
+LOG_SCALE_FROM = 10  # ratio of the largest to the smallest loss
 NEUTRAL = "0.35"
-# The palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), which all kinds of color vision tell apart; without
-# its yellow, too faint on white.
+# The palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), safe for color-blind readers, without its yellow,
+# which is too faint on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
-def draw_curves(log: Path, path: Path) -> None:
-    """Draw the curves of one run; arguments and errors are those of `draw_comparison`."""
-    draw_comparison([log], path)
-
-
-def draw_comparison(logs: list[Path], path: Path) -> None:
-    """Draw the curves of several runs over each other.
+def draw_curves(logs: list[Path], path: Path) -> None:
+    """Draw the curves of one or several runs in one figure.
 
     Args:
         logs: `log.jsonl` of each run, which may still be in progress.
-        path: file to write, 1200 pixels wide; PNG, SVG or PDF by its suffix. It is replaced as a whole.
+        path: file to write, 1200 pixels wide; PNG, SVG or PDF by its suffix.
 
     Raises:
-        InputError: where a log cannot be read, the figure cannot be written, or there are too many runs.
+        InputError: a log cannot be read, the figure cannot be written, or there are too many runs.
     """
     errors = figure_path_errors(path)
     if len(logs) > len(COLORS):
         errors.append(f"{len(logs)} runs are too many to tell apart. Name at most {len(COLORS)}.")
     runs = {}
     for name, log in zip(_names(logs), logs):
-        try:
-            runs[name] = read_log(log)
-        except InputError as error:
-            errors.append(str(error))
+        runs[name] = collect_errors(errors, partial(read_log, log))
     if errors:
         raise InputError.of(errors)
     save_figure(curves_figure(runs), path)
 
 
 def read_log(path: Path) -> list[Record]:
-    """The records of a log. An incomplete last line, as a killed run leaves it, is left out.
+    """The records of a log. An incomplete last line, left by a killed run, is ignored.
 
     Raises:
-        InputError: where the file does not exist or lines are not records.
+        InputError: the file does not exist or lines are not records.
     """
     if not path.is_file():
         raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}. Name the log of a run.")
@@ -111,19 +105,19 @@ def read_log(path: Path) -> list[Record]:
                 if not isinstance(record.get(key), float | int | None):
                     errors.append(f"{path}, line {number}: {key} is not a number: {record[key]!r}. Delete the line.")
         elif number < len(lines):
-            errors.append(f"{path}, line {number}: no JSON object with a whole number 'update'. Delete the line.")
+            errors.append(f"{path}, line {number}: not a JSON object with a whole number 'update'. Delete the line.")
     if errors:
         raise InputError.of(errors)
     return records
 
 
 def curves_figure(runs: dict[str, list[Record]]) -> Figure:
-    """The curves as a matplotlib figure. Of one run, each curve has its color; of several, each run has.
+    """The curves as a matplotlib figure. With one run, each curve has its own color; with several, each run has.
 
-    Panels without a value are left out, except for the loss where there are no values at all.
+    Panels without values are left out, except for the loss where there are no values at all.
 
     Args:
-        runs: the records of each run by its name; at most seven of them.
+        runs: name → records of each run; at most seven.
     """
     series = {name: _series(records) for name, records in runs.items()}
     logged = {key for found in series.values() for key in found}
@@ -133,7 +127,7 @@ def curves_figure(runs: dict[str, list[Record]]) -> Figure:
     figure = Figure((8, 1.3 * sum(heights) + 0.25 * legend_lines), dpi=PIXELS_PER_INCH, layout="constrained")
     all_axes = figure.subplots(len(panels), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     last = max([1, *(record["update"] for records in runs.values() for record in records)])
-    all_axes[-1].set(xlabel="updates", xlim=(0, 1.02 * last))
+    all_axes[-1].set(xlabel="optimizer steps", xlim=(0, 1.02 * last))
     all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
     all_axes[-1].xaxis.set_major_formatter("{x:,.0f}")
     for panel, axes in zip(panels, all_axes):
@@ -151,24 +145,24 @@ def curves_figure(runs: dict[str, list[Record]]) -> Figure:
 
 
 def _series(records: list[Record]) -> Series:
-    """The curves that have a value. Values that are not finite numbers are NaN, where the line has a gap."""
+    """The curves that have values. Values that are not finite become NaN, a gap in the line."""
     series = {}
     for curve in CURVES:
         points = [(record["update"], record[curve.key]) for record in records if curve.key in record]
-        updates, values = np.array(points, dtype=float).reshape(-1, 2).T  # `None` becomes NaN
+        steps, values = np.array(points, dtype=float).reshape(-1, 2).T  # `None` becomes NaN
         if np.isfinite(values).any():
-            series[curve.key] = updates, np.where(np.isfinite(values), values, np.nan)
+            series[curve.key] = steps, np.where(np.isfinite(values), values, np.nan)
     return series
 
 
 def _best(curve: Curve, series: Series) -> tuple[float, float]:
-    """Update and value of the best point, the first of equals."""
-    updates, values = series[curve.key]
-    return updates[curve.best(values)], values[curve.best(values)]
+    """Step and value of the best point, the earliest among equals."""
+    steps, values = series[curve.key]
+    return steps[curve.best(values)], values[curve.best(values)]
 
 
 def _sentences(runs: dict[str, list[Record]]) -> str:
-    """How many sentences were scored, for a label; nothing where the logs do not say."""
+    """The number of sentences scored, for a label; "" where the logs do not say."""
     numbers = {record.get(SENTENCES) for run in runs.values() for record in run if "validation_bleu" in record}
     if not numbers or None in numbers:
         return ""
@@ -210,26 +204,25 @@ def _draw_panel(axes: Axes, panel: Panel, runs: dict[str, Series], sentences: st
 
 
 def _mark_best(axes: Axes, curve: Curve, series: Series, color: str, has_text: bool) -> None:
-    """A star, with update and value beside it where no other run is in the way."""
-    update, value = _best(curve, series)
-    axes.plot(update, value, color=color, marker="*", markersize=14, markeredgecolor="white", ls="none", zorder=3)
+    """Mark the best point with a star, and with step and value if there is only one run."""
+    step, value = _best(curve, series)
+    axes.plot(step, value, color=color, marker="*", markersize=14, markeredgecolor="white", ls="none", zorder=3)
     if has_text:
         # Towards the middle, below the lowest or above the highest point.
-        x, horizontal = (6, "right") if update > sum(axes.get_xlim()) / 2 else (-6, "left")
+        x, horizontal = (6, "right") if step > sum(axes.get_xlim()) / 2 else (-6, "left")
         y, vertical = (-9, "top") if curve.best is np.nanargmin else (9, "bottom")
         place = {"xytext": (x, y), "textcoords": "offset points", "ha": horizontal, "va": vertical}
-        axes.annotate(f"best {value:#.4g} at update {update:,.0f}", (update, value), color=color, **place)
+        axes.annotate(f"best {value:#.4g} at step {step:,.0f}", (step, value), color=color, **place)
 
 
 def _summary(series: Series) -> str:
-    """What the legend says of one run among several after its name."""
+    """What follows the name of one of several runs in the legend."""
     bests = [(curve, _best(curve, series)) for curve in CURVES if curve.best and curve.key in series]
     return ": best " * bool(bests) + ", ".join(f"{curve.best_label} {value:#.4g}" for curve, (_, value) in bests)
 
 
 def _names(logs: list[Path]) -> list[str]:
-    """Names of runs: of their folders, with the whole path where several have one name; of the files, where several
-    are in one folder."""
+    """Names of runs: their folders' names, or paths where these are not unique; file paths within one folder."""
     folders = [log.resolve().parent for log in logs]
     names = [folder.name for folder in folders]
     return [

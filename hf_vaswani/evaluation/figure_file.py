@@ -1,19 +1,20 @@
-"""Files of matplotlib figures, written without a display and without pyplot, which would keep each one in memory."""
+"""Saving matplotlib figures without a display, and without pyplot, which would keep them in memory."""
 
+import io
 import os
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from ..errors import InputError
-from ..files import path_error, whole_file
+from ..files import path_error, replace_files
 
 SUFFIXES = (".png", ".svg", ".pdf")
 PIXELS_PER_INCH = 150
 
 
 def figure_path_errors(path: Path) -> list[str]:
-    """Why no figure can be written to a path, which is worth knowing before the work."""
+    """Why a figure cannot be written to a path, to check before the work."""
     if error := path_error(path, is_output=True):
         return [error]
     errors = []
@@ -30,12 +31,10 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PNG, SVG or PDF, by the path's suffix. The old file stays until the new one is complete.
 
     Raises:
-        InputError: where the path is not the name of a figure or cannot be written.
+        InputError: the path is not the name of a figure or cannot be written.
     """
     if errors := figure_path_errors(path):
         raise InputError.of(errors)
-    try:
-        with whole_file(path) as part:
-            figure.savefig(part, format=path.suffix[1:].lower())
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix[1:].lower())
+    replace_files({path: content.getvalue()})

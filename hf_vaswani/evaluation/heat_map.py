@@ -1,4 +1,4 @@
-"""Attention weights as heat maps with tokens on both axes: one, or a grid of them on one color scale."""
+"""Attention weights as heat maps with tokens on both axes: one, or a grid with a shared color scale."""
 
 import math
 
@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from .figure_file import PIXELS_PER_INCH
 from .token_text import drawable, is_right_to_left
 
-# Inches. A panel is about this long, alone or one of several, but a cell, one per token, stays between these sizes: a
-# long sentence makes a large figure. Only where the panels together would be larger than the largest grid do cells
-# shrink further, and then not every token has its label.
+# Inches: size of a single panel and of one among several; limits for a cell, one per token, so that a long sentence
+# makes a large figure; limit for all panels together, to which cells shrink further and then skip labels.
 ONE_PANEL, PANEL, SMALLEST_CELL, LARGEST_CELL, LARGEST_GRID = 5.5, 2.6, 0.115, 0.36, 60
 GAP, BAR_WIDTH, SHORTEST_BAR, LONGEST_BAR = 0.06, 0.16, 1.2, 3.5
 SMALLEST_FONT, LARGEST_FONT, POINTS_PER_INCH = 6.5, 10, 72  # points
@@ -27,30 +26,30 @@ def draw_attention(
     panel_titles: list[str] | None = None,
     panels_per_row: int | None = None,
 ) -> Figure:
-    """Attention weights as a heat map, or several of the same tokens as a grid of heat maps with one color scale.
+    """Draw attention weights as a heat map, or as a grid of heat maps of the same tokens with one color scale.
 
     The figure grows with the number of tokens, so that they stay legible; tokens of more than 16 characters are cut.
-    Columns of a right-to-left language go from right to left. Characters that no installed font has appear as their
-    code points.
+    Columns of a right-to-left language go from right to left. Characters without an installed font appear as code
+    points.
 
     Args:
         weights: `(rows, columns)`, or `(panels, rows, columns)`.
         row_tokens, column_tokens: one for each row and column.
         panel_titles: one for each panel.
-        panels_per_row: of the grid, at most all; by default such that the figure is neither very wide nor very high.
+        panels_per_row: at most the number of panels; by default, the figure is neither very wide nor very high.
 
     Raises:
-        ValueError: where the numbers of weights and tokens differ, or there are none.
+        ValueError: the shape of the weights does not match the tokens, or there are none.
     """
     panels = weights[None] if weights.ndim == 2 else weights
     count, rows, columns = panels.shape
     if (rows, columns) != (len(row_tokens), len(column_tokens)) or not panels.size:
         raise ValueError(
-            f"Weights of shape {weights.shape} do not belong to {len(row_tokens)} row tokens and "
+            f"Weights of shape {weights.shape} do not match {len(row_tokens)} row tokens and "
             f"{len(column_tokens)} column tokens."
         )
     heights = {width: math.ceil(count / width) for width in range(1, count + 1)}
-    # By default, few gaps, and a shape near that of a screen, 3 to 2.
+    # By default, few gaps and an aspect ratio near 3 to 2.
     width = panels_per_row or min(heights, key=lambda w: max(w * columns / 1.5, heights[w] * rows) * w * heights[w])
     height = heights[width]
     cell = min(max((PANEL if count > 1 else ONE_PANEL) / max(rows, columns), SMALLEST_CELL), LARGEST_CELL)
@@ -63,7 +62,6 @@ def draw_attention(
     for axes, panel, name in zip(all_axes, panels, panel_titles or [""] * count):
         axes.imshow(panel, cmap="Blues", vmin=0, vmax=panels.max(), interpolation="nearest", aspect="auto")
         axes.set_title(name, fontsize=max(font_size, 8), pad=3)
-        # Faint lines between the cells.
         axes.vlines(np.arange(0.5, columns - 1), -0.5, rows - 0.5, color="0.9", linewidth=0.4)
         axes.hlines(np.arange(0.5, rows - 1), -0.5, columns - 0.5, color="0.9", linewidth=0.4)
         axes.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), xticks=[], yticks=[])
@@ -82,7 +80,7 @@ def draw_attention(
         axis.set_ticks(range(0, len(tokens), step), tokens[::step], **style, **rotated)
         axis.set_tick_params(length=0)
 
-    # The labels of the outermost panels are those of all.
+    # Only the outermost panels have labels.
     last_row = width * (height - 1)
     for axes in all_axes[:count:width]:
         label(axes.yaxis, tokens[:rows])
@@ -95,8 +93,10 @@ def draw_attention(
 
 
 def _lay_out(figure: Figure, grid: np.ndarray, panel: np.ndarray) -> None:
-    """Add the color bar, and make the figure so large that constrained layout leaves each panel its size or, where
-    titles and labels are larger than the panels, theirs. Both arguments are (horizontal, vertical)."""
+    """Add the color bar and size the figure so that each panel gets its size, or that of its title if larger.
+
+    `grid` and `panel` are (horizontal, vertical).
+    """
     all_axes, (title, row_label, column_label) = figure.axes, figure.texts
     widest = max(axes.title.get_window_extent().width for axes in all_axes) / figure.dpi + GAP
     smallest = title.get_window_extent().width / figure.dpi, row_label.get_window_extent().height / figure.dpi
@@ -107,13 +107,13 @@ def _lay_out(figure: Figure, grid: np.ndarray, panel: np.ndarray) -> None:
     color_bar.outline.set_edgecolor("0.7")
     layout = figure.get_layout_engine()
     layout.set(w_pad=GAP, h_pad=GAP, wspace=0, hspace=0)
-    figure.set_size_inches(width + 2, height + 2)  # a first guess at the room that all the rest needs
+    figure.set_size_inches(width + 2, height + 2)  # a first guess at the space for the rest
     layout.execute(figure)
     rest = figure.get_size_inches() * (1 - grid * all_axes[0].get_position().size)
     figure.set_size_inches(rest + (width, height))
     layout.execute(figure)
     figure.set_layout_engine("none")
-    # Titles and labels belong in the middle of the panels, not of the figure.
+    # Center titles and labels on the panels, not on the figure.
     first, right, lowest = (all_axes[index].get_position() for index in (0, grid[0] - 1, -1))
     title.set_x((first.x0 + right.x1) / 2)
     column_label.set_x((first.x0 + right.x1) / 2)

@@ -1,6 +1,6 @@
-"""Scores translations with sacreBLEU, always with the signature that says how.
+"""Scores of translations, computed by sacreBLEU and reported with its signatures.
 
-BLEU (Papineni et al. 2002), chrF2 (Popović 2015) and TER (Snover et al. 2006) of raw, detokenized text: names, values
+BLEU (Papineni et al. 2002), chrF2 (Popović 2015) and TER (Snover et al. 2006) of raw, detokenized text. Names, values
 and signatures are those of the command `sacrebleu`.
 """
 
@@ -21,12 +21,12 @@ References = list[str] | list[list[str]]
 
 @dataclass(frozen=True)
 class Score:
-    """A corpus score and the signature under which others can compute the same.
+    """A corpus score with the signature that makes it reproducible.
 
     Attributes:
-        value: 0 to 100, higher is better; TER counts edits for 100 words of reference: lower is better.
-        mean, ci: of bootstrap resamples; 95 % of them lie within `mean ± ci`. `None` without a bootstrap.
-        p_value: how often chance alone makes as large a difference to the baseline; `None` without one.
+        value: 0 to 100, higher is better; TER is edits per 100 reference words, lower is better.
+        mean, ci: of bootstrap resamples, 95% of which lie within `mean ± ci`; `None` without a bootstrap.
+        p_value: of the difference to the baseline; `None` without one.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Score:
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """A score of each sentence by itself, in the order of the text."""
+    """Sentence-level scores, in the order of the text."""
 
     name: str
     values: list[float]
@@ -56,10 +56,10 @@ def scores(
     """Corpus scores, in the order of `metrics`.
 
     Args:
-        references: one for each hypothesis; or several such lists, the sets of references of the same text, with
-            `None` where a sentence has fewer references than others.
-        metrics: names out of `METRICS`.
-        settings: for each metric the arguments of sacreBLEU's class, such as `bleu={"tokenize": "none"}` and
+        references: one for each hypothesis; or several such lists, with `None` where a sentence has fewer references
+            than others.
+        metrics: names from `METRICS`.
+        settings: arguments of each metric's class in sacreBLEU, such as `bleu={"tokenize": "none"}` and
             `chrf={"word_order": 2}` (chrF++).
 
     Raises:
@@ -92,9 +92,9 @@ def ter(hypotheses: list[str], references: References, **settings) -> Score:
 def sentence_scores(
     hypotheses: list[str], references: References, metrics: Iterable[str] = tuple(METRICS), **settings: dict
 ) -> list[SentenceScores]:
-    """Scores of single sentences; arguments and errors are those of [`scores`].
+    """Sentence-level scores; arguments and errors are those of [`scores`].
 
-    BLEU leaves out the orders of n-gram that a sentence is too short for, as `sacrebleu --sentence-level` does.
+    BLEU ignores n-gram orders for which a sentence is too short, as `sacrebleu --sentence-level` does.
     """
     references = reference_sets(hypotheses, references)
     settings = {**settings, "bleu": {**settings.get("bleu", {}), "effective_order": True}}
@@ -112,7 +112,7 @@ def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
     """sacreBLEU's metrics with their settings; arguments and errors are those of [`scores`]."""
     metrics = []
     errors = [
-        f"{name}={value!r} is not a setting. Give a metric's as a dict: bleu={{'tokenize': 'zh'}}, say."
+        f"{name}={value!r} is not a setting. Give those of a metric as a dict, such as bleu={{'tokenize': 'zh'}}."
         for name, value in settings.items()
         if name not in METRICS or not isinstance(value, dict)
     ]
@@ -129,7 +129,7 @@ def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
                 metrics.append(METRICS[name](**chosen))
             except (TypeError, AssertionError) as error:
                 errors.append(f"{name} cannot be computed with {chosen}: {reason(error).rstrip('.')}.")
-            except (ImportError, RuntimeError, OSError) as error:  # a package or a model that is not there
+            except (ImportError, RuntimeError, OSError) as error:  # a missing package or model
                 errors.append(
                     f"The tokenizer {chosen.get('tokenize')!r} cannot be loaded: {reason(error).rstrip('.')}. Install "
                     "what it needs, go online once for what it downloads, or choose another tokenizer."
@@ -140,16 +140,16 @@ def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
 
 
 def reference_sets(hypotheses: list[str], references: References) -> list[list[str]]:
-    """The sets of references, checked: sacreBLEU itself drops what one side has more than the other.
+    """The sets of references, with as many lines as the hypotheses; sacreBLEU would drop excess lines.
 
     Raises:
-        InputError: a set has more or fewer lines than there are hypotheses, or there are none.
+        InputError: a set has another number of lines, or there are none.
     """
     sets = [references] if not references or isinstance(references[0], str) else references
     if not hypotheses:
         raise InputError("There are no translations to score.")
     errors = [
-        f"{counted(len(hypotheses), 'translation')} and {counted(len(texts), 'reference')}: each needs the other."
+        f"{counted(len(hypotheses), 'translation')} and {counted(len(texts), 'reference')}: these must be equal."
         for texts in sets
         if len(texts) != len(hypotheses)
     ]

@@ -1,4 +1,4 @@
-"""Whether one system is better than another: paired bootstrap resampling (Koehn 2004), as sacreBLEU computes it."""
+"""Significance of differences between systems: sacreBLEU's paired bootstrap resampling (Koehn 2004)."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from sacrebleu.significance import PairedTest, Result
 
 from .score import METRICS, References, Score, make_metrics, reference_sets
 
-RESAMPLES, SEED = 1000, 12345  # sacreBLEU's own
+RESAMPLES, SEED = 1000, 12345  # sacreBLEU's defaults
 SIGNIFICANT = 0.05
 
 
@@ -21,20 +21,20 @@ def bootstrap(
     seed: int = SEED,
     **settings: dict,
 ) -> list[list[Score]]:
-    """Scores of systems with confidence intervals, and with p-values against the first of them, the baseline.
+    """Scores of systems with confidence intervals, and p-values against the first system, the baseline.
 
     Args:
-        systems: for each its translations of the same text. One system alone has its confidence intervals.
-        references, metrics, settings: as of [`scores`].
-        resamples: test sets drawn from the sentences, with replacement, the same for all systems.
+        systems: the translations of the same text by each system; one is enough for confidence intervals.
+        references, metrics, settings: as in [`scores`].
+        resamples: test sets drawn from the sentences with replacement, the same for all systems.
         seed: 1 or more; part of the signature.
 
     Returns:
-        For each system its scores, in the order of `metrics`; `mean` and `ci` are set, and `p_value` for all but the
+        The scores of each system in the order of `metrics`, with `mean` and `ci`, and `p_value` for all but the
         baseline: the share of resamples in which the difference is further from its mean than the true one is from 0.
 
     Raises:
-        InputError: as [`scores`].
+        InputError: as in [`scores`].
     """
     names = list(dict.fromkeys(metrics))
     made = dict(zip(names, make_metrics(names, **settings)))
@@ -53,8 +53,7 @@ def bootstrap(
 
 
 def _score(name: str, signature: Signature, result: Result, baseline: Result, sentences: int) -> Score:
-    # Where there is no difference, or all resamples are the one sentence that there is, sacreBLEU counts none of them,
-    # and would call it significant.
+    # sacreBLEU would call it significant if there is no difference, or only one sentence to resample.
     is_certain = result.score != baseline.score and sentences > 1
     p_value = result.p_value if result is baseline or is_certain else 1.0
     return Score(name, result.score, str(signature), float(result.mean), float(result.ci), p_value)
@@ -62,7 +61,7 @@ def _score(name: str, signature: Signature, result: Result, baseline: Result, se
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """sacreBLEU takes its seed from the environment alone."""
+    """Set the environment variable that is sacreBLEU's only way to set the seed."""
     before = os.environ.get("SACREBLEU_SEED")
     os.environ["SACREBLEU_SEED"] = str(seed)
     try:

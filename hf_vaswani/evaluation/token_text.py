@@ -1,4 +1,4 @@
-"""Tokens of any script as text that a figure can show: markers, fonts, reading order."""
+"""Tokens of any script as text for figures: word-boundary markers, fonts, reading order."""
 
 import contextlib
 import functools
@@ -15,16 +15,16 @@ logger = logging.get_logger(__name__)
 
 BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
 LONGEST_TOKEN = 16  # characters; longer ones are cut
-JOINERS = "\u200c\u200d"  # invisible, but Persian and Indic letters take their forms from them
-NO_FONTS = re.compile("emoji|last ?resort", re.IGNORECASE)  # of bitmaps; of boxes
+JOINERS = "\u200c\u200d"  # invisible, but they shape Persian and Indic letters
+UNUSABLE_FONTS = re.compile("emoji|last ?resort", re.IGNORECASE)  # bitmaps and boxes
 RIGHT_TO_LEFT = ("R", "AL")  # of letters, by Unicode's bidirectional classes
-_warned: set[str] = set()  # characters without a font, each of which is reported once
+_warned: set[str] = set()  # characters without a font that were reported
 
 
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -> list[str]:
-    """Tokens as text: bytes become letters again where they form any, and invisible characters are escaped.
+    """Tokens as text: bytes are decoded where they form characters, and invisible characters are escaped.
 
-    A space at the beginning of a word is `▁`, as SentencePiece writes it, whatever the tokenizer does.
+    The space before a word is `▁`, as in SentencePiece, for all tokenizers.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":
@@ -34,7 +34,7 @@ def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -
 
 
 def _from_bytes(token: str) -> str:
-    """A token of byte-level BPE, each of whose characters stands for a byte, as text."""
+    """A token of byte-level BPE, each of whose characters represents a byte, as text."""
     if not BYTES.keys() >= set(token):
         return token
     data = bytes(BYTES[character] for character in token)
@@ -45,17 +45,17 @@ def _from_bytes(token: str) -> str:
 
 
 def is_right_to_left(tokens: Iterable[str]) -> bool:
-    """Whether most letters are of a script that is written from right to left."""
+    """Whether most letters belong to a right-to-left script."""
     directions = [unicodedata.bidirectional(character) for token in tokens for character in token]
     return sum(map(directions.count, RIGHT_TO_LEFT)) > directions.count("L")
 
 
 def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
-    """Tokens as matplotlib can draw them, and the font families that they need, the usual one first.
+    """Tokens as matplotlib can draw them, and the font families that they need, the default one first.
 
-    Characters that no installed font has become those that Unicode calls compatible, as "■" for the "￭" that word
-    tokenizers put where no space was, or else their code points, `[4F60 597D]`, with a warning the first time. Tokens
-    of more than 16 characters are cut and end with an ellipsis.
+    Characters without an installed font are replaced by their compatible ones in Unicode, such as "■" for the joiner
+    "￭" of word tokenizers, or else by their code points, `[4F60 597D]`, with a warning the first time. Tokens of more
+    than 16 characters are cut and end with an ellipsis.
     """
     families, missing = font_families("".join(tokens))
     if missing:
@@ -77,18 +77,18 @@ def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
 
 
 def font_families(text: str) -> tuple[list[str], set[str]]:
-    """Installed font families that together have all characters of a text, and the characters that none has."""
+    """Installed font families that together cover a text, and the characters that none has."""
     manager = font_manager.fontManager
     default = manager.findfont(font_manager.FontProperties())
     families, missing = ["sans-serif"], set(text) - set(JOINERS) - _characters(default)
-    if missing:  # fonts that were installed since matplotlib looked last
+    if missing:  # fonts installed since matplotlib last looked
         for path in sorted(set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}):
-            with contextlib.suppress(Exception):  # FreeType has many kinds for files that it cannot read
+            with contextlib.suppress(Exception):  # many types, for files that FreeType cannot read
                 manager.addfont(path)
     fonts = sorted(manager.ttflist, key=lambda font: font.name)
-    # Upright sans-serif letters of normal weight before others.
+    # Upright sans-serif fonts of normal weight first.
     for font in sorted(fonts, key=lambda font: (font.style != "normal", font.weight != 400, "Sans" not in font.name)):
-        if missing and not NO_FONTS.search(font.name) and missing & _characters(font.fname):
+        if missing and not UNUSABLE_FONTS.search(font.name) and missing & _characters(font.fname):
             families.append(font.name)
             missing -= _characters(font.fname)
     return families, missing
@@ -96,7 +96,7 @@ def font_families(text: str) -> tuple[list[str], set[str]]:
 
 @functools.cache
 def _characters(path: str) -> frozenset[str]:
-    """The characters that a font has; none where it cannot be read."""
+    """The characters of a font; empty where it cannot be read."""
     try:
         return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
     except Exception:
@@ -104,7 +104,7 @@ def _characters(path: str) -> frozenset[str]:
 
 
 def _in_visual_order(text: str) -> str:
-    """Right-to-left text with its letters joined and from left to right, as a matplotlib before 3.11 needs it."""
+    """Right-to-left text, joined and reordered from left to right, as matplotlib before 3.11 needs it."""
     if hasattr(ft2font, "__libraqm_version__") or not {*RIGHT_TO_LEFT} & {*map(unicodedata.bidirectional, text)}:
         return text
     try:
@@ -112,7 +112,7 @@ def _in_visual_order(text: str) -> str:
         from bidi.algorithm import get_display
     except ImportError:
         logger.warning_once(
-            "This matplotlib draws right-to-left text from left to right, with its letters not joined. Install "
+            "This matplotlib draws right-to-left text from left to right, with separate letters. Install "
             "matplotlib 3.11 or later, or: pip install python-bidi arabic-reshaper"
         )
         return text

@@ -1,7 +1,6 @@
-"""BLEU, chrF2 and TER as a module of the library evaluate, which works without a network.
+"""BLEU, chrF2 and TER as a metric of the library evaluate, which works offline.
 
-`evaluate.load` copies this file to its cache and imports it there: whatever it needs of this package is imported by
-its full name.
+`evaluate.load` copies this file to its cache and imports it there, so it imports this package by its full name.
 """
 
 from itertools import zip_longest
@@ -24,8 +23,8 @@ CITATION = """\
 INPUTS = """
 Args:
     predictions: list of translations, raw text.
-    references: list with the reference of each, or with the list of its references.
-    metrics: name or names out of "bleu", "chrf", "ter"; default: all.
+    references: list with the reference, or the list of references, of each translation.
+    metrics: one or more of "bleu", "chrf", "ter"; default: all.
     bleu, chrf, ter: dicts with the arguments of sacreBLEU's class for the metric, such as bleu={"tokenize": "zh"}.
 
 Returns:

@@ -1,7 +1,7 @@
 """The model card of a trained model, written from what was measured: never a figure that no run has given.
 
-The frame is `model_card_template.md`; here its values are made of the recipe and of `results.json`. Whatever comes
-from a recipe or a text is set as plain text, and stays that (`markdown.py`).
+The frame is `model_card_template.md`; here its values are made of the recipe and the run's report. Whatever comes from
+a recipe or a text is set as plain text, and stays that (`markdown.py`).
 """
 
 import re
@@ -12,128 +12,128 @@ from urllib.parse import quote
 import jinja2
 import yaml
 
+from .file_names import file_names
 from .markdown import fenced, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
-from .model_facts import architecture_facts, training_facts
-from .shared_recipe import file_names, shared
+from .run_report import RunReport, Source
 from .usage import usage_code
+from .wording import duration, energy, optimization, regularization, scientific, tokenizer_words
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
-# Pictures of attention that a card shows, and the names of those that say most.
-MOST_PICTURES = 4
+# Figures of attention that a card shows, and the names of those that say most.
+MOST_FIGURES = 4
 CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
 
 
 def card_text(
     name: str,
     recipe: dict[str, dict[str, Any]],
-    results: dict[str, Any],
-    defaults: dict[str, dict[str, Any]],
-    pictures_in: str = "",
+    report: RunReport,
+    shared_recipe: dict[str, dict[str, Any]],
+    figures_in: str = "",
 ) -> str:
     """A model card: metadata in YAML and text in Markdown.
 
     Args:
         name: of the model.
         recipe: its sections, as `Recipe.to_dict()` gives them.
-        results: what `Results.to_dict()` gives.
-        defaults: what a recipe's keys are where they are left out, by section.
-        pictures_in: folder of the pictures, as seen from the card; "" for the card's own.
+        report: of the run.
+        shared_recipe: the recipe that the card shows.
+        figures_in: folder of the figures, as seen from the card; "" for the card's own.
     """
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters |= {"plain": plain, "number": "{:,}".format, "duration": duration, "scientific": scientific}
     # Values are not templates: what stands in them in braces stays as it is.
-    recipe_file = yaml.safe_dump(shared(recipe, defaults), sort_keys=False, allow_unicode=True).strip()
+    recipe_file = yaml.safe_dump(shared_recipe, sort_keys=False, allow_unicode=True).strip()
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        metadata=metadata(name, recipe, results).to_yaml(),
+        metadata=metadata(name, recipe, report).to_yaml(),
         name=plain(name),
-        summary=_summary(recipe, results),
-        usage=_usage(name, results),
-        is_tokenised=_is_tokenised(recipe),
-        scores=_scores(recipe, results),
-        signatures=_signatures(results),
-        validation={
-            "loss": f"{results['validation_loss']:.4f}",
-            "perplexity": f"{results['validation_perplexity']:.2f}",
-            "accuracy": f"{results['validation_accuracy']:.1%}",
-        },
-        texts=_texts(recipe, results),
-        filters=_filters(results),
-        licence=_licence(recipe),
-        architecture=architecture_facts(recipe, results),
-        training=training_facts(recipe, results),
-        samples=_samples(results),
-        tested=_tested(recipe, results),
-        limits=_limits(recipe, results),
-        by_length=_by_length(results),
-        versions=_versions(results),
-        again=_again(recipe["training"], results),
+        summary=_summary(recipe, report),
+        usage=_usage(name, report),
+        is_tokenized=_is_tokenized(recipe),
+        scores=_scores(recipe, report),
+        signatures=_signatures(report),
+        report=report,
+        texts=_texts(recipe, report),
+        filters=_filters(report),
+        text_license=plain(recipe["data"].get("license") or ""),
+        model_license=recipe["training"].get("license"),
+        tokenizer=tokenizer_words(recipe, report),
+        optimization=optimization(recipe["training"], report.processes),
+        regularization=regularization(recipe, report),
+        energy=energy(report),
+        has_moving_average=bool(recipe["training"]["ema_decay"]),
+        analysis=report.analysis,
+        tested=_tested(recipe, report),
+        max_length_offset=recipe["generation"]["max_length_offset"],
+        again=_again(recipe["training"], report),
         recipe=fenced(recipe_file, "yaml"),
-        **_pictures(results.get("pictures", []), pictures_in),
+        **_figures(report.figures, figures_in),
     )
     return text.encode("utf-8", "replace").decode()
 
 
-def _summary(recipe: dict[str, Any], results: dict[str, Any]) -> str:
-    pairs, languages = results["pairs"]["train"], [plain(code) for code in languages_of(recipe, results)]
+def _summary(recipe: dict[str, Any], report: RunReport) -> str:
+    pairs, languages = report.pairs["train"], [plain(code) for code in languages_of(recipe, report)]
     direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
     start = recipe["training"]["start_from"]
     origin = f"fine-tuned from {plain(file_names(start))}" if start else "trained from scratch"
-    part = f"{results['epochs']:.2g} epochs of " if _saw_a_part(results) else ""
+    part = f"{report.epochs:.2g} epochs of " if _saw_a_part(report) else ""
     size = f" on {part}{pairs:,} sentence pairs" if pairs else ""
-    size += f" of {plain(results['text'])}" if size and results.get("text") else ""
+    size += f" of {plain(report.text)}" if size and report.text else ""
     return (
         f"Translates single sentences from {direction}. An encoder–decoder Transformer ([Vaswani et al. "
-        f"2017](https://arxiv.org/abs/1706.03762)) of {results['parameters']:,} parameters, {origin}{size} with "
+        f"2017](https://arxiv.org/abs/1706.03762)) of {report.parameters:,} parameters, {origin}{size} with "
         "`hf_vaswani`."
     )
 
 
-def _usage(name: str, results: dict[str, Any]) -> str:
-    example = results.get("findings", {}).get("example")
-    code = usage_code(name, example["source"] if example else "…")
+def _usage(name: str, report: RunReport) -> str:
+    example = report.analysis and report.analysis.example
+    code = usage_code(name, example.source if example else "…")
     if example:
         # A comment ends with its line, and a text of the test set may hold more.
-        code += f"\n# {' '.join(example['translation'].split()) or '(nothing)'}"
+        code += f"\n# {' '.join(example.translation.split()) or '(nothing)'}"
     return fenced(code, "python")
 
 
-def _is_tokenised(recipe: dict[str, Any]) -> bool:
+def _is_tokenized(recipe: dict[str, Any]) -> bool:
     """Whether the text came in tokens of its own, which BLEU then counts."""
     return recipe["evaluation"]["tokenize"] == "none"
 
 
-def _scores(recipe: dict[str, Any], results: dict[str, Any]) -> str:
+def _scores(recipe: dict[str, Any], report: RunReport) -> str:
     beams = recipe["generation"]["num_beams"]
     rows = []
-    for name, scores in results["tests"].items():
-        sentences = scores.get("sentences") or (results["pairs"]["test"] if name == "test" else None)
+    for name, scores in report.tests.items():
+        sentences = scores.sentences or (report.pairs["test"] if name == "test" else None)
         searches = {"": f"beam {beams}", "greedy_": "greedy"} if beams > 1 else {"": "greedy"}
         for prefix, search in searches.items():
-            if f"{prefix}bleu" in scores:
-                values = [f"{scores[prefix + key]:.2f}" if prefix + key in scores else "–" for key in HUB_METRICS]
-                title = plain(title_of(name, recipe, results))
-                rows.append([title, f"{sentences:,}" if sentences else "–", search, *values])
+            values = [getattr(scores, prefix + key) for key in HUB_METRICS]
+            if values[0] is not None:
+                cells = [plain(title_of(name, recipe, report)), f"{sentences:,}" if sentences else "–", search]
+                rows.append([*cells, *("–" if value is None else f"{value:.2f}" for value in values)])
     return table(["test set", "sentences", "search", "BLEU", "chrF2"], rows) if rows else ""
 
 
-def _signatures(results: dict[str, Any]) -> list[tuple[str, str]]:
+def _signatures(report: RunReport) -> list[tuple[str, str]]:
     found = [
-        (title, scores[f"{key}_signature"])
+        (title, signature)
         for key, (_, title) in HUB_METRICS.items()
-        for scores in results["tests"].values()
-        if f"{key}_signature" in scores
+        for scores in report.tests.values()
+        if (signature := getattr(scores, f"{key}_signature"))
     ]
     return list(dict.fromkeys(found))
 
 
-def _texts(recipe: dict[str, Any], results: dict[str, Any]) -> str:
+def _texts(recipe: dict[str, Any], report: RunReport) -> str:
     rows = []
-    for split, number in results["pairs"].items():
+    for split, number in report.pairs.items():
         if number == 0:
             continue
-        sources = results["sources"].get(split)
+        sources = report.sources.get(split)
         share = recipe["data"].get(f"{split}_share")
         held_out = f"{100 * share:g}% of the text, held out at random" if share else "–"
         origin = "; ".join(map(_origin, sources)) if sources else held_out
@@ -141,172 +141,87 @@ def _texts(recipe: dict[str, Any], results: dict[str, Any]) -> str:
     return table(["split", "from", "pairs"], rows)
 
 
-def _origin(source: dict[str, Any]) -> str:
-    weight = f", weight {source['weight']:g}" if source.get("weight") else ""
-    if "files" in source:
-        return ", ".join(map(plain, source["files"])) + weight
-    name = source["dataset"]
-    words = f"[{plain(name)}](https://huggingface.co/datasets/{name})" if source["on_hub"] else plain(name)
-    if name == "embedded":
+def _origin(source: Source) -> str:
+    weight = f", weight {source.weight:g}" if source.weight else ""
+    if source.files is not None:
+        return ", ".join(map(plain, source.files)) + weight
+    name = source.dataset
+    words = f"[{plain(name)}](https://huggingface.co/datasets/{name})" if source.on_hub else plain(name)
+    if name == "built-in":
         words = "the corpus of `hf_vaswani`, made from a grammar"
-    details = [plain(source[key]) for key in ("config", "split", "revision") if source[key]]
+    details = [plain(value) for value in (source.config, source.split, source.revision) if value]
     return ", ".join([words, *details]) + weight
 
 
-def _saw_a_part(results: dict[str, Any]) -> bool:
+def _saw_a_part(report: RunReport) -> bool:
     """Whether training ended within its first epoch."""
-    return bool(results["epochs"] and results["epochs"] < 1)
+    return bool(report.epochs and report.epochs < 1)
 
 
-def _filters(results: dict[str, Any]) -> str:
+def _filters(report: RunReport) -> str:
     """What was left out of the training text, and what was found in it and kept."""
-    counts, kept = results["filters"], results["pairs"]["train"]
+    counts, kept = report.filters, report.pairs["train"]
     if not counts:
         return "How many training pairs were left out was not counted."
-    found = [fault for fault in results["faults"] if fault["pairs"]]
+    found = [error for error in report.pair_errors if error.pairs]
     words = [
-        ", ".join(f"{fault['pairs']:,} {fault['meaning']}" for fault in found if fault["left_out"] is left_out)
+        ", ".join(f"{error.pairs:,} {error.meaning}" for error in found if error.left_out is left_out)
         for left_out in (True, False)
     ]
     read = f"{counts['pairs']:,} training pairs were read in the first epoch, as far as it went."
     if kept is not None:
         read = f"Of {counts['pairs']:,} training pairs read, {kept:,} are trained on"
-        read += "; training ended before it had seen them all." if _saw_a_part(results) else "."
+        read += "; training ended before it had seen them all." if _saw_a_part(report) else "."
     return (
         read
-        + (f" Left out: {words[0]}." if words[0] else " None was left out.")
+        + (f" Left out: {words[0]}." if words[0] else " Nothing was left out.")
         + (f" Kept: {words[1]}." if words[1] else "")
     )
 
 
-def _licence(recipe: dict[str, Any]) -> str:
-    text, model = recipe["data"].get("license"), recipe["training"].get("license")
-    return (
-        f"Licence of the text: {plain(text)}. " if text else "The licence of the text is not named in the recipe. "
-    ) + (f"Licence of the model: {model}." if model else "No licence was chosen for the model.")
-
-
-def _tested(recipe: dict[str, Any], results: dict[str, Any]) -> str | None:
+def _tested(recipe: dict[str, Any], report: RunReport) -> str | None:
     """The test set that was looked at closely, which is the first; `None` without one."""
-    if "findings" not in results:
+    if report.analysis is None:
         return None
-    return plain(title_of(next(iter(results["tests"])), recipe, results))
+    return plain(title_of(next(iter(report.tests)), recipe, report))
 
 
-def _samples(results: dict[str, Any]) -> str:
-    findings = results.get("findings", {})
-    rows = [
-        [f"{sample['chrf2']:.1f}"]
-        + [plain(sample[side]) or "*(nothing)*" for side in ("source", "translation", "reference")]
-        for sample in [*findings.get("best", []), *findings.get("worst", [])]
-    ]
-    return table(["chrF2", "source", "translation", "reference"], rows) if rows else ""
-
-
-def _limits(recipe: dict[str, Any], results: dict[str, Any]) -> list[str]:
-    """What was measured to go wrong, then what holds of every such model."""
-    limits = [
-        "Text unlike the training text, of another domain say, was not tested; expect worse.",
-        "Each sentence is translated by itself. Like all such models, this one can leave out content, or make it up, "
-        "in fluent words.",
-    ]
-    if _is_tokenised(recipe):
-        counted = "BLEU counted the text's own tokens. " if results.get("findings") else ""
-        limits.insert(
-            0,
-            f"{counted}Text in another form than the training text, not tokenised or not lower-cased as it is, was "
-            "not tested; expect worse.",
-        )
-    if findings := results.get("findings"):
-        return _measured_limits(findings, _greatest_length(recipe, results["architecture"])) + limits
-    return ["The model was not tested: none of its translations was scored.", *limits]
-
-
-def _greatest_length(recipe: dict[str, Any], architecture: dict[str, Any]) -> str:
-    """At which the search for a translation ends, in words."""
-    words = f"source + {recipe['generation']['max_length_offset']} tokens"
-    if architecture["position_type"] == "learned":
-        words += f", and never more than {architecture['max_position_embeddings'] - 1:,}"
-    return words
-
-
-def _measured_limits(findings: dict[str, Any], greatest_length: str) -> list[str]:
-    of, limits = f"of {findings['sentences']:,} test", []
-    if unknown := findings["unknown_tokens"]:
-        share = unknown / findings["source_tokens"]
-        limits.append(
-            f"{share:.2%} of the test set's source tokens are unknown to the vocabulary; what they say is lost."
-        )
-    longest = findings.get("longest_trained")
-    if longest and findings["beyond_training"]:
-        beyond = f"{findings['beyond_training']:,} {of} sources"
-        limits.append(f"{beyond} are longer than all that was trained on ({longest:,} tokens).")
-    elif longest:
-        limits.append(f"No source of more than {longest:,} tokens was trained on or tested.")
-    if cut := findings["sources_cut"]:
-        limits.append(f"{cut:,} {of} sources are longer than the model takes, and were cut.")
-    if at_limit := findings["at_limit"]:
-        limits.append(
-            f"At least {at_limit:,} {of} translations break off at the greatest length allowed ({greatest_length})."
-        )
-    if empty := findings["empty"]:
-        limits.append(f"{empty:,} {of} translations are empty.")
-    return limits
-
-
-def _by_length(results: dict[str, Any]) -> str:
-    rows = [
-        [_range(group["shortest"], group["longest"]), f"{group['sentences']:,}", f"{group['chrf2']:.2f}"]
-        for group in results.get("findings", {}).get("by_length", [])
-    ]
-    return table(["source tokens", "sentences", "chrF2"], rows) if rows else ""
-
-
-def _range(shortest: int, longest: int) -> str:
-    return f"{shortest}" if shortest == longest else f"{shortest}–{longest}"
-
-
-def _versions(results: dict[str, Any]) -> str:
-    words = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    return f"Trained with {words}."
-
-
-def _again(training: dict[str, Any], results: dict[str, Any]) -> str:
-    """The command that makes the same updates, as far as there is one."""
+def _again(training: dict[str, Any], report: RunReport) -> str:
+    """The command that makes the same steps, as far as there is one."""
     command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
-    processes, precision = results.get("processes") or [], results["precision"].partition(",")[0]
+    processes, precision = report.processes or [], report.precision.partition(",")[0]
     if precision in ("fp16", "bf16") and training["mixed_precision"] is None:
         command += f" --mixed_precision {precision}"
-    if training["max_minutes"] and results["seconds"] >= 60 * training["max_minutes"]:
-        if training["schedule"] in ("linear", "cosine"):
-            words = " It was the clock that ended this training: on another machine it makes other updates."
+    if training["max_minutes"] and report.seconds >= 60 * training["max_minutes"]:
+        if training["lr_scheduler_type"] in ("linear", "cosine"):
+            words = " The clock ended this run: on another machine it makes other steps."
         else:
             # The clock ended it, which says nothing on another machine.
-            command += f" --max_minutes null --max_updates {results['update']}"
+            command += f" --max_minutes null --max_steps {report.steps}"
     how = ""
     if len(processes) == 1 and processes[0] > 1:
-        # One process makes the updates of several when each of its updates has all their forward passes.
-        command += f" --accumulation {training['accumulation'] * processes[0]}"
+        # One process makes the steps of several when each of its steps has all their forward passes.
+        command += f" --gradient_accumulation_steps {training['gradient_accumulation_steps'] * processes[0]}"
         how = f", in one process in place of {processes[0]}"
     start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
     return f"`{command}` with this file{start} and the text above trains the model again{how}.{words}"
 
 
-def shown_pictures(names: list[str]) -> list[str]:
-    """The pictures that a card shows: curves, then attention, of which cross-attention says most."""
+def shown_figures(names: list[str]) -> list[str]:
+    """The figures that a card shows: curves, then attention, of which cross-attention says most."""
     attention = [name for name in names if not _is_of_curves(name)]
     attention.sort(key=lambda name: not CROSS_ATTENTION.search(name))
-    return [name for name in names if _is_of_curves(name)] + attention[:MOST_PICTURES]
+    return [name for name in names if _is_of_curves(name)] + attention[:MOST_FIGURES]
 
 
 def _is_of_curves(name: str) -> bool:
     return Path(name).stem == "curves"
 
 
-def _pictures(names: list[str], folder: str) -> dict[str, list]:
+def _figures(names: list[str], folder: str) -> dict[str, list[Any]]:
     """Curves and attention, by their paths as seen from the card."""
     # Quoted, since Markdown ends an address at a space.
-    paths = {name: quote(f"{folder}/{name}" if folder else name) for name in shown_pictures(names)}
+    paths = {name: quote(f"{folder}/{name}" if folder else name) for name in shown_figures(names)}
     return {
         "curves": [path for name, path in paths.items() if _is_of_curves(name)],
         "attention": [

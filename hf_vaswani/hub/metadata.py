@@ -9,24 +9,25 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from ..core.pipeline_inputs import LANGUAGE
+from .run_report import RunReport, Source
 
 LANGUAGE_KEYS = ("source_language", "target_language")
 # The Hub's id of each metric, and its name.
 HUB_METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
 
 
-def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> ModelCardData:
+def metadata(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> ModelCardData:
     """A card's metadata; what is not known is not in it.
 
     Args:
         name: of the model.
-        recipe, results: as of [`hf_vaswani.hub.card.card_text`].
+        recipe, report: as of [`hf_vaswani.hub.card.card_text`].
     """
     training = recipe["training"]
-    languages = languages_of(recipe, results)
-    sources = [source for split in results["sources"].values() for source in split]
-    datasets = [source["dataset"] for source in sources if source.get("on_hub")]
-    scores = evaluations(recipe, results)
+    languages = languages_of(recipe, report)
+    sources = [source for split in report.sources.values() for source in split]
+    datasets = [source.dataset for source in sources if source.on_hub]
+    scores = evaluations(recipe, report)
     return ModelCardData(
         # A recipe's languages may be names of columns. The Hub takes the language without script and region.
         language=[found[1].lower() for code in languages if (found := LANGUAGE.fullmatch(code))] or None,
@@ -34,7 +35,7 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
         library_name="transformers",
         pipeline_tag="translation",
         tags=["vaswani", "transformer", "encoder-decoder"],
-        base_model=results.get("base_model"),
+        base_model=report.base_model,
         datasets=list(dict.fromkeys(datasets)) or None,
         metrics=list(dict.fromkeys(score.metric_type for score in scores)) or None,
         model_name=name if scores else None,
@@ -42,21 +43,21 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, An
     )
 
 
-def languages_of(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> list[str]:
+def languages_of(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[str]:
     """Source and target language, those that are known: of the recipe, or else of the model that it started from."""
-    own = results.get("languages") or (None, None)
-    return [code for name, own_code in zip(LANGUAGE_KEYS, own) if (code := recipe["data"][name] or own_code)]
+    codes = [recipe["data"][name] or own for name, own in zip(LANGUAGE_KEYS, report.languages)]
+    return [code for code in codes if code]
 
 
-def evaluations(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> list[EvalResult]:
+def evaluations(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[EvalResult]:
     """The scores of all test sets, of the search that the model is saved with."""
     found, places = [], []
-    for name, scores in results["tests"].items():
-        source, title = source_of(name, recipe, results), title_of(name, recipe, results)
+    for name, scores in report.tests.items():
+        source, title = source_of(name, recipe, report), title_of(name, recipe, report)
         place = (
-            {"dataset_type": source["dataset"], "dataset_config": source["config"], "dataset_split": source["split"],
-             "dataset_revision": source["revision"]}
-            if source.get("on_hub")
+            {"dataset_type": source.dataset, "dataset_config": source.config, "dataset_split": source.split,
+             "dataset_revision": source.revision}
+            if source and source.on_hub
             else {"dataset_type": title}
         )  # fmt: skip
         if place in places:  # the Hub would take both for one
@@ -67,12 +68,12 @@ def evaluations(recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> l
                 task_type="translation",
                 dataset_name=title,
                 metric_type=metric,
-                metric_value=round(scores[key], 2),
-                metric_name=f"{metric_title} ({scores[f'{key}_signature']})",
+                metric_value=round(score, 2),
+                metric_name=f"{metric_title} ({getattr(scores, f'{key}_signature')})",
                 **place,
             )
             for key, (metric, metric_title) in HUB_METRICS.items()
-            if key in scores
+            if (score := getattr(scores, key)) is not None
         ]
     return found
 
@@ -82,20 +83,20 @@ def is_held_out(name: str, recipe: dict[str, dict[str, Any]]) -> bool:
     return name == "test" and bool(recipe["data"].get("test_share"))
 
 
-def source_of(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> dict[str, Any]:
-    """The source of a test set; empty where it is of several."""
-    sources = results["sources"].get("train" if is_held_out(name, recipe) else name) or []
-    return sources[0] if len(sources) == 1 else {}
+def source_of(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> Source | None:
+    """The source of a test set; `None` where it is of several."""
+    sources = report.sources.get("train" if is_held_out(name, recipe) else name) or []
+    return sources[0] if len(sources) == 1 else None
 
 
-def title_of(name: str, recipe: dict[str, dict[str, Any]], results: dict[str, Any]) -> str:
-    """What a test set is called: by its name in the recipe or, of the main one, its data set or file."""
-    data, source, text = recipe["data"], source_of(name, recipe, results), results.get("text")
-    if name != "test" or not source or "files" in source:
-        parts = [text, source["files"][0].partition(".")[0] if name == "test" and source else name]
+def title_of(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> str:
+    """What a test set is called: by its name in the recipe or, of the main one, its dataset or file."""
+    data, source, text = recipe["data"], source_of(name, recipe, report), report.text
+    if name != "test" or not source or source.files:
+        parts = [text, source.files[0].partition(".")[0] if name == "test" and source else name]
     else:
-        dataset = "hf_vaswani's corpus" if source["dataset"] == "embedded" else source["dataset"]
-        parts = [dataset, source["config"], source["split"]]
+        dataset = "hf_vaswani's corpus" if source.dataset == "built-in" else source.dataset
+        parts = [dataset, source.config, source.split]
     if is_held_out(name, recipe):
         parts.append(f"{100 * data['test_share']:g}% held out, seed {data['split_seed']}")
     return ", ".join(part for part in parts if part)

@@ -1,10 +1,10 @@
-"""The Python code that translates with a model, as its card and the end of its training show it."""
+"""The Python code that translates with a model, as its card and the end of its run show it."""
 
 import json
 import re
 
 # What JSON leaves as it is and a reader of code cannot see, or sees in another order: control characters, line ends,
-# marks of writing direction; and halves of characters, which no file holds.
+# marks of writing direction; and surrogates, which no file holds.
 UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 CODE = """\

@@ -1,4 +1,4 @@
-"""Other systems' models in, and out to Marian. What kind a source is, is recognised."""
+"""Import of other systems' models, whose kind is detected, and export to Marian."""
 
 from .folders import export_checkpoint, import_checkpoint
 from .marian import write as export_marian

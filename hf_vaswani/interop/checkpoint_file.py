@@ -1,8 +1,8 @@
-"""Reads a foreign PyTorch checkpoint as data: its pickle may hold tensors, containers and named options, no code.
+"""Reads another system's PyTorch checkpoint as data: its pickle may hold tensors, containers and options, not code.
 
-`torch.load(weights_only=True)` refuses every class that is not on a list. A checkpoint of fairseq or OpenNMT keeps its
-options in an `argparse.Namespace`, which only holds attributes and is therefore allowed; a few classes of theirs are
-replaced by one that only keeps what was pickled.
+`torch.load(weights_only=True)` rejects all classes that are not allowlisted. A checkpoint of fairseq or OpenNMT keeps
+its options in an `argparse.Namespace`, which is allowed since it only holds attributes; a few of their own classes are
+replaced by one that only keeps its pickled state.
 """
 
 import argparse
@@ -14,10 +14,11 @@ from contextlib import contextmanager
 import torch
 
 from ..errors import InputError, reason
+from ..files import AGAIN
 
 
 class Inert:
-    """Stands for an object of a class that is known but not wanted: keeps what was pickled of it, and does nothing."""
+    """Replaces an object of a known class: keeps its pickled state and does nothing."""
 
     state = None
 
@@ -31,65 +32,52 @@ class Inert:
         self.state = state
 
 
-# Classes of older versions of fairseq and OpenNMT-py, of which at most the state is read.
+# Classes in checkpoints of older versions of fairseq and OpenNMT-py, of which only the state is used, if anything.
 KNOWN_CLASSES = (
-    "fairseq.meters.AverageMeter",
-    "fairseq.meters.TimeMeter",
-    "fairseq.meters.StopwatchMeter",
-    "onmt.inputters.text_dataset.TextMultiField",
-    "onmt.inputters.text_dataset._feature_tokenize",
-    "onmt.inputters.inputter.AlignField",
-    "onmt.inputters.inputter.make_src",
-    "onmt.inputters.inputter.make_tgt",
-    "onmt.inputters.inputter.parse_align_idx",
-    "torchtext.data.field.Field",
-    "torchtext.data.field.RawField",
-    "torchtext.vocab.Vocab",
-    "functools.partial",
-    "numpy.core.multiarray._reconstruct",
-    "numpy.core.multiarray.scalar",
-    "numpy._core.multiarray._reconstruct",
-    "numpy._core.multiarray.scalar",
-    "numpy.dtype",
-    "numpy.ndarray",
-    "_codecs.encode",
-)
+    "fairseq.meters.AverageMeter", "fairseq.meters.TimeMeter", "fairseq.meters.StopwatchMeter",
+    "onmt.inputters.text_dataset.TextMultiField", "onmt.inputters.text_dataset._feature_tokenize",
+    "onmt.inputters.inputter.AlignField", "onmt.inputters.inputter.parse_align_idx",
+    "onmt.inputters.inputter.make_src", "onmt.inputters.inputter.make_tgt",
+    "torchtext.data.field.Field", "torchtext.data.field.RawField", "torchtext.vocab.Vocab",
+    "numpy.core.multiarray._reconstruct", "numpy.core.multiarray.scalar",
+    "numpy._core.multiarray._reconstruct", "numpy._core.multiarray.scalar",
+    "numpy.dtype", "numpy.ndarray", "functools.partial", "_codecs.encode",
+)  # fmt: skip
 ALLOWED_CLASSES = [argparse.Namespace, set, *((Inert, name) for name in KNOWN_CLASSES)]
 _lock = threading.Lock()
 
 
 def read_checkpoint(path: str) -> dict:
-    """The contents of a file that `torch.save` wrote, on the CPU.
+    """The contents of a file written by `torch.save`, on the CPU.
 
     Raises:
-        InputError: where the file is truncated, is no checkpoint, or holds classes that are not allowed, by name.
+        InputError: the file is truncated, is not a checkpoint, or holds forbidden classes (lists them).
     """
     try:
         with _allowed_classes():
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle can raise anything
-        classes = foreign_classes(error)
-        if classes:
+        if classes := foreign_classes(error):
             raise InputError(
-                f"{path}: its pickle holds {classes}, which no weights need and which could run code; nothing of it "
-                "was executed, and it was not read. Save the weights and options again without it."
+                f"{path}: its pickle holds {classes}, which weights do not need and could run code; nothing was run "
+                "or read. Save the weights and options again without it."
             ) from None
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from None
         raise InputError(
-            f"{path} cannot be read: it is truncated, or no checkpoint that torch.save wrote "
-            f"({reason(error)[:100]}). Copy it again from where it came from."
+            f"{path} cannot be read: it is truncated, or not a checkpoint written by torch.save "
+            f"({reason(error)[:100]}). {AGAIN}"
         ) from None
 
 
 def foreign_classes(error: Exception) -> str:
-    """The classes that PyTorch refused to load, as it names them in its error."""
+    """The classes that PyTorch refused to load, according to its error."""
     return ", ".join(sorted(set(re.findall(r"GLOBAL ([\w.]+)", str(error)))))
 
 
 @contextmanager
 def _allowed_classes() -> Iterator[None]:
-    """PyTorch's list of allowed classes is one for the whole process: afterwards it is as it was."""
+    """Extend PyTorch's list of allowed classes, which is global to the process, and restore it afterwards."""
     with _lock:
         before = torch.serialization.get_safe_globals()
         try:

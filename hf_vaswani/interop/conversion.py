@@ -1,4 +1,4 @@
-"""What every system's reader gives, and the model that is built from it when all of it has been checked."""
+"""The common result of all readers, checked and built into a model, and what the readers share."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable
@@ -16,22 +16,22 @@ from ..errors import InputError, reason
 SHARED = "model.shared.weight"
 SOURCE_EMBEDDINGS = "model.encoder.embed_tokens.weight"
 TARGET_EMBEDDINGS = "model.decoder.embed_tokens.weight"
-SOFTMAX = "lm_head.weight"
+LM_HEAD = "lm_head.weight"
 NAMES_SHOWN = 5
 PLAIN = (bool, int, float, str, list, type(None))
 
 
 @dataclass
 class Conversion:
-    """Another system's model in this one's terms.
+    """Another system's model in terms of this one.
 
-    Args:
+    Attributes:
         source: what it was read from, for messages.
         config: the architecture.
-        weights: all parameters under this model's names, tied ones under each of theirs.
-        generation_config: how the other system searches, where it says so.
-        make_tokenizer: builds the tokenizer, or gives None where the source has none.
-        splitting: how that tokenizer splits text, in words.
+        weights: all parameters under this model's names, tied ones under each of their names.
+        generation_config: the search settings of the other system, if known.
+        make_tokenizer: builds the tokenizer; returns None if the source has none.
+        splitting: a description of how that tokenizer splits text.
     """
 
     source: str
@@ -42,15 +42,15 @@ class Conversion:
     splitting: str = "the source's own tokenizer splits text"
 
     def build(self, dtype: torch.dtype = torch.float32) -> VaswaniForConditionalGeneration:
-        """The model with weights of its own, in evaluation mode.
+        """The model in evaluation mode, with copies of the weights.
 
         Raises:
-            InputError: weights that are missing, too many, no numbers or of another shape than the configuration's.
+            InputError: weights are missing, unknown, not floating-point or of a shape that the configuration excludes.
         """
         if not isinstance(dtype, torch.dtype):
             raise ValueError(f"dtype must be a torch.dtype, such as torch.float32, got {dtype!r}.")
-        self.check_weights()
-        # Copies, since the source may be a model that lives on.
+        self._check_weights()
+        # Copies, since the source may be a model that stays in use.
         weights = {name: tensor.detach().to(dtype, copy=True).contiguous() for name, tensor in self.weights.items()}
         model = VaswaniForConditionalGeneration.from_pretrained(
             None, config=self.config, state_dict=weights, dtype=dtype
@@ -60,13 +60,13 @@ class Conversion:
             model.generation_config = self.generation_config
         return model.eval()
 
-    def check_weights(self) -> None:
+    def _check_weights(self) -> None:
         with torch.device("meta"):
             state = VaswaniForConditionalGeneration(self.config).state_dict()
         expected = {name: tuple(tensor.shape) for name, tensor in state.items()}
         found = {name: tuple(tensor.shape) for name, tensor in self.weights.items()}
         common = expected.keys() & found.keys()
-        faults = weight_faults(
+        errors = weight_errors(
             self.source,
             [
                 (name, found[name], shape)
@@ -78,81 +78,79 @@ class Conversion:
         )
         other = [name for name, tensor in self.weights.items() if not tensor.is_floating_point()]
         if other:
-            faults.append(f"{self.source} has weights that are no floating-point numbers: {listed(other)}.")
-        if faults:
-            raise InputError.of(faults)
+            errors.append(f"{self.source} has weights that are not floating-point numbers: {listed(other)}.")
+        if errors:
+            raise InputError.of(errors)
 
 
-def weight_faults(
+def weight_errors(
     source: str, mismatched: Iterable[tuple[str, tuple, tuple]], missing: Iterable[str], unknown: Iterable[str]
 ) -> list[str]:
-    """What is wrong between the weights of a source and its configuration.
+    """The mismatches between the weights of a source and its configuration.
 
     Args:
-        mismatched: name, shape found and shape expected of each weight of another shape.
-        missing, unknown: names of weights that are expected or found alone.
+        mismatched: name, shape found and shape expected of each weight with the wrong shape.
+        missing, unknown: names of weights that are only expected or only found.
     """
     mismatched = list(mismatched)
-    faults = [
+    errors = [
         f"{source}: {name} has shape {tuple(found)}, but its configuration asks for {tuple(expected)}."
         for name, found, expected in mismatched[:NAMES_SHOWN]
     ]
     if len(mismatched) > NAMES_SHOWN:
-        faults.append(f"{source}: {len(mismatched) - NAMES_SHOWN} more weights have other shapes than it asks for.")
+        errors.append(f"{source}: {len(mismatched) - NAMES_SHOWN} more weights have other shapes than expected.")
     if missing:
-        faults.append(f"{source} lacks weights that its configuration asks for: {listed(missing)}.")
+        errors.append(f"{source} lacks weights that its configuration asks for: {listed(missing)}.")
     if unknown:
-        faults.append(f"{source} has weights that this model has no place for: {listed(unknown)}.")
-    return faults
+        errors.append(f"{source} has weights that do not belong to this model: {listed(unknown)}.")
+    return errors
 
 
 def split_projections(attention: str, kind: str, joined: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Queries', keys' and values' weights or biases that fairseq and torch join to one tensor, in that order."""
-    names = ("q_proj", "k_proj", "v_proj")
-    return {f"{attention}.{name}.{kind}": part for name, part in zip(names, joined.chunk(3))}
+    """Weights or biases of query, key and value projections, which fairseq and torch join in this order."""
+    return {f"{attention}.{name}_proj.{kind}": part for name, part in zip("qkv", joined.chunk(3))}
 
 
 def make_config(source: str, **fields) -> VaswaniConfig:
-    """The config of a foreign model; values that contradict each other are the source's fault.
+    """The config of another system's model.
 
     Raises:
-        InputError: all of them together.
+        InputError: lists all values that contradict each other.
     """
     try:
         return VaswaniConfig(**fields)
-    except Exception as error:  # whatever the strict dataclass raises is a fault of the source
-        raise InputError(f"{source}: its configuration makes no model. {reason(error)}") from None
+    except Exception as error:  # whatever the strict dataclass raises is an error of the source
+        raise InputError(f"{source}: its configuration is invalid. {reason(error)}") from None
 
 
 def embedding_fields(source: str, weights: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Sizes and sharing of embeddings and softmax as the values tell them; the shared matrix joins the weights.
+    """Sizes and tying of embeddings and output projection by their values; adds the shared matrix to the weights.
 
     Raises:
-        InputError: where one of the three is missing or no matrix.
+        InputError: one of the three is missing or not a matrix.
     """
-    names = (SOURCE_EMBEDDINGS, TARGET_EMBEDDINGS, SOFTMAX)
-    faults = [name for name in names if name not in weights or weights[name].dim() != 2]
-    if faults:
-        raise InputError(f"{source} is no whole translation model: it lacks {listed(faults)}.")
-    source_matrix, target_matrix, softmax = (weights[name] for name in names)
-    share = is_same(source_matrix, target_matrix)
+    names = (SOURCE_EMBEDDINGS, TARGET_EMBEDDINGS, LM_HEAD)
+    errors = [name for name in names if name not in weights or weights[name].dim() != 2]
+    if errors:
+        raise InputError(f"{source} is not a complete translation model: it lacks {listed(errors)}.")
+    source_matrix, target_matrix, output_matrix = (weights[name] for name in names)
+    share = _is_equal(source_matrix, target_matrix)
     if share:
         weights[SHARED] = source_matrix
     return {
         "vocab_size": len(source_matrix),
         "decoder_vocab_size": len(target_matrix),
         "share_encoder_decoder_embeddings": share,
-        "tie_word_embeddings": is_same(target_matrix, softmax),
+        "tie_word_embeddings": _is_equal(target_matrix, output_matrix),
     }
 
 
-def is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two matrices are one, or copies of one."""
+def _is_equal(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and torch.equal(first, second)
 
 
 def is_sinusoidal(table: torch.Tensor, layout: str, exponent: str, offset: int = 0) -> bool:
-    """Whether a stored table of positions `(length, d_model)` is of a layout, save for half precision's rounding."""
+    """Whether a stored position table `(length, d_model)` has a layout, up to rounding in half precision."""
     if table.dim() != 2 or not table.is_floating_point() or table.numel() == 0 or table.shape[1] % 2:
         return False
     expected = sinusoidal_positions(torch.arange(len(table)) + offset, table.shape[1], layout, exponent).double()
@@ -160,20 +158,20 @@ def is_sinusoidal(table: torch.Tensor, layout: str, exponent: str, offset: int =
 
 
 def check_state(source: str, state: object) -> dict[str, torch.Tensor]:
-    """The weights of a checkpoint, if they are such: names and dense tensors.
+    """The weights of a checkpoint by name, which must be dense tensors.
 
     Raises:
-        InputError: where they are not.
+        InputError: they are not.
     """
     if not isinstance(state, dict) or not state:
-        raise InputError(f"{source} holds no weights where they should be, but {_kind(state)}.")
-    faults = [
+        raise InputError(f"{source} holds {_kind(state)} in place of weights.")
+    wrong = [
         str(name)
         for name, tensor in state.items()
         if not (isinstance(name, str) and isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided)
     ]
-    if faults:
-        raise InputError(f"{source}: these weights are no tensors: {listed(faults)}.")
+    if wrong:
+        raise InputError(f"{source}: these weights are not dense tensors: {listed(wrong)}.")
     return dict(state)
 
 
@@ -181,17 +179,17 @@ def check_options(source: str, options: object) -> dict[str, Any]:
     """The options of a checkpoint by name.
 
     Raises:
-        InputError: where they are none.
+        InputError: they are something else.
     """
     if isinstance(options, Namespace):
         return dict(vars(options))
     if isinstance(options, dict) and all(isinstance(name, str) for name in options):
         return dict(options)
-    raise InputError(f"{source} holds no options where they should be, but {_kind(options)}.")
+    raise InputError(f"{source} holds {_kind(options)} in place of options.")
 
 
 def not_neutral(options: dict[str, Any], neutral: dict[str, tuple]) -> list[str]:
-    """A fault for each option whose value is none of those that change nothing."""
+    """An error for each option whose value is not one of its neutral values."""
     return [
         f"{name}={options[name]!r} is not supported."
         for name, values in neutral.items()
@@ -200,7 +198,7 @@ def not_neutral(options: dict[str, Any], neutral: dict[str, tuple]) -> list[str]
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first names in order, and how many more there are."""
+    """The first names in sorted order, and the number of further ones."""
     names = sorted(names)
     rest = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

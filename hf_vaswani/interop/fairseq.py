@@ -1,7 +1,7 @@
-"""fairseq's `.pt` checkpoints of `transformer*` translation models, of every version since 2018, without fairseq.
+"""fairseq's `.pt` checkpoints of `transformer*` translation models, of all versions since 2018, without fairseq.
 
-Options are read from `args` or `cfg`, dictionaries from `dict.LANGUAGE.txt` beside the checkpoint. Weights have this
-model's names, but for those of older versions. Which options matter was read from fairseq's sources, 0.5 to 0.12.
+Options are read from `args` or `cfg`, dictionaries from `dict.LANGUAGE.txt` next to the checkpoint. Weights have the
+same names as here, except in older versions. The options that matter are those in fairseq's source code, 0.5 to 0.12.
 """
 
 import re
@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from ..core.pipeline_inputs import language_code
 from ..errors import InputError
 from .conversion import (
-    SOFTMAX,
+    LM_HEAD,
     Conversion,
     check_options,
     check_state,
@@ -25,7 +25,7 @@ from .conversion import (
 )
 from .vocabulary import describe_splitting, dictionary_tokenizer, read_dictionary
 
-# The four symbols before a dictionary's own.
+# The symbols that precede those of a dictionary.
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
 PROJECTION = "decoder.output_projection.weight"
@@ -37,66 +37,33 @@ ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# Options whose values other than these change the model into one that cannot be expressed here.
+# The supported values of options that would otherwise change the architecture.
+OFF, ZERO, UNSET = (False, None), (0, None), (None,)
 NEUTRAL = {
-    "layernorm_embedding": (False, None),
-    "adaptive_softmax_cutoff": (None,),
-    "no_cross_attention": (False, None),
-    "cross_self_attention": (False, None),
-    "layer_wise_attention": (False, None),
-    "encoder_layers_to_keep": (None,),
-    "decoder_layers_to_keep": (None,),
-    "quant_noise_pq": (0, None),
-    "quant_noise_scalar": (0, None),
-    "base_layers": (0, None),
-    "scale_attn": (False, None),
-    "scale_fc": (False, None),
-    "scale_heads": (False, None),
-    "scale_resids": (False, None),
-    "simul_type": (None,),
-    "encoder_unidirectional": (False, None),
-    "encoder_xformers_att_config": (None,),
-    "decoder_xformers_att_config": (None,),
-}
+    "layernorm_embedding": OFF, "no_cross_attention": OFF, "cross_self_attention": OFF, "layer_wise_attention": OFF,
+    "scale_attn": OFF, "scale_fc": OFF, "scale_heads": OFF, "scale_resids": OFF, "encoder_unidirectional": OFF,
+    "quant_noise_pq": ZERO, "quant_noise_scalar": ZERO, "base_layers": ZERO,
+    "adaptive_softmax_cutoff": UNSET, "encoder_layers_to_keep": UNSET, "decoder_layers_to_keep": UNSET,
+    "simul_type": UNSET, "encoder_xformers_att_config": UNSET, "decoder_xformers_att_config": UNSET,
+}  # fmt: skip
 DEFAULTS = {
-    "encoder_embed_dim": 512,
-    "encoder_ffn_embed_dim": 2048,
-    "encoder_layers": 6,
-    "decoder_layers": 6,
-    "encoder_attention_heads": 8,
-    "decoder_attention_heads": 8,
-    "encoder_normalize_before": False,
-    "decoder_normalize_before": False,
-    "encoder_learned_pos": False,
-    "decoder_learned_pos": False,
-    "no_token_positional_embeddings": False,
-    "no_scale_embedding": False,
-    "share_all_embeddings": False,
-    "share_decoder_input_output_embed": False,
-    "no_decoder_final_norm": False,
-    "activation_fn": "relu",
-    "dropout": 0.1,
-    "attention_dropout": 0.0,
-    "activation_dropout": 0.0,
-    "relu_dropout": 0.0,
-    "encoder_layerdrop": 0.0,
-    "decoder_layerdrop": 0.0,
-    "label_smoothing": 0.0,
-    "source_lang": None,
-    "target_lang": None,
-    "arch": None,
-}
-# What is read of the groups of `cfg`; None for all.
+    "encoder_embed_dim": 512, "encoder_ffn_embed_dim": 2048, "activation_fn": "relu",
+    "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8, "decoder_attention_heads": 8,
+    "encoder_normalize_before": False, "decoder_normalize_before": False, "no_decoder_final_norm": False,
+    "encoder_learned_pos": False, "decoder_learned_pos": False, "no_token_positional_embeddings": False,
+    "no_scale_embedding": False, "share_all_embeddings": False, "share_decoder_input_output_embed": False,
+    "dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0, "relu_dropout": 0.0,
+    "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0, "label_smoothing": 0.0,
+    "source_lang": None, "target_lang": None, "arch": None,
+}  # fmt: skip
+# The options to read from each group of `cfg`; None for all.
 GROUPS = {"criterion": ("label_smoothing",), "task": ("source_lang", "target_lang"), "model": None}
-# Architectures with the names of weights, but another forward pass or another task.
+# Architectures with the same names of weights, but a different forward pass or task.
 OTHER_ARCHITECTURES = (
-    "transformer_lm",
-    "transformer_unidirectional",
-    "transformer_monotonic",
-    "transformer_from_pretrained",
+    "transformer_lm", "transformer_unidirectional", "transformer_monotonic", "transformer_from_pretrained",
     "transformer_pointer",
-)
-# Options that fairseq has for each stack, and this model once.
+)  # fmt: skip
+# Options that fairseq has for each stack, and this model only once.
 ONE_FOR_BOTH = (
     ("encoder_embed_dim", "decoder_embed_dim"),
     ("encoder_normalize_before", "decoder_normalize_before"),
@@ -113,26 +80,26 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
     """A fairseq checkpoint.
 
     Args:
-        path: the file, for messages and for what lies beside it.
-        contents: what `read_checkpoint` gave.
-        vocabularies: folder with `dict.LANGUAGE.txt` and sub-word files, where not the checkpoint's own.
+        path: the file, with vocabularies in the same folder.
+        contents: from `read_checkpoint`.
+        vocabularies: folder with `dict.LANGUAGE.txt` and subword files, if not that of the checkpoint.
 
     Raises:
-        InputError: all options that this model cannot express, or weights that do not fit the options.
+        InputError: lists all unsupported options, or weights that do not fit the options.
     """
     options = read_options(str(path), contents)
     state = check_state(str(path), contents["model"])
-    faults = unsupported(options)
-    if faults:
-        raise InputError.of([f"{path}: {fault}" for fault in faults])
+    errors = unsupported(options)
+    if errors:
+        raise InputError.of([f"{path}: {error}" for error in errors])
     weights = {f"model.{name}": tensor for name, tensor in upgrade(state, options).items()}
     if f"model.{PROJECTION}" in weights:
-        weights[SOFTMAX] = weights.pop(f"model.{PROJECTION}")
+        weights[LM_HEAD] = weights.pop(f"model.{PROJECTION}")
     fields = embedding_fields(str(path), weights)
-    positions, faults = _positions(options, weights)
-    faults += _final_norm_faults(options, weights, state)
-    if faults:
-        raise InputError.of([f"{path}: {fault}" for fault in faults])
+    positions, errors = _positions(options, weights)
+    errors += _final_norm_errors(options, weights, state)
+    if errors:
+        raise InputError.of([f"{path}: {error}" for error in errors])
     config = make_config(
         str(path),
         d_model=options["encoder_embed_dim"],
@@ -145,7 +112,7 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
         activation_function=ACTIVATIONS[options["activation_fn"]],
         dropout=options["dropout"],
         attention_dropout=options["attention_dropout"],
-        # Older versions had this name, and newer ones still heed it.
+        # The name in older versions, which newer ones still accept.
         activation_dropout=options["activation_dropout"] or options["relu_dropout"],
         encoder_layerdrop=options["encoder_layerdrop"],
         decoder_layerdrop=options["decoder_layerdrop"],
@@ -175,7 +142,7 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
 
 
 def read_options(source: str, contents: dict) -> dict:
-    """The options of a checkpoint under fairseq's flat names, with its defaults where it says nothing."""
+    """The options of a checkpoint under fairseq's flat names, completed by its defaults."""
     found = {}
     if contents.get("args") is not None:
         found.update(check_options(source, contents["args"]))
@@ -185,36 +152,34 @@ def read_options(source: str, contents: dict) -> dict:
             if groups.get(group) is not None:
                 options = _flat(check_options(source, groups[group]))
                 found.update({name: value for name, value in options.items() if names is None or name in names})
-    # An option without a value is one that was never set.
-    found = {name: value for name, value in found.items() if value is not None}
-    options = {**DEFAULTS, **found}
+    options = {**DEFAULTS, **{name: value for name, value in found.items() if value is not None}}
     options.setdefault("decoder_embed_dim", options["encoder_embed_dim"])
     options.setdefault("decoder_ffn_embed_dim", options["encoder_ffn_embed_dim"])
     return options
 
 
 def unsupported(options: dict) -> list[str]:
-    """All options that this model cannot express."""
-    faults = not_neutral(options, NEUTRAL)
+    """All options that this model does not support."""
+    errors = not_neutral(options, NEUTRAL)
     for first, second in ONE_FOR_BOTH:
         if options[first] != options[second]:
-            faults.append(f"{first}={options[first]} beside {second}={options[second]} is not supported.")
+            errors.append(f"{first}={options[first]} with {second}={options[second]} is not supported.")
     width = options["decoder_embed_dim"]
     if options.get("decoder_output_dim", width) != width:
-        faults.append(
-            f"decoder_output_dim={options['decoder_output_dim']} beside decoder_embed_dim={width} is not supported."
+        errors.append(
+            f"decoder_output_dim={options['decoder_output_dim']} with decoder_embed_dim={width} is not supported."
         )
     if str(options["activation_fn"]) not in ACTIVATIONS:
-        faults.append(f"activation_fn={options['activation_fn']!r} is not supported.")
+        errors.append(f"activation_fn={options['activation_fn']!r} is not supported.")
     for name in ("arch", "_name"):
         architecture = str(options.get(name) or "transformer")
         if not architecture.startswith("transformer") or architecture.startswith(OTHER_ARCHITECTURES):
-            faults.append(f"{name}={architecture!r} is not supported; only transformer* translation models are.")
-    return faults
+            errors.append(f"{name}={architecture!r} is not supported; only transformer* translation models are.")
+    return errors
 
 
 def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Tensor]:
-    """Weights under the names of fairseq's last version, without what is no parameter, and with what is shared."""
+    """Weights under the names of fairseq's last version: only parameters, and tied ones under each name."""
     norms = {
         "encoder": ("self_attn_layer_norm", "final_layer_norm"),
         "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
@@ -224,7 +189,7 @@ def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Te
         stack = name.split(".")[0]
         if re.search(r"\.version$|\.embed_positions\.(_float_tensor|weights)$", name):
             continue
-        # Version 0.12.2 stored copies of each encoder layer's weights beside its parts.
+        # Version 0.12.2 stored additional copies of the weights of encoder layers.
         if re.search(r"^encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$", name):
             continue
         match = re.search(r"^(.*_attn)\.in_proj_(weight|bias)$", name)
@@ -237,16 +202,16 @@ def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Te
         if name == "decoder.embed_out":
             name = PROJECTION
         upgraded[name] = tensor
-    source, target, softmax = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", PROJECTION
+    source, target = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
     if options["share_all_embeddings"] and source in upgraded:
         upgraded.setdefault(target, upgraded[source])
     if (options["share_decoder_input_output_embed"] or options["share_all_embeddings"]) and target in upgraded:
-        upgraded.setdefault(softmax, upgraded[target])
+        upgraded.setdefault(PROJECTION, upgraded[target])
     return upgraded
 
 
 def _positions(options: dict, weights: dict[str, torch.Tensor]) -> tuple[dict, list[str]]:
-    """Config fields of fairseq's positions. A learned table begins with rows for padding that are never read."""
+    """Config fields of fairseq's positions. A learned table begins with rows for padding that are never used."""
     fields = {"positions_skip_padding": True}
     if options["no_token_positional_embeddings"]:
         return {"position_type": "none"}, []
@@ -260,15 +225,16 @@ def _positions(options: dict, weights: dict[str, torch.Tensor]) -> tuple[dict, l
             weights[name] = weights[name][PAD + 1 :]
             sizes.add(len(weights[name]))
     if len(sizes) > 1:
-        return {}, [f"learned positions of different number ({', '.join(map(str, sorted(sizes)))}) are not supported."]
+        sizes = ", ".join(map(str, sorted(sizes)))
+        return {}, [f"different numbers of learned positions ({sizes}) are not supported."]
     return {**fields, "position_type": "learned", "max_position_embeddings": max(sizes, default=1024)}, []
 
 
-def _final_norm_faults(options: dict, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> list[str]:
-    """Whether a stack ends with a norm is told by the weights alone: before version 3 of a stack pre-norm had none."""
+def _final_norm_errors(options: dict, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> list[str]:
+    """Errors about the final norm, which only the weights tell: pre-norm stacks before version 3 had none."""
     encoder, decoder = (f"model.{stack}.layer_norm.weight" in weights for stack in ("encoder", "decoder"))
     if encoder != decoder:
-        return [f"a norm at the end of the {'encoder' if encoder else 'decoder'} alone is not supported."]
+        return [f"a final norm only in the {'encoder' if encoder else 'decoder'} is not supported."]
     is_new = bool((state.get("encoder.version", torch.zeros(1)) >= 3).any())
     if is_new and options["encoder_normalize_before"] and not encoder and not options["no_decoder_final_norm"]:
         return ["encoder.layer_norm and decoder.layer_norm are missing, which pre-norm models end with."]
@@ -283,20 +249,20 @@ def _make_tokenizer(
     if None in languages or not any(file.exists() for file in files):
         if vocabularies is not None:
             names = " and ".join(file.name for file in files) if None not in languages else "dict.LANGUAGE.txt"
-            raise InputError(f"{folder} has no {names}, which {path} needs. Name the folder that has.")
+            raise InputError(f"{folder} has no {names}, which {path} needs. Name a folder that does.")
         return None
     missing = [str(file) for file in files if not file.exists()]
     if missing:
-        raise InputError(f"{path} needs the dictionaries of both languages; there is no {', '.join(missing)}.")
+        raise InputError(f"{path} needs the dictionaries of both languages; missing: {', '.join(missing)}.")
     symbols = [[*SPECIAL_TOKENS, *read_dictionary(file, SPECIAL_TOKENS)] for file in files]
-    faults = [
-        f"{file} has {len(tokens)} symbols with the four special ones, but {path} has {count} embeddings for them. "
+    errors = [
+        f"{file} has {len(tokens)} symbols, including the four special ones, but {path} has {count} embeddings. "
         "Use the dictionary that the model was trained with."
         for file, tokens, count in zip(files, symbols, rows.values())
         if len(tokens) != count
     ]
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     return dictionary_tokenizer(folder, symbols[0], symbols[1], languages)
 
 

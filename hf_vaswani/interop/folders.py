@@ -1,4 +1,4 @@
-"""Folders of imported and exported models: each appears whole or not at all."""
+"""Folders of imported and exported models, complete or absent."""
 
 from pathlib import Path
 
@@ -17,20 +17,20 @@ def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: s
 
     Args:
         source: folder, `.pt` file or Hub id, as for `import_model`.
-        output: folder to make; it may exist only if empty.
-        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, where it is not the checkpoint's.
+        output: folder to create; it may exist only if empty.
+        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, if not that of the checkpoint.
 
     Returns:
-        How the tokenizer that came along splits text; None where none did.
+        A description of how the tokenizer splits text; None if the source has no tokenizer.
 
     Raises:
-        InputError: as `import_model`, and where `output` cannot be written.
+        InputError: as in `import_model`, or `output` cannot be written.
     """
     check_new(output)
     conversion = read_source(source, vocabularies)
     tokenizer = conversion.make_tokenizer()
     model = conversion.build()
-    # Marian's are said by its tokenizer alone.
+    # Marian's languages are only in its tokenizer.
     model.config.source_language, model.config.target_language = own_languages(model.config, tokenizer)
     with new_folder(output) as folder:
         model.save_pretrained(folder)
@@ -44,12 +44,12 @@ def export_checkpoint(
 ) -> None:
     """Write a folder of transformers' MarianMT with the same weights and tokenizer.
 
-    A tokenizer of two vocabularies becomes two plain ones, in the sub-folders `source_tokenizer` and
-    `target_tokenizer`. With this package, or with `trust_remote_code=True`, `AutoTokenizer` joins them again; without,
-    it finds none, where it would take that of the source for both sides.
+    A tokenizer with two vocabularies becomes two plain ones, in the subfolders `source_tokenizer` and
+    `target_tokenizer`. With this package, or with `trust_remote_code=True`, `AutoTokenizer` joins them again;
+    otherwise it finds no tokenizer, rather than using that of the source for both sides.
 
     Raises:
-        InputError: all that the model has and Marian lacks; where `output` cannot be written.
+        InputError: lists everything that Marian cannot express; or `output` cannot be written.
     """
     check_new(output)
     exported = marian.write(model)

@@ -1,7 +1,7 @@
-"""MarianMT models of transformers, thus the OPUS-MT models: weights in, and out wherever Marian can express them.
+"""MarianMT models of transformers, such as OPUS-MT: import, and export of whatever Marian can express.
 
-Marian's architecture is the paper's, post-norm, but for sinusoids in halves, a bias on the logits and a decoder that
-starts with the padding token. Names of weights are the same, so that almost nothing is to be converted.
+Marian's architecture is the paper's, post-norm, except for sinusoids in halves, a bias on the logits and a decoder
+that starts with the padding token. The weights have the same names.
 """
 
 import copy
@@ -12,64 +12,47 @@ from transformers import MarianConfig, MarianMTModel
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
-from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal, make_config
-from .pretrained import common_fields, generation_settings, load_model, load_tokenizer
+from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal
+from .pretrained import common_fields, conversion_of, open_model
 
+MODEL_CLASS = MarianMTModel
 POSITION_TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 LAYER_NORM_EPS = 1e-5
 
 
 def read(source: str | Path | MarianMTModel) -> Conversion:
     """A MarianMT model, its folder or its Hub id."""
-    is_model = isinstance(source, MarianMTModel)
-    name = str(source) if not is_model else source.name_or_path or "the Marian model"
-    model = source if is_model else load_model(MarianMTModel, str(source))
+    model, name = open_model(MODEL_CLASS, source)
     config, weights = model.config, dict(model.state_dict())
     if config.is_decoder:
         raise InputError(f"{name} is a Marian decoder without an encoder. Import a translation model.")
     if not all(is_sinusoidal(weights.pop(table), "halves", "paper") for table in POSITION_TABLES):
-        raise InputError(f"{name} has a table of positions that are not Marian's sinusoids.")
+        raise InputError(f"{name} has a position table that does not hold Marian's sinusoids.")
     weights["lm_head.bias"] = weights.pop("final_logits_bias")[0]
     weights.pop(SHARED, None)
-    # transformers ties nothing where `tie_word_embeddings` is off, whatever the other option says: values decide.
+    # transformers ties nothing if `tie_word_embeddings` is off, whatever the other option says, so values decide.
     fields = embedding_fields(name, weights)
     fields["share_encoder_decoder_embeddings"] &= config.share_encoder_decoder_embeddings
     fields["tie_word_embeddings"] &= config.tie_word_embeddings
     if not fields["share_encoder_decoder_embeddings"]:
         weights.pop(SHARED, None)
-    vocabularies = {"source": fields["vocab_size"], "target": fields["decoder_vocab_size"]}
-    return Conversion(
-        source=name,
-        config=make_config(
-            name,
-            sinusoid_layout="halves",
-            layer_norm_eps=LAYER_NORM_EPS,
-            label_smoothing=0.0,
-            output_bias=True,
-            **fields,
-            **common_fields(config),
-        ),
-        weights=weights,
-        generation_config=generation_settings(model),
-        make_tokenizer=lambda: None if is_model else load_tokenizer(str(source), vocabularies, config),
-    )
+    return conversion_of(source, model, name, weights, layer_norm_eps=LAYER_NORM_EPS, output_bias=True, **fields)
 
 
 def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
     """The same model as a MarianMTModel, with the same logits.
 
-    Sinusoids in pairs are no obstacle: the dimensions of the residual stream have no order of their own, so that
-    all weights are permuted to bring the sines before the cosines.
+    Interleaved sinusoids can be exported too: the order of the dimensions of the residual stream is arbitrary, so all
+    weights are permuted to put the sines before the cosines.
 
     Raises:
-        InputError: all that the model has and Marian lacks.
+        InputError: lists everything that Marian cannot express.
     """
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise ValueError(f"model must be a VaswaniForConditionalGeneration, got a {type(model).__name__}.")
     config = model.config
-    faults = inexpressible(model)
-    if faults:
-        raise InputError.of([f"Marian has no way to say {fault}." for fault in faults])
+    if features := inexpressible(model):
+        raise InputError.of([f"Marian cannot express {feature}." for feature in features])
     marian_config = MarianConfig(
         vocab_size=config.vocab_size,
         decoder_vocab_size=config.decoder_vocab_size,
@@ -86,26 +69,26 @@ def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
     marian = MarianMTModel(marian_config).to(model.dtype)
     for name, tensor in marian.state_dict().items():
         if name.endswith(".bias") and name not in weights:
-            weights[name] = torch.zeros_like(tensor)  # what is left out here is zero there
+            weights[name] = torch.zeros_like(tensor)  # a bias that this model lacks
     missing, unexpected = marian.load_state_dict(weights, strict=False)
     assert set(missing) <= set(POSITION_TABLES) and not unexpected, (missing, unexpected)
     marian.generation_config = copy.deepcopy(model.generation_config)
     if marian.generation_config.max_length is None and marian.generation_config.max_new_tokens is None:
-        # Without an end of its own transformers would stop after 20 tokens.
+        # Otherwise transformers would stop after 20 tokens.
         marian.generation_config.max_length = config.max_position_embeddings
     return marian.eval()
 
 
 def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
-    """What this model's config says and a MarianConfig cannot."""
+    """The features of a model that a MarianConfig cannot express."""
     config = model.config
     heads = (config.encoder_attention_heads, config.decoder_attention_heads)
     own_widths = [width for width in (config.d_k, config.d_v) if width is not None]
     is_wide = any(width * count != config.d_model for width in own_widths for count in heads)
     embedding_dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
     checks = {
-        "an adapter beside the weights (PEFT's merge_and_unload() merges them)": hasattr(model, "peft_config"),
-        "quantized weights (export the model that they were made of)": hasattr(config, "quantization_config"),
+        "an adapter (merge it with PEFT's merge_and_unload())": hasattr(model, "peft_config"),
+        "quantized weights (export the model that was quantized)": hasattr(config, "quantization_config"),
         'norm_position="pre"': config.norm_position == "pre",
         "final_norm=True": bool(config.final_norm),
         f"layer_norm_eps={config.layer_norm_eps}": config.layer_norm_eps != LAYER_NORM_EPS,
@@ -116,21 +99,21 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
         "no decoder_start_token_id": config.decoder_start_token_id is None,
         'decoder_start_embedding="zero"': config.decoder_start_embedding == "zero",
         f"d_k={config.d_k} and d_v={config.d_v}": is_wide,
-        f"embedding_dropout={embedding_dropout} beside dropout={config.dropout}": embedding_dropout != config.dropout,
+        f"embedding_dropout={embedding_dropout} with dropout={config.dropout}": embedding_dropout != config.dropout,
     }
-    return [fault for fault, applies in checks.items() if applies]
+    return [feature for feature, applies in checks.items() if applies]
 
 
 def sines_first(d_model: int) -> torch.Tensor:
-    """The order of dimensions that turns sin, cos, sin, cos, … into all sines, then all cosines."""
+    """The permutation that turns sin, cos, sin, cos, … into all sines, then all cosines."""
     return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 
 
 def permute_residual_stream(weights: dict[str, torch.Tensor], order: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The same function with the dimensions of the residual stream in another order.
+    """The weights of the same function with the dimensions of the residual stream permuted.
 
-    What reads the stream (projections to queries, keys, values and the inner width, the softmax) and the embeddings
-    have it in their last dimension; what writes to it, and the norms, in their first.
+    The stream is the last dimension of the layers that read it (projections to queries, keys, values and the inner
+    width, the output projection) and of the embeddings; the first dimension of those that write to it and the norms.
     """
     writers = (".out_proj.", ".fc2.")
     permuted = {}

@@ -1,8 +1,8 @@
-"""What is wrong with the files of a model's folder, each told by its name and before anything is computed.
+"""What is wrong with the files in a model's folder, by file name.
 
-transformers raises many kinds of exceptions for files that are damaged, mostly without saying which file it is, and
-passes over some damage silently. Commands and importers ask here: before loading, what nothing else would notice, and
-after loading failed, which file it was.
+transformers raises many types of exceptions for damaged files, mostly without the file name, and ignores some damage
+silently. Commands and importers use these checks before loading, for what nothing else would notice, and after a
+failure, to find the file.
 """
 
 import json
@@ -22,16 +22,16 @@ INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
 def model_kind(folder: Path) -> str:
-    """What `config.json` calls its kind of model: marian, t5, vaswani.
+    """The `model_type` of `config.json`: marian, t5, vaswani.
 
     Raises:
-        InputError: where it is damaged or does not say.
+        InputError: the file is damaged or has no model_type.
     """
     path = folder / CONFIG_FILE
     kind = read_json(path).get("model_type")
     if not isinstance(kind, str):
         got = "has no model_type" if kind is None else f"has the model_type {json.dumps(kind)}"
-        raise InputError(f"{path} {got}, so that nobody knows what model it is of. {AGAIN}")
+        raise InputError(f"{path} {got}, so the type of the model is unknown. {AGAIN}")
     return kind
 
 
@@ -39,7 +39,7 @@ def check_settings(folder: Path) -> None:
     """Check `config.json` and `generation_config.json` of a model that translates.
 
     Raises:
-        InputError: where one of them is damaged, or of no such model; all that is wrong.
+        InputError: lists all errors: a damaged file, or the config of another kind of model.
     """
     errors: list[str] = []
     config = collect_errors(errors, lambda: _read_config(folder / CONFIG_FILE))
@@ -50,12 +50,12 @@ def check_settings(folder: Path) -> None:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether a folder holds files of weights, of whatever kind."""
+    """Whether a folder holds weight files of any kind."""
     return any(any(folder.glob(pattern)) for pattern in ("*.safetensors", "pytorch_model*.bin"))
 
 
 def weight_file_errors(folder: Path) -> list[str]:
-    """Files of weights that are damaged or missing; those that `torch.save` wrote are not looked at."""
+    """What is wrong with the weight files, damaged or missing; files written by `torch.save` are not checked."""
     if not has_weights(folder):
         return [f"{folder} has no weights (model.safetensors). Let its training finish, or name another folder."]
     errors: list[str] = []
@@ -66,7 +66,7 @@ def weight_file_errors(folder: Path) -> list[str]:
         collect_errors(errors, lambda path=path: _check_index(path))
     shards = len(list(folder.glob("model-*-of-*.safetensors")))
     if shards and not indices and not (folder / "model.safetensors").exists():
-        errors.append(f"{folder / INDEX_FILES[0]} is missing, which says which of {shards} files has what. {AGAIN}")
+        errors.append(f"{folder / INDEX_FILES[0]} is missing, the index of {shards} weight files. {AGAIN}")
     return errors
 
 
@@ -78,10 +78,10 @@ def _read_config(path: Path) -> PreTrainedConfig:
     if kind not in CONFIG_MAPPING:
         raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Name a model that translates.")
     if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
-        raise InputError(f"{path}: a model of the kind {kind!r} is no encoder-decoder. Name one that translates.")
+        raise InputError(f"{path}: a model of type {kind!r} is not an encoder-decoder. Name one that translates.")
     try:
         config = CONFIG_MAPPING[kind].from_pretrained(path.parent)
-    except Exception as error:  # values of the wrong types raise kinds of their own
+    except Exception as error:  # values of the wrong type raise various exceptions
         raise InputError(f"{path}: {reason(error)}") from None
     if isinstance(config, VaswaniConfig) and (errors := memory_errors(config, WEIGHTS)):
         raise InputError.of([f"{path}: {error}. {AGAIN}" for error in errors])
@@ -89,7 +89,7 @@ def _read_config(path: Path) -> PreTrainedConfig:
 
 
 def _check_generation(path: Path, config: PreTrainedConfig | None) -> None:
-    """`config`: the model's, where it can be read."""
+    """Check a generation config; `config` is the model's, if it can be read."""
     sizes = [getattr(config, name, None) for name in ("decoder_vocab_size", "vocab_size")]
     check_generation_file(path, next((size for size in sizes if isinstance(size, int)), None))
     settings, start = read_json(path), getattr(config, "decoder_start_token_id", None)
@@ -99,7 +99,7 @@ def _check_generation(path: Path, config: PreTrainedConfig | None) -> None:
 
 def _check_safetensors(path: Path) -> None:
     if not path.is_file():
-        raise InputError(f"{path} is no file. {AGAIN}")
+        raise InputError(f"{path} is not a file. {AGAIN}")
     try:
         with safe_open(path, "pt"):
             pass
@@ -112,7 +112,7 @@ def _check_safetensors(path: Path) -> None:
 def _check_index(path: Path) -> None:
     files = read_json(path).get("weight_map")
     if not isinstance(files, dict) or not files or not all(isinstance(name, str) for name in files.values()):
-        raise InputError(f"{path} cannot be read: it names no files of weights (weight_map). {AGAIN}")
+        raise InputError(f"{path} cannot be read: it names no weight files (weight_map). {AGAIN}")
     missing = sorted(name for name in set(files.values()) if not (path.parent / name).is_file())
     if missing:
-        raise InputError(f"{path} names files that are missing: {', '.join(missing)}. {AGAIN}")
+        raise InputError(f"{path} names missing files: {', '.join(missing)}. {AGAIN}")

@@ -1,4 +1,4 @@
-"""How large a model is, and whether it can fit into this machine's memory, told before it is built."""
+"""How large a model is, and whether it fits into this machine's memory, known before it is built."""
 
 import copy
 import math
@@ -10,14 +10,14 @@ import torch
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 
-# Bytes for each parameter: in float32, and with its gradient and Adam's two means.
+# Bytes per parameter: in float32, and with its gradient and Adam's two moments.
 WEIGHTS, TRAINING = 4, 16
 MEMORY_FILE = Path("/proc/meminfo")
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def parameter_count(config: VaswaniConfig) -> int:
-    """The parameters of a model, tied ones once, without building its layers."""
+    """The number of parameters, counting tied ones once, without building all layers."""
     small = copy.deepcopy(config)
     small.encoder_layers = small.decoder_layers = 1
     with torch.device("meta"):
@@ -28,7 +28,7 @@ def parameter_count(config: VaswaniConfig) -> int:
 
 
 def memory_errors(config: VaswaniConfig, bytes_per_parameter: int) -> list[str]:
-    """That a model cannot fit into the memory that is free; empty where it can."""
+    """An error if a model does not fit into free memory; empty if it does."""
     count, free = parameter_count(config), free_memory()
     if count * bytes_per_parameter <= free:
         return []
@@ -38,7 +38,7 @@ def memory_errors(config: VaswaniConfig, bytes_per_parameter: int) -> list[str]:
 
 
 def free_memory() -> float:
-    """Bytes that this process can still take, swap included; infinite where the system does not say."""
+    """Bytes that this process can still allocate, swap included; infinite if the system does not say."""
     limits = [math.inf]
     with suppress(OSError):
         values = dict(line.split(":") for line in MEMORY_FILE.read_text().splitlines())

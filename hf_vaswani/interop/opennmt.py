@@ -1,8 +1,7 @@
 """OpenNMT-py's checkpoints of Transformers, versions 1 to 3, without OpenNMT-py.
 
-Its architecture is pre-norm with a norm at the end of each stack, LayerNorm with eps 1e-6, and a bias on the logits.
-What a checkpoint's options mean was read from its sources, 0.9 to 3.5; whether a layer has biases and where
-parameters are shared is told by the weights.
+Its architecture is pre-norm with a final norm in each stack, LayerNorm with eps 1e-6, and a bias on the logits. The
+meaning of options is that of its source code, 0.9 to 3.5; biases and tied parameters are known from the weights.
 """
 
 import re
@@ -28,28 +27,17 @@ from .vocabulary import SPLIT_AT_SPACES, join_backends, word_backend
 
 UNK, PAD, BOS, EOS = "<unk>", "<blank>", "<s>", "</s>"
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
+# The supported values of options that would otherwise change the architecture.
+OFF, ZERO, EMPTY = (False, None), (0, None), ([], None)
 NEUTRAL = {
-    "encoder_type": ("transformer",),
-    "decoder_type": ("transformer",),
-    "model_task": ("seq2seq", None),
-    "model_type": ("text", None),
+    "encoder_type": ("transformer",), "decoder_type": ("transformer",), "model_task": ("seq2seq", None),
+    "model_type": ("text", None), "layer_norm": ("standard", None), "parallel_mode": ("data_parallel", None),
     "self_attn_type": ("scaled-dot", "scaled-dot-flash", None),
-    "max_relative_positions": (0, None),
-    "relative_positions_buckets": (0, None),
-    "sliding_window": (0, None),
-    "num_experts": (0, None),
-    "multiquery": (False, None),
-    "num_kv": (0, None),
-    "parallel_residual": (False, None),
-    "shared_layer_norm": (False, None),
-    "layer_norm": ("standard", None),
-    "copy_attn": (False, None),
     "generator_function": ("softmax", "log_softmax", None),
-    "lora_layers": ([], None),
-    "lora_embedding": (False, None),
-    "quant_layers": ([], None),
-    "parallel_mode": ("data_parallel", None),
-}
+    "max_relative_positions": ZERO, "relative_positions_buckets": ZERO, "sliding_window": ZERO, "num_experts": ZERO,
+    "num_kv": ZERO, "multiquery": OFF, "parallel_residual": OFF, "shared_layer_norm": OFF, "copy_attn": OFF,
+    "lora_embedding": OFF, "lora_layers": EMPTY, "quant_layers": EMPTY,
+}  # fmt: skip
 # This model's name of each part of a layer → OpenNMT's.
 ENCODER_PARTS = {
     "self_attn_layer_norm": "layer_norm",
@@ -83,31 +71,34 @@ def is_checkpoint(contents: dict) -> bool:
     return {"vocab", "opt"} <= contents.keys()
 
 
-def read(path: Path, contents: dict) -> Conversion:
+def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conversion:
     """An OpenNMT-py checkpoint.
 
     Args:
         path: the file, for messages.
-        contents: what `read_checkpoint` gave.
+        contents: from `read_checkpoint`.
+        vocabularies: must be None, since the checkpoint contains its vocabularies.
 
     Raises:
-        InputError: all options that this model cannot express, or weights and vocabularies that do not fit.
+        InputError: lists all unsupported options, or weights and vocabularies that do not fit.
     """
     options = check_options(str(path), contents["opt"])
     if contents.get("model") is None:
-        raise InputError(f"{path} holds no weights; OpenNMT-py's checkpoints in safetensors are not supported.")
+        raise InputError(f"{path} holds no weights; OpenNMT-py checkpoints in safetensors are not supported.")
     state = check_state(str(path), contents["model"])
     generator = check_state(str(path), contents.get("generator"))
-    faults = unsupported(options, state)
-    if faults:
-        raise InputError.of([f"{path}: {fault}" for fault in faults])
-    vocabularies = read_vocabularies(path, contents["vocab"])
+    errors = unsupported(options, state)
+    if errors:
+        raise InputError.of([f"{path}: {error}" for error in errors])
+    if vocabularies is not None:
+        raise InputError(f"{path} contains its own vocabularies, so no dictionaries can be given.")
+    own = read_vocabularies(path, contents["vocab"])
     weights = _rename({name: tensor for name, tensor in state.items() if not name.startswith("generator.")})
     weights.update({f"lm_head.{name.removeprefix('0.')}": tensor for name, tensor in generator.items()})
     fields = embedding_fields(str(path), weights)
     start = contents["vocab"].get("decoder_start_token") or BOS
-    _check_vocabularies(path, vocabularies, {"src": fields["vocab_size"], "tgt": fields["decoder_vocab_size"]}, start)
-    # One rate each, or one for each stage of the training.
+    _check_vocabularies(path, own, {"src": fields["vocab_size"], "tgt": fields["decoder_vocab_size"]}, start)
+    # One rate, or a list with one for each stage of training.
     dropout, attention_dropout = (_first(options.get(name)) for name in ("dropout", "attention_dropout"))
     dropout = 0.1 if dropout is None else dropout
     heads = options.get("heads", 8)
@@ -130,10 +121,10 @@ def read(path: Path, contents: dict) -> Conversion:
         attention_bias=any(name.endswith(".q_proj.bias") for name in weights),
         ffn_bias=any(name.endswith(".fc1.bias") for name in weights),
         output_bias="lm_head.bias" in weights,
-        pad_token_id=vocabularies["tgt"].index(PAD),
-        bos_token_id=vocabularies["tgt"].index(BOS),
-        eos_token_id=vocabularies["tgt"].index(EOS),
-        decoder_start_token_id=vocabularies["tgt"].index(start),
+        pad_token_id=own["tgt"].index(PAD),
+        bos_token_id=own["tgt"].index(BOS),
+        eos_token_id=own["tgt"].index(EOS),
+        decoder_start_token_id=own["tgt"].index(start),
         **fields,
         **_positions(path, options, state),
     )
@@ -141,26 +132,26 @@ def read(path: Path, contents: dict) -> Conversion:
         source=str(path),
         config=config,
         weights=weights,
-        make_tokenizer=lambda: _make_tokenizer(vocabularies),
+        make_tokenizer=lambda: _make_tokenizer(own),
         splitting=SPLIT_AT_SPACES,
     )
 
 
 def unsupported(options: dict, state: dict[str, torch.Tensor]) -> list[str]:
-    """All options that this model cannot express."""
-    faults = not_neutral(options, NEUTRAL)
+    """All options that this model does not support."""
+    errors = not_neutral(options, NEUTRAL)
     activation = options.get("pos_ffn_activation_fn", "relu")
     if str(activation) not in ACTIVATIONS:
-        faults.append(f"pos_ffn_activation_fn={activation!r} is not supported.")
+        errors.append(f"pos_ffn_activation_fn={activation!r} is not supported.")
     if any("emb_luts.1." in name for name in state):
-        faults.append("source features (more than one embedding table) are not supported.")
+        errors.append("source features (more than one embedding table) are not supported.")
     if options.get("position_encoding_type") not in (None, *SINUSOIDS):
-        faults.append(f"position_encoding_type={options['position_encoding_type']!r} is not supported.")
-    return faults
+        errors.append(f"position_encoding_type={options['position_encoding_type']!r} is not supported.")
+    return errors
 
 
 def _positions(path: Path, options: dict, state: dict[str, torch.Tensor]) -> dict:
-    """Without positions OpenNMT-py does not scale its embeddings either. A stored table goes before the options."""
+    """Config fields of positions; without them, OpenNMT-py does not scale embeddings. A table overrides options."""
     tables = [
         tensor.flatten(0, -2) if tensor.dim() > 1 else tensor
         for name, tensor in state.items()
@@ -174,21 +165,21 @@ def _positions(path: Path, options: dict, state: dict[str, torch.Tensor]) -> dic
         layout = fields.get("sinusoid_layout", "interleaved"), fields.get("sinusoid_exponent", "paper")
         if all(is_sinusoidal(table, *layout) for table in tables):
             return fields
-    raise InputError(f"{path}: its table of positions ({POSITION_TABLE}) holds no sinusoids that are known here.")
+    raise InputError(f"{path}: its position table ({POSITION_TABLE}) holds unsupported sinusoids.")
 
 
 def read_vocabularies(path: Path, vocabulary: object) -> dict[str, list[str]]:
-    """The tokens of `"src"` and `"tgt"` in the order of their ids: lists in version 3, fields of torchtext before.
+    """The tokens of `"src"` and `"tgt"` in order of their ids: lists in version 3, torchtext fields before.
 
     Raises:
-        InputError: where there are none.
+        InputError: there are no tokens.
     """
     try:
         vocabularies = {side: _tokens(vocabulary[side]) for side in ("src", "tgt")}
     except (AttributeError, IndexError, KeyError, TypeError):
         raise InputError(f"{path}: its vocab holds no lists of tokens for src and tgt.") from None
     if not all(isinstance(token, str) for tokens in vocabularies.values() for token in tokens):
-        raise InputError(f"{path}: its vocab holds tokens that are no text.")
+        raise InputError(f"{path}: its vocab holds tokens that are not text.")
     return vocabularies
 
 
@@ -201,7 +192,7 @@ def _tokens(vocabulary: list | Inert) -> list[str]:
 
 
 def _check_vocabularies(path: Path, vocabularies: dict[str, list[str]], rows: dict[str, int], start: str) -> None:
-    faults = [
+    errors = [
         f"{path}: its {side} vocabulary has {len(vocabularies[side])} tokens, but there are {count} embeddings."
         for side, count in rows.items()
         if len(vocabularies[side]) != count
@@ -209,21 +200,21 @@ def _check_vocabularies(path: Path, vocabularies: dict[str, list[str]], rows: di
     lacking = [token for token in (UNK, PAD, BOS, EOS, start) if token not in vocabularies["tgt"]]
     lacking += [token for token in (UNK, PAD) if token not in vocabularies["src"]]
     if lacking:
-        faults.append(f"{path}: its vocabularies lack the special tokens {listed(set(lacking))}.")
+        errors.append(f"{path}: its vocabularies lack the special tokens {listed(set(lacking))}.")
     elif vocabularies["src"].index(PAD) != vocabularies["tgt"].index(PAD):
-        faults.append(f"{path}: {PAD} has another id in the source vocabulary than in the target's.")
-    if faults:
-        raise InputError.of(faults)
+        errors.append(f"{path}: {PAD} has different ids in the source and target vocabularies.")
+    if errors:
+        raise InputError.of(errors)
 
 
 def _ffn_dim(weights: dict[str, torch.Tensor], stack: str) -> int:
-    """The inner width, by the first layer that has one: what is missing is named with all else that is."""
+    """The inner width, from the first layer that has one; missing weights are reported later, all at once."""
     found = (weights.get(f"model.{stack}.layers.{number}.fc1.weight") for number in range(len(weights)))
     return next((len(weight) for weight in found if weight is not None and weight.dim() == 2), 1)
 
 
 def _rename(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Weights under this model's names; the table of sinusoids is no weight."""
+    """Weights under this model's names, without the table of sinusoids."""
     names = {}
     for stack, layers, parts in (
         ("encoder", "encoder.transformer", ENCODER_PARTS),
@@ -238,7 +229,7 @@ def _rename(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             names[f"{stack}.layer_norm.{kind}"] = f"model.{stack}.layer_norm.{kind}"
     renamed = {}
     for name, tensor in state.items():
-        # Before version 0.7 norms had names of their own.
+        # Before version 0.7, norms had different names.
         name = re.sub(r"\.a_2$", ".weight", re.sub(r"\.b_2$", ".bias", name))
         if not name.endswith(POSITION_TABLE):
             renamed[names.get(name, name)] = tensor
@@ -256,7 +247,7 @@ def _first(rate: float | list[float] | None) -> float | None:
 
 
 def _make_tokenizer(vocabularies: dict[str, list[str]]) -> PreTrainedTokenizerBase:
-    """OpenNMT-py ends the target with `</s>`, and not the source."""
+    """The tokenizer; OpenNMT-py ends the target with `</s>`, but not the source."""
     target_special = [UNK, PAD, BOS, EOS]
     source_special = [token for token in target_special if token in vocabularies["src"]]
     source = word_backend(vocabularies["src"], UNK, None, source_special)

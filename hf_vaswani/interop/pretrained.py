@@ -1,7 +1,7 @@
 """Loads another transformers model and its tokenizer strictly: a missing weight is an error, not a random one.
 
-Nothing here trusts a folder's own code. transformers raises many kinds of exceptions where a file is damaged, missing
-or of another kind than it says; each becomes one clear error.
+Code in a folder is never run. transformers raises many types of exceptions if a file is damaged, missing or not what
+it claims to be; each becomes one clear error.
 """
 
 import copy
@@ -20,58 +20,71 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from ..core.pipeline_inputs import damaged_weights, fills
-from ..data.tokenizers.tokenizer import has_tokenizer, vocabularies
+from ..core.pipeline_inputs import damaged_weights, fills, vocabularies
+from ..data.tokenizers.tokenizer import has_tokenizer
 from ..data.tokenizers.tokenizer_files import check_tokenizer_settings, tokenizer_file_errors
 from ..errors import InputError, reason
 from ..files import AGAIN, where_not_found
 from .checkpoint_file import foreign_classes, read_checkpoint
-from .conversion import listed, weight_faults
+from .conversion import Conversion, listed, make_config, weight_errors
 from .model_files import check_settings, weight_file_errors
 
 # Fields that mean the same in MarianConfig, FSMTConfig and VaswaniConfig.
 COMMON_FIELDS = (
-    "d_model",
-    "encoder_layers",
-    "decoder_layers",
-    "encoder_attention_heads",
-    "decoder_attention_heads",
-    "encoder_ffn_dim",
-    "decoder_ffn_dim",
-    "encoder_layerdrop",
-    "decoder_layerdrop",
-    "activation_function",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "max_position_embeddings",
-    "scale_embedding",
-    "use_cache",
-    "pad_token_id",
-    "bos_token_id",
-    "eos_token_id",
-    "decoder_start_token_id",
-)
+    "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads",
+    "encoder_ffn_dim", "decoder_ffn_dim", "encoder_layerdrop", "decoder_layerdrop", "activation_function",
+    "dropout", "attention_dropout", "activation_dropout", "max_position_embeddings", "scale_embedding", "use_cache",
+    "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
+)  # fmt: skip
+
+
+def open_model(
+    model_class: type[PreTrainedModel], source: str | Path | PreTrainedModel
+) -> tuple[PreTrainedModel, str]:
+    """A given model, or that of a folder or Hub id, and its name for messages."""
+    if isinstance(source, model_class):
+        return source, source.name_or_path or f"the {model_class.__name__}"
+    return load_model(model_class, str(source)), str(source)
+
+
+def conversion_of(
+    source: str | Path | PreTrainedModel, model: PreTrainedModel, name: str, weights: dict[str, torch.Tensor], **fields
+) -> Conversion:
+    """The conversion of an opened model.
+
+    Args:
+        source: what the model was opened from; only a folder or a Hub id has a tokenizer.
+        weights: under this model's names.
+        fields: of the config, besides those in `COMMON_FIELDS`.
+    """
+    fields |= {"sinusoid_layout": "halves", "label_smoothing": 0.0, **common_fields(model.config)}
+    rows = {"source": fields["vocab_size"], "target": fields["decoder_vocab_size"]}
+    is_model = isinstance(source, PreTrainedModel)
+    return Conversion(
+        source=name,
+        config=make_config(name, **fields),
+        weights=weights,
+        generation_config=generation_settings(model),
+        make_tokenizer=lambda: None if is_model else load_tokenizer(str(source), rows, model.config),
+    )
 
 
 def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedModel:
     """The model of a folder or a Hub id, in float32.
 
     Raises:
-        InputError: where a file is damaged, missing or dangerous, or weights do not fit the configuration.
+        InputError: a file is damaged, missing or dangerous, or weights do not fit the configuration.
     """
     if Path(source).is_dir():
         check_settings(Path(source))
     model, report = read_weights(model_class, source, dtype=torch.float32)
-    faults = weight_faults(
+    errors = weight_errors(
         source, sorted(report["mismatched_keys"]), report["missing_keys"], report["unexpected_keys"]
     )
     if hasattr(model.config, "quantization_config"):
-        faults.append(
-            f"{source} has quantized weights, of which no other model is made. Use the one they were made of."
-        )
-    if faults := faults + damage_faults(source, model.named_parameters()):
-        raise InputError.of(faults)
+        errors.append(f"{source} has quantized weights, which cannot be converted. Use the model that was quantized.")
+    if errors := errors + damage_errors(source, model.named_parameters()):
+        raise InputError.of(errors)
     return model.eval()
 
 
@@ -83,38 +96,38 @@ def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedM
         options: further arguments of `from_pretrained`.
 
     Raises:
-        InputError: where a file is damaged, missing or dangerous.
+        InputError: a file is damaged, missing or dangerous.
     """
     verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # what it would warn of is in the report
+    logging.set_verbosity_error()  # its warnings are in the report too
     try:
         return model_class.from_pretrained(source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
-    except Exception as error:  # of many kinds, for files that are damaged or missing
+    except Exception as error:  # of many types, for damaged or missing files
         raise InputError.of(_why_not_loaded(source, error)) from None
     finally:
         logging.set_verbosity(verbosity)
 
 
-def damage_faults(source: str, weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
-    """Weights, with their names, whose values are not numbers."""
+def damage_errors(source: str, weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
+    """An error for the weights with values that are not finite, or none; `weights` are names and tensors."""
     damaged = damaged_weights(weights)
     return [f"{source} has weights with values that are NaN or infinite: {listed(damaged)}. {AGAIN}"] * bool(damaged)
 
 
 def _why_not_loaded(source: str, error: Exception) -> list[str]:
-    """The files that are damaged; where none is found to be, what transformers says."""
+    """The damaged files, or the error of transformers if none are found."""
     folder = Path(source)
-    faults = weight_file_errors(folder) if folder.is_dir() else []
+    errors = weight_file_errors(folder) if folder.is_dir() else []
     for path in sorted(folder.glob("pytorch_model*.bin")):
         try:
             read_checkpoint(str(path))
-        except InputError as fault:
-            faults.append(str(fault))
-    if faults:
-        return faults
+        except InputError as damage:
+            errors.append(str(damage))
+    if errors:
+        return errors
     if classes := foreign_classes(error):
         return [
-            f"{source}: its pickle holds {classes}, which no weights need and which could run code; it was not read. "
+            f"{source}: its pickle holds {classes}, which weights do not need and could run code; it was not read. "
             "Use a copy in safetensors."
         ]
     hint = f" (pip install {error.name})" if isinstance(error, ModuleNotFoundError) else ""
@@ -122,12 +135,12 @@ def _why_not_loaded(source: str, error: Exception) -> list[str]:
 
 
 def common_fields(config: PreTrainedConfig) -> dict[str, Any]:
-    """What configs of Marian, FSMT and this model say in the same words."""
+    """The fields that configs of Marian, FSMT and this model share."""
     return {name: getattr(config, name) for name in COMMON_FIELDS}
 
 
 def generation_settings(model: PreTrainedModel) -> GenerationConfig:
-    """How a model searches, with transformers' own end where it names none: 20 tokens behind the start token."""
+    """A model's search settings; the default of transformers, 20 tokens after the start token, becomes explicit."""
     settings = copy.deepcopy(model.generation_config)
     if settings.max_length is None and settings.max_new_tokens is None:
         settings.max_length = 21
@@ -140,49 +153,48 @@ def load_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) 
     Args:
         source: folder or Hub id.
         rows: of the embeddings of `"source"` and `"target"`.
-        config: the model's, whose special tokens must be the tokenizer's.
+        config: the model's, whose special tokens must be those of the tokenizer.
 
     Raises:
-        InputError: where it cannot be read, or is another model's.
+        InputError: it cannot be read, or belongs to another model.
     """
     if Path(source).is_dir() and not has_tokenizer(Path(source)):
         return None
-    if Path(source).is_dir():
-        check_tokenizer_settings(Path(source))
+    check_tokenizer_settings(Path(source))
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
-            tokenizer.eos_token = tokenizer.sep_token  # with which it ends texts
-        faults = _misfits(source, tokenizer, rows, config)
+            tokenizer.eos_token = tokenizer.sep_token  # which ends its texts
+        errors = _misfits(source, tokenizer, rows, config)
     except Exception as error:
-        faults = tokenizer_file_errors(Path(source)) or [f"{source}: its tokenizer cannot be read: {reason(error)}"]
-    if faults:
-        raise InputError.of(faults)
+        errors = tokenizer_file_errors(Path(source)) or [f"{source}: its tokenizer cannot be read: {reason(error)}"]
+    if errors:
+        raise InputError.of(errors)
     return tokenizer
 
 
 def _misfits(
     source: str, tokenizer: PreTrainedTokenizerBase, rows: dict[str, int], config: PreTrainedConfig
 ) -> list[str]:
-    """Ids without an embedding, embeddings without an id, and special tokens that the model knows under other ids."""
+    """Ids without an embedding, embeddings without an id, and special tokens with other ids in the model."""
     sides = zip(("source", "target"), vocabularies(tokenizer), strict=True)
     sizes = {side: (len(tokens), max(tokens.values(), default=-1)) for side, tokens in sides}
-    faults = [
+    errors = [
         f"{source}: the {side} vocabulary has {count} tokens with ids up to {largest}, but the weights have "
-        f"{rows[side]} embeddings. Put the vocabulary and the weights of one model together."
+        f"{rows[side]} embeddings. The vocabulary and the weights must come from the same model."
         for side, (count, largest) in sizes.items()
         if largest >= rows[side] or not fills(count, rows[side])
     ]
-    faults += [
+    errors += [
         f"{source}: {name} is {getattr(tokenizer, name)} in the vocabulary and {getattr(config, name)} in config.json."
         for name in ("pad_token_id", "eos_token_id")
         if not _agree(getattr(tokenizer, name), getattr(config, name))
     ]
-    return faults
+    return errors
 
 
 def _agree(token_id: int | None, configured: int | list[int] | None) -> bool:
-    """Whether a special token of the tokenizer is (one of) the model's, as far as both say anything."""
+    """Whether a special token of the tokenizer is (one of) the model's, if both are known."""
     if token_id is None or configured is None:
         return True
     return token_id in configured if isinstance(configured, list) else token_id == configured

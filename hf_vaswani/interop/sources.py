@@ -1,16 +1,10 @@
-"""Recognises what kind of model a source is, and reads it whole with that system's reader."""
+"""The registry of systems whose models can be imported: recognizes a source and reads it."""
 
 from pathlib import Path
 
 import torch
 from torch import nn
-from transformers import (
-    AutoConfig,
-    FSMTForConditionalGeneration,
-    MarianMTModel,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError, reason
@@ -24,13 +18,16 @@ KNOWN = (
     "MarianMT and FSMT folders or Hub ids, .pt checkpoints of fairseq and OpenNMT-py, and torch.nn.Transformer modules"
 )
 FILE_ENDINGS = (".pt", ".pth", ".bin", ".safetensors", ".json")
-READERS = {"marian": marian.read, "fsmt": fsmt.read}
-OF_MARIAN = (
-    "is in Marian's own format, which is not read. Make a MarianMT folder of it first, with "
+NATIVE_MARIAN = (
+    "is in Marian's native format, which is not supported. Convert it to a MarianMT folder first, with "
     "convert_marian_to_pytorch.py of the transformers repository."
 )
-MODEL_CLASSES = {MarianMTModel: marian.read, FSMTForConditionalGeneration: fsmt.read}
-
+# Modules for models of transformers by the `model_type` of their configs. Each has a `MODEL_CLASS` and
+# `read(model, or its folder or Hub id)`.
+PRETRAINED = {"marian": marian, "fsmt": fsmt}
+# Modules for files written by `torch.save`, in the order in which they are tried. Each has `is_checkpoint(contents)`
+# and `read(path, contents, folder of vocabularies or None)`.
+CHECKPOINTS = (opennmt, fairseq)
 
 Source = str | Path | PreTrainedModel | nn.Transformer
 
@@ -38,48 +35,48 @@ Source = str | Path | PreTrainedModel | nn.Transformer
 def import_model(
     source: Source, *, dtype: torch.dtype = torch.float32, vocabularies: str | Path | None = None, **options
 ) -> VaswaniForConditionalGeneration:
-    """Another system's trained model as this one's, with the same logits.
+    """Convert another system's trained model, with the same logits.
 
     Args:
         source: a `MarianMTModel` or `FSMTForConditionalGeneration`, its folder or Hub id; a `.pt` file of fairseq or
             OpenNMT-py, or a folder with one; or a `torch.nn.Transformer`.
-        dtype: type of the imported weights.
-        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, where it is not the checkpoint's.
-        options: for a `torch.nn.Transformer`, what stood around it: see `hf_vaswani.interop.torch_transformer.read`.
+        dtype: of the imported weights.
+        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, if not that of the checkpoint.
+        options: for a `torch.nn.Transformer`, the parts around it: see `hf_vaswani.interop.torch_transformer.read`.
 
     Returns:
-        The model in evaluation mode. How the source searches, where it says so, is its `generation_config`.
+        The model in evaluation mode. Its `generation_config` has the search settings of the source, if known.
 
     Raises:
-        InputError: all that the source needs and this model lacks; a file that is damaged or dangerous.
+        InputError: lists everything that this model does not support; or a file is damaged or dangerous.
     """
     return read_source(source, vocabularies, **options).build(dtype)
 
 
 def import_tokenizer(source: str | Path, *, vocabularies: str | Path | None = None) -> PreTrainedTokenizerBase | None:
-    """The tokenizer that belongs to a source; None where the source has none.
+    """The tokenizer of a source; None if it has none.
 
     Raises:
-        InputError: where it does not fit the source's weights.
+        InputError: it does not fit the weights of the source.
     """
     return read_source(source, vocabularies).make_tokenizer()
 
 
 def read_source(source: Source, vocabularies: str | Path | None = None, **options) -> Conversion:
-    """Another system's model in this one's terms, not yet built. Arguments are those of [`import_model`]."""
+    """The conversion of another system's model, not yet built; arguments as in [`import_model`]."""
     if isinstance(source, nn.Transformer):
         return torch_transformer.read(source, **options)
     if options:
-        raise TypeError(f"{', '.join(options)}: these options are for a torch.nn.Transformer alone.")
-    for model_class, read in MODEL_CLASSES.items():
-        if isinstance(source, model_class):
-            return read(source)
+        raise TypeError(f"{', '.join(options)}: these options are only for a torch.nn.Transformer.")
+    for module in PRETRAINED.values():
+        if isinstance(source, module.MODEL_CLASS):
+            return module.read(source)
     if not isinstance(source, str | Path):
-        raise InputError(f"A {type(source).__name__} cannot be imported. Known are {KNOWN}.")
+        raise InputError(f"A {type(source).__name__} cannot be imported. Supported are {KNOWN}.")
     if vocabularies is not None and not isinstance(vocabularies, str | Path):
         raise ValueError(f"vocabularies must be the path of a folder, got {vocabularies!r}.")
     if vocabularies is not None and not Path(vocabularies).is_dir():
-        raise InputError(f"{vocabularies} is no folder. Name the folder with the dictionaries.")
+        raise InputError(f"{vocabularies} is not a folder. Name the folder with the dictionaries.")
     path = Path(source)
     if error := path_error(path / "config.json"):
         raise InputError(error)
@@ -88,12 +85,12 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
     if path.is_file():
         return _read_file(path, Path(vocabularies) if vocabularies is not None else None)
     if vocabularies is not None:
-        raise InputError(f"{source} is no checkpoint of fairseq: there are no dictionaries to give.")
+        raise InputError(f"{source} is not a fairseq checkpoint, so no dictionaries can be given.")
     return _read_pretrained(str(source), path)
 
 
 def _checkpoint_in(folder: Path) -> Path:
-    """The one checkpoint of a folder; of several, the best or the last by fairseq's names for them."""
+    """The only checkpoint of a folder; out of several, the one that fairseq calls the best or the last."""
     checkpoints = sorted(path for path in folder.glob("*.pt") if path.is_file())
     for name in ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt"):
         if folder / name in checkpoints:
@@ -103,27 +100,24 @@ def _checkpoint_in(folder: Path) -> Path:
     if checkpoints:
         raise InputError(f"{folder} has {len(checkpoints)} checkpoints (*.pt). Name one of them.")
     if any(folder.glob("*.npz")):
-        raise InputError(f"{folder} {OF_MARIAN}")
-    raise InputError(f"{folder} has neither a config.json nor a checkpoint (*.pt). Known are {KNOWN}.")
+        raise InputError(f"{folder} {NATIVE_MARIAN}")
+    raise InputError(f"{folder} has neither a config.json nor a checkpoint (*.pt). Supported are {KNOWN}.")
 
 
 def _read_file(path: Path, vocabularies: Path | None) -> Conversion:
     if path.suffix == ".safetensors" or path.name == "config.json":
         raise InputError(f"{path} is one file of a model. Name the folder that it is in.")
     if path.suffix == ".npz":
-        raise InputError(f"{path} {OF_MARIAN}")
+        raise InputError(f"{path} {NATIVE_MARIAN}")
     contents = read_checkpoint(str(path))
     if not isinstance(contents, dict):
-        raise InputError(f"{path} holds no checkpoint but a {type(contents).__name__}. Known are {KNOWN}.")
-    if opennmt.is_checkpoint(contents):
-        if vocabularies is not None:
-            raise InputError(f"{path} holds its vocabularies itself: there are no dictionaries to give.")
-        return opennmt.read(path, contents)
-    if fairseq.is_checkpoint(contents):
-        return fairseq.read(path, contents, vocabularies)
+        raise InputError(f"{path} holds a {type(contents).__name__}, not a checkpoint. Supported are {KNOWN}.")
+    for module in CHECKPOINTS:
+        if module.is_checkpoint(contents):
+            return module.read(path, contents, vocabularies)
     raise InputError(
         f"{path} holds {', '.join(map(str, list(contents)[:5])) or 'nothing'}, which is neither fairseq's nor "
-        f"OpenNMT-py's. Known are {KNOWN}."
+        f"OpenNMT-py's. Supported are {KNOWN}."
     )
 
 
@@ -138,9 +132,9 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
             model_type = AutoConfig.from_pretrained(source, trust_remote_code=False).model_type
     except InputError:
         raise
-    except Exception as error:  # transformers raises many kinds for a config that is none
+    except Exception as error:  # transformers raises many types for an invalid config
         raise InputError(f"{source}{where_not_found(source)} cannot be read: {reason(error)}") from None
-    if model_type not in READERS:
-        hint = " It is this package's own already: load it." if model_type == "vaswani" else ""
-        raise InputError(f"{source} holds a model of the kind {model_type!r}.{hint} Known are {KNOWN}.")
-    return READERS[model_type](source)
+    if model_type not in PRETRAINED:
+        hint = " It is already a model of this package: load it." if model_type == "vaswani" else ""
+        raise InputError(f"{source} holds a model of the type {model_type!r}.{hint} Supported are {KNOWN}.")
+    return PRETRAINED[model_type].read(source)

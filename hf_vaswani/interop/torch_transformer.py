@@ -1,6 +1,6 @@
-"""`torch.nn.Transformer` modules: the two stacks, post- or pre-norm, to which embeddings and softmax can be given.
+"""`torch.nn.Transformer` modules: two stacks, post- or pre-norm, with optional embeddings and output projection.
 
-The module has neither embeddings nor positions nor a softmax. Without more, the imported model therefore adds no
+The module has no embeddings, positions or output projection. By default, the imported model therefore adds no
 positions, and `model.model(inputs_embeds=source, decoder_inputs_embeds=target)` gives the module's output.
 """
 
@@ -18,7 +18,7 @@ from .conversion import SHARED, SOURCE_EMBEDDINGS, Conversion, make_config, spli
 
 NAME = "the torch.nn.Transformer"
 SOURCE_EMBEDDING, TARGET_EMBEDDING = "model.encoder.embed_tokens", "model.decoder.embed_tokens"
-SOFTMAX = "lm_head"
+LM_HEAD = "lm_head"
 ACTIVATIONS = {F.relu: "relu", torch.relu: "relu", F.gelu: "gelu", F.silu: "silu", torch.tanh: "tanh"}
 ACTIVATION_MODULES = {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu", nn.Tanh: "tanh"}
 # This model's name of each part of a layer → torch's.
@@ -30,12 +30,9 @@ ENCODER_PARTS = {
     "final_layer_norm": "norm2",
 }
 DECODER_PARTS = {
-    "self_attn": "self_attn",
-    "self_attn_layer_norm": "norm1",
+    **ENCODER_PARTS,
     "encoder_attn": "multihead_attn",
     "encoder_attn_layer_norm": "norm2",
-    "fc1": "linear1",
-    "fc2": "linear2",
     "final_layer_norm": "norm3",
 }
 
@@ -47,35 +44,34 @@ def read(
     output_projection: nn.Linear | None = None,
     **fields,
 ) -> Conversion:
-    """A `torch.nn.Transformer`, with what stood around it.
+    """A `torch.nn.Transformer` and the parts around it.
 
     Args:
         module: the two stacks.
-        source_embedding, target_embedding, output_projection: what stood before and behind them; new ones are made
-            where not given. Modules that share a parameter still do afterwards.
+        source_embedding, target_embedding, output_projection: the parts around them; new ones are initialized if not
+            given. Parts that share a parameter still do so afterwards.
         fields: further fields of `VaswaniConfig`, such as `position_type="sinusoidal"`, `scale_embedding=True` and
-            special tokens. Without them no positions are added and embeddings are not scaled.
+            special tokens. By default no positions are added and embeddings are not scaled.
 
     Raises:
-        InputError: all that the module has and this model lacks.
+        InputError: lists everything that this model does not support.
     """
     check_fields(fields)
     fields = {VaswaniConfig.attribute_map.get(name, name): value for name, value in fields.items()}
-    parts = {SOURCE_EMBEDDING: source_embedding, TARGET_EMBEDDING: target_embedding, SOFTMAX: output_projection}
+    parts = {SOURCE_EMBEDDING: source_embedding, TARGET_EMBEDDING: target_embedding, LM_HEAD: output_projection}
     given = {name: part for name, part in parts.items() if part is not None}
-    faults = unsupported(module, given)
-    if faults:
-        raise InputError.of([f"{NAME} has {fault}, which this model lacks." for fault in faults])
-    told = {**_module_fields(module), **_embedding_fields(given)}
-    faults = [
-        f"{NAME} says {name}={told[name]!r}; {value!r} was asked for."
+    if features := unsupported(module, given):
+        raise InputError.of([f"{NAME} has {feature}, which is not supported." for feature in features])
+    known = {**_module_fields(module), **_embedding_fields(given)}
+    errors = [
+        f"{NAME} has {name}={known[name]!r}; {value!r} was requested."
         for name, value in fields.items()
-        if told.get(name, value) != value
+        if known.get(name, value) != value
     ]
-    if faults:
-        raise InputError.of(faults)
-    config = make_config(NAME, **{**_free_fields(module, given), **fields, **told})
-    # What the module lacks is new: this model's own initialisation.
+    if errors:
+        raise InputError.of(errors)
+    config = make_config(NAME, **{**_free_fields(module, given), **fields, **known})
+    # Parts that are not given keep this model's own initialization.
     weights = VaswaniForConditionalGeneration(config).state_dict()
     for stack, parts in (("encoder", ENCODER_PARTS), ("decoder", DECODER_PARTS)):
         layers = getattr(module, stack)
@@ -92,31 +88,31 @@ def read(
 
 
 def unsupported(module: nn.Transformer, given: dict[str, nn.Module]) -> list[str]:
-    """All that the module, and what stood around it, have and this model lacks."""
-    faults = []
+    """All features of the module and the parts around it that this model does not support."""
+    errors = []
     if type(module).forward is not nn.Transformer.forward:
-        faults.append(f"a forward pass of its own ({type(module).__name__})")
+        errors.append(f"a forward pass of its own ({type(module).__name__})")
     for stack, stack_class, layer_class in (
         ("encoder", nn.TransformerEncoder, nn.TransformerEncoderLayer),
         ("decoder", nn.TransformerDecoder, nn.TransformerDecoderLayer),
     ):
         layers = getattr(module, stack)
         if type(layers) is not stack_class:
-            faults.append(f"a custom {stack} ({type(layers).__name__})")
+            errors.append(f"a custom {stack} ({type(layers).__name__})")
         elif any(type(layer) is not layer_class for layer in layers.layers):
-            faults.append(f"custom layers in its {stack}")
+            errors.append(f"custom layers in its {stack}")
         elif len(layers.layers) == 0:
-            faults.append(f"no layers in its {stack}")
+            errors.append(f"no layers in its {stack}")
     for name, part in given.items():
-        wanted = nn.Linear if name == SOFTMAX else nn.Embedding
+        wanted = nn.Linear if name == LM_HEAD else nn.Embedding
         if not isinstance(part, wanted):
-            faults.append(f"a {type(part).__name__} for {name}, where a {wanted.__name__} is expected")
+            errors.append(f"a {type(part).__name__} for {name}, where a {wanted.__name__} is expected")
         elif getattr(part, "max_norm", None) is not None:
-            faults.append(f"an embedding with max_norm for {name}")
+            errors.append(f"an embedding with max_norm for {name}")
     if len({getattr(part, "padding_idx", None) for part in given.values()} - {None}) > 1:
-        faults.append("source and target embeddings with different padding_idx")
-    if faults:
-        return faults
+        errors.append("source and target embeddings with different padding_idx")
+    if errors:
+        return errors
     layers = [*module.encoder.layers, *module.decoder.layers]
     norms = [norm for norm in (module.encoder.norm, module.decoder.norm) if norm is not None]
     norms += [layer.get_submodule(f"norm{i}") for layer in layers for i in (1, 2, 3) if hasattr(layer, f"norm{i}")]
@@ -127,18 +123,18 @@ def unsupported(module: nn.Transformer, given: dict[str, nn.Module]) -> list[str
         "an attention with bias_k and bias_v": any(part.bias_k is not None for part in attentions),
         "an attention with add_zero_attn": any(part.add_zero_attn for part in attentions),
         "keys or values of another width than d_model": any(not part._qkv_same_embed_dim for part in attentions),
-        "an activation without a name here": any(_activation(layer) is None for layer in layers),
-        "a final norm in one stack alone": (module.encoder.norm is None) != (module.decoder.norm is None),
+        "an unknown activation": any(_activation(layer) is None for layer in layers),
+        "a final norm in only one stack": (module.encoder.norm is None) != (module.decoder.norm is None),
         "layers that differ in norm position, activation, biases, eps or dropout": len(set(map(_settings, layers))) > 1
         or len({norm.eps for norm in norms}) > 1,
         "different numbers of heads in one stack": any(
             len({part.num_heads for part in attentions if part in set(getattr(module, stack).modules())}) > 1
             for stack in ("encoder", "decoder")
         ),
-        "several rates of dropout on attention weights": len({part.dropout for part in attentions}) > 1,
-        "several rates of dropout on outputs of sub-layers": any(len(_rates(layer)) > 1 for layer in layers),
+        "several dropout rates on attention weights": len({part.dropout for part in attentions}) > 1,
+        "several dropout rates on sublayer outputs": any(len(_rates(layer)) > 1 for layer in layers),
     }
-    return [fault for fault, applies in checks.items() if applies]
+    return [feature for feature, applies in checks.items() if applies]
 
 
 def _settings(layer: nn.Module) -> tuple:
@@ -146,7 +142,7 @@ def _settings(layer: nn.Module) -> tuple:
 
 
 def _rates(layer: nn.Module) -> set[float]:
-    """The different dropout rates on outputs of sub-layers."""
+    """The dropout rates on sublayer outputs."""
     return {layer.get_submodule(f"dropout{i}").p for i in (1, 2, 3) if hasattr(layer, f"dropout{i}")}
 
 
@@ -160,7 +156,7 @@ def _activation(layer: nn.Module) -> str | None:
 
 
 def _module_fields(module: nn.Transformer) -> dict[str, Any]:
-    """What the module's shapes and its forward pass say."""
+    """The fields that are known from the module's shapes and forward pass."""
     encoder, decoder = module.encoder.layers[0], module.decoder.layers[0]
     has_bias = encoder.linear1.bias is not None
     return {
@@ -181,7 +177,7 @@ def _module_fields(module: nn.Transformer) -> dict[str, Any]:
 
 
 def _free_fields(module: nn.Transformer, given: dict[str, nn.Module]) -> dict[str, Any]:
-    """What is outside the module or matters to training alone, and may be asked for otherwise."""
+    """The fields outside the module or only for training, which the caller may override."""
     layer = module.encoder.layers[0]
     fields = {
         "dropout": layer.dropout1.p,
@@ -197,29 +193,26 @@ def _free_fields(module: nn.Transformer, given: dict[str, nn.Module]) -> dict[st
 
 
 def _embedding_fields(given: dict[str, nn.Module]) -> dict[str, Any]:
-    """Sizes and sharing of embeddings and softmax; what is one parameter stays one."""
+    """Sizes and tying of embeddings and output projection: parts with the same parameter stay tied."""
     if not given:
         return {}
-    source, target, softmax = (given.get(name) for name in (SOURCE_EMBEDDING, TARGET_EMBEDDING, SOFTMAX))
-    # What is not given is no parameter of anything.
-    source_matrix, target_matrix, softmax_matrix = (
-        getattr(part, "weight", None) for part in (source, target, softmax)
-    )
+    source, target, output = (given.get(name) for name in (SOURCE_EMBEDDING, TARGET_EMBEDDING, LM_HEAD))
+    source_matrix, target_matrix, output_matrix = (getattr(part, "weight", None) for part in (source, target, output))
     fields = {
         "share_encoder_decoder_embeddings": target is not None and source_matrix is target_matrix,
-        "tie_word_embeddings": target is not None and softmax_matrix is target_matrix,
-        "output_bias": softmax is not None and softmax.bias is not None,
+        "tie_word_embeddings": target is not None and output_matrix is target_matrix,
+        "output_bias": output is not None and output.bias is not None,
     }
     if source is not None:
         fields["vocab_size"] = source.num_embeddings
-    for part in (target, softmax):
+    for part in (target, output):
         if part is not None:
             fields["decoder_vocab_size"] = len(part.weight)
     return fields
 
 
 def _part_weights(name: str, part: nn.Module) -> dict[str, torch.Tensor]:
-    """Weights of a part of torch's module under this model's names."""
+    """The weights of a torch module under this model's names."""
     if isinstance(part, nn.MultiheadAttention):
         weights = _part_weights(f"{name}.out_proj", part.out_proj)
         for kind, tensor in (("weight", part.in_proj_weight), ("bias", part.in_proj_bias)):

@@ -1,7 +1,7 @@
-"""Tokenizers from the vocabularies of fairseq and OpenNMT, whose checkpoints know tokens but not how text is split.
+"""Tokenizers from the vocabularies of fairseq and OpenNMT, whose checkpoints have tokens, but not how text is split.
 
-Where the sub-word model lies beside the checkpoint, text is split by it; otherwise tokens are separated by spaces, as
-the text was that the model was trained on, and `@@` at the end of a piece joins it to the next when decoding.
+A subword model next to the checkpoint splits the text; otherwise tokens are separated by spaces, like the training
+text of the model, and `@@` at the end of a piece joins it to the next one in decoding.
 """
 
 import json
@@ -22,27 +22,27 @@ SPLIT_AT_SPACES = "text must come as the tokens of the vocabulary, separated by 
 
 
 def read_dictionary(path: Path, special_tokens: Sequence[str]) -> list[str]:
-    """The symbols of a fairseq `dict.LANGUAGE.txt` in order: one a line, with its count behind the last space.
+    """The symbols of a fairseq `dict.LANGUAGE.txt` in order: one per line, with its count after the last space.
 
     Raises:
-        InputError: every line without a count, or with a symbol that was there before, by its number.
+        InputError: lists the lines without a count or with a repeated symbol.
     """
     try:
         lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {reason(error)}") from None
-    symbols, seen, faults = [], set(special_tokens), []
+    symbols, seen, errors = [], set(special_tokens), []
     for number, line in enumerate(lines, start=1):
         may_repeat = line.rstrip().endswith("#fairseq:overwrite") and line.split(" ")[0] not in special_tokens
         symbol, _, count = line.rstrip().removesuffix("#fairseq:overwrite").rstrip().rpartition(" ")
         if not count.isdigit() or not symbol:
-            faults.append(f"{path}, line {number}: a symbol, a space and its count are expected, found {line!r}.")
+            errors.append(f"{path}, line {number}: expected a symbol, a space and its count, got {line!r}.")
         elif symbol in seen and not may_repeat:
-            faults.append(f"{path}, line {number}: {symbol!r} was there before.")
+            errors.append(f"{path}, line {number}: {symbol!r} is repeated.")
         seen.add(symbol)
         symbols.append(symbol)
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     return symbols
 
 
@@ -52,8 +52,8 @@ def dictionary_tokenizer(
     """The tokenizer of a fairseq model: `</s>` ends source and target.
 
     Args:
-        folder: where a sub-word model may lie: BPE codes or a SentencePiece model.
-        source, target: symbols of either side in the order of their ids.
+        folder: may hold a subword model: BPE codes or a SentencePiece model.
+        source, target: symbols of each side in order of their ids.
         languages: codes of source and target, for Moses' rules.
     """
     codes, pieces = _first_file(folder, BPE_CODES), _first_file(folder, SENTENCEPIECE_MODELS)
@@ -67,18 +67,18 @@ def dictionary_tokenizer(
 
 
 def describe_splitting(folder: Path) -> str:
-    """How `dictionary_tokenizer` splits text, in words."""
+    """A description of how `dictionary_tokenizer` splits text."""
     codes, pieces = _first_file(folder, BPE_CODES), _first_file(folder, SENTENCEPIECE_MODELS)
     if codes:
-        return f"text is split by Moses' tokenizer and the codes of {codes.name}, without lower-casing"
+        return f"text is split by Moses' tokenizer and the codes of {codes.name}, without lowercasing"
     if pieces:
         return f"text is split by the SentencePiece model {pieces.name}"
     names = ", ".join((*BPE_CODES, *SENTENCEPIECE_MODELS))
-    return f"{SPLIT_AT_SPACES}, since {folder} has no sub-word model by a known name ({names})"
+    return f"{SPLIT_AT_SPACES}, since {folder} has no subword model with a known name ({names})"
 
 
 def join_backends(source: Tokenizer, target: Tokenizer, **special_tokens: str) -> PreTrainedTokenizerBase:
-    """One tokenizer of two backends; a plain fast tokenizer where both are the same."""
+    """One tokenizer from two backends; a plain fast tokenizer if both are the same."""
     settings = {**special_tokens, "model_input_names": ["input_ids", "attention_mask"]}
     if source.to_str() == target.to_str():
         return PreTrainedTokenizerFast(tokenizer_object=source, **settings)
@@ -88,24 +88,19 @@ def join_backends(source: Tokenizer, target: Tokenizer, **special_tokens: str) -
 def word_backend(
     tokens: Sequence[str], unk_token: str, end: str | None, special_tokens: Sequence[str] = ()
 ) -> Tokenizer:
-    """Tokens separated by spaces, with the ids of their places in `tokens`.
+    """A tokenizer for space-separated tokens, whose ids are their indices in `tokens`.
 
     Args:
-        end: token to put behind each text; None for none.
-        special_tokens: tokens that decoding can leave out.
+        end: token to append to each text, if any.
+        special_tokens: tokens that decoding can skip.
     """
-    # A repeated token keeps its last id, as it does in fairseq.
+    # A repeated token keeps its last id, as in fairseq.
     vocabulary = {token: number for number, token in enumerate(tokens)}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token=unk_token))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    backend.decoder = decoders.Sequence(
-        [
-            decoders.Replace(Regex("$"), " "),
-            decoders.Fuse(),
-            # Not `Strip`, which breaks on a text without tokens.
-            decoders.Replace(Regex(rf"{JOINER} ?$|{JOINER} | $"), ""),
-        ]
-    )
+    # Not `Strip`, which fails on a text without tokens.
+    joined = decoders.Replace(Regex(rf"{JOINER} ?$|{JOINER} | $"), "")
+    backend.decoder = decoders.Sequence([decoders.Replace(Regex("$"), " "), decoders.Fuse(), joined])
     if end is not None:
         backend.post_processor = processors.TemplateProcessing(
             single=f"$A {end}", pair=f"$A $B {end}", special_tokens=[(end, vocabulary[end])]
@@ -119,60 +114,62 @@ def _first_file(folder: Path, names: Sequence[str]) -> Path | None:
 
 
 def _bpe_tokenizer(codes: Path, source: list[str], target: list[str], languages: tuple[str, str]) -> FSMTTokenizer:
-    """subword-nmt's or fastBPE's codes, behind Moses' tokenizer, as fairseq's published models use them."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = {"src_vocab_file": source, "tgt_vocab_file": target}
-        for name, tokens in files.items():
-            _write_json(Path(folder) / name, {_word_end_marked(token): i for i, token in enumerate(tokens)})
-        return _open(
-            FSMTTokenizer,
-            codes,
-            langs=list(languages),
-            eos_token="</s>",
-            merges_file=str(codes),
-            do_lower_case=False,
-            **{name: str(Path(folder) / name) for name in files},
-        )
+    """Moses' tokenizer and codes of subword-nmt or fastBPE, as in fairseq's published models."""
+    return _open(
+        FSMTTokenizer,
+        codes,
+        {
+            name: {_word_end_marked(token): i for i, token in enumerate(tokens)}
+            for name, tokens in (("src_vocab_file", source), ("tgt_vocab_file", target))
+        },
+        langs=list(languages),
+        eos_token="</s>",
+        merges_file=str(codes),
+        do_lower_case=False,
+    )
 
 
 def _sentencepiece_tokenizer(
     model: Path, source: list[str], target: list[str], languages: tuple[str, str]
 ) -> MarianTokenizer:
-    """A SentencePiece model whose pieces have other ids in the dictionary: what Marian's tokenizer is made for."""
+    """A SentencePiece model whose pieces have other ids in the dictionary, as in Marian's tokenizer."""
+    return _open(
+        MarianTokenizer,
+        model,
+        {
+            name: {token: i for i, token in enumerate(tokens)}
+            for name, tokens in (("vocab", source), ("target_vocab_file", target))
+        },
+        source_spm=str(model),
+        target_spm=str(model),
+        source_lang=languages[0],
+        target_lang=languages[1],
+        separate_vocabs=source != target,
+    )
+
+
+def _open(
+    tokenizer_class: type[PreTrainedTokenizerBase], model: Path, vocabularies: dict[str, dict[str, int]], **arguments
+) -> PreTrainedTokenizerBase:
+    """A tokenizer that reads a subword model and its vocabularies, by the names of arguments, from files."""
     with tempfile.TemporaryDirectory() as folder:
-        files = {"vocab": source, "target_vocab_file": target}
-        for name, tokens in files.items():
-            _write_json(Path(folder) / name, {token: i for i, token in enumerate(tokens)})
-        return _open(
-            MarianTokenizer,
-            model,
-            source_spm=str(model),
-            target_spm=str(model),
-            source_lang=languages[0],
-            target_lang=languages[1],
-            separate_vocabs=source != target,
-            **{name: str(Path(folder) / name) for name in files},
-        )
-
-
-def _open(tokenizer_class: type[PreTrainedTokenizerBase], model: Path, **arguments) -> PreTrainedTokenizerBase:
-    try:
-        return tokenizer_class(**arguments)
-    except ImportError as error:
-        raise InputError(
-            f"{tokenizer_class.__name__} needs a package that is not installed: pip install 'hf_vaswani[interop]' "
-            f"({reason(error)[:200]})"
-        ) from None
-    except Exception as error:  # whatever a damaged sub-word model makes it raise
-        raise InputError(f"{model} cannot be read as a sub-word model: {reason(error)[:200]}") from None
+        for name, vocabulary in vocabularies.items():
+            path = Path(folder) / name
+            path.write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
+            arguments[name] = str(path)
+        try:
+            return tokenizer_class(**arguments)
+        except ImportError as error:
+            raise InputError(
+                f"{tokenizer_class.__name__} needs a package that is not installed: pip install 'hf_vaswani[interop]' "
+                f"({reason(error)[:200]})"
+            ) from None
+        except Exception as error:  # of many types, for a damaged subword model
+            raise InputError(f"{model} cannot be read as a subword model: {reason(error)[:200]}") from None
 
 
 def _word_end_marked(token: str) -> str:
-    """`foo@@` is `foo` and `foo` is `foo</w>` where the end of a word is marked instead of its being continued."""
+    """A token with its end of word marked instead of its continuation: `foo@@` → `foo`, `foo` → `foo</w>`."""
     if token in ("<s>", "<pad>", "</s>", "<unk>"):
         return token
     return token.removesuffix(JOINER) if token.endswith(JOINER) else f"{token}</w>"
-
-
-def _write_json(path: Path, content: dict) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 # Rounds of GNU OpenMP's waiting loop, a tenth of a millisecond; its own default is 300 000.
 ROUNDS = 3_000
-# Either says how threads wait; the user's word stands.
+# Either says how threads wait; what the user sets is kept.
 WAIT_SETTINGS = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 CONTROL_GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
@@ -20,7 +20,7 @@ def available_cores() -> int:
 
 
 def cpu_quota(groups: Path = CONTROL_GROUPS, own: Path = OWN_GROUPS) -> float:
-    """Cores whose time a container's limit comes to, such as 1.5 of `docker run --cpus 1.5`; infinite without one.
+    """Cores that a container's CPU limit amounts to, such as 1.5 of `docker run --cpus 1.5`; infinite without one.
 
     Args:
         groups: where the control groups are mounted, of either version.
@@ -52,7 +52,7 @@ def short_waits() -> Iterator[None]:
 
     After each parallel loop threads wait for the slowest. They spin, and a spinning thread keeps its core from the
     very thread that it waits for when another process needs one too. Beside busy processes, two threads on two cores
-    took ten times as long for an update as one; with this limit, no longer than one. On idle cores an update took 9%
+    took ten times as long for a step as one; with this limit, no longer than one. On idle cores a step took 9%
     more time than without it; with a third of these rounds, half as much again.
     """
     if any(name in os.environ for name in WAIT_SETTINGS):

@@ -12,14 +12,14 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 def is_own_command() -> bool:
     """Whether this process runs a command of the package, and not a program that imports it."""
-    if sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2:3] in (["hf_vaswani"], ["hf_vaswani.cli"]):
-        return True
+    if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv:  # while Python finds the module that it is told to run
+        return sys.orig_argv[sys.orig_argv.index("-m") + 1] in ("hf_vaswani", "hf_vaswani.cli")
     program = Path(sys.argv[0]).resolve() if sys.argv and sys.argv[0] else Path()
     return program.stem == "hf-vaswani" or program.parent == SCRIPTS
 
 
 def is_first_process() -> bool:
-    """Whether this is the process, of those that a launcher started on this machine, that speaks for all."""
+    """Whether this is the process, of those that a launcher started on this machine, that reports for all."""
     return os.environ.get("LOCAL_RANK", "0") == "0"
 
 

@@ -1,4 +1,4 @@
-"""What started this process: torchrun, `accelerate launch`, or the user; and what it was told."""
+"""What started this process: torchrun, `accelerate launch`, or the user; and with which options."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def _is_from_user(process: psutil.Process | None, threads: int) -> bool:
     try:
         is_option = any("num_cpu_threads_per_process" in word.replace("-", "_") for word in process.cmdline())
         return is_option or THREADS in process.environ()
-    except (psutil.Error, AttributeError):  # there is none that can be seen
+    except (psutil.Error, AttributeError):  # none can be seen
         return threads > 1
 
 
@@ -91,7 +91,7 @@ def processes_asked_for() -> int | None:
 def end_with_launcher() -> None:
     """From now on, end this process when its launcher is killed: it may wait for others that never come.
 
-    It is told to stop as by SIGTERM, so that it may save, and ended after some seconds at the latest.
+    It gets SIGTERM, so that it can save, and ended after some seconds at the latest.
     """
     process = launcher()
     is_child = TORCHRUN in os.environ or (process is not None and process.pid == os.getppid())

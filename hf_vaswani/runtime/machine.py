@@ -1,27 +1,27 @@
-"""What a training runs on, in words: processors, precision, versions. Never the machine's name."""
+"""What a run is trained on, in words: processors, precision, versions. Never the machine's name."""
 
 import math
 import os
 import platform
+from importlib import metadata
 from pathlib import Path
 
 import torch
 import transformers
 from accelerate import Accelerator
 
-from .. import __version__
 from .cores import available_cores
 
 CPU_FILE = Path("/proc/cpuinfo")
 
 
 def processes_here(processes: int) -> int:
-    """How many of a training's processes run on this machine."""
+    """How many of a run's processes are on this machine."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", processes))
 
 
 def describe_machine(accelerator: Accelerator) -> str:
-    """Processors that a training uses: "2 × NVIDIA H200", "AMD EPYC, 2 cores"."""
+    """Processors that a run uses: "2 × NVIDIA H200", "AMD EPYC, 2 cores"."""
     processes, here = accelerator.num_processes, processes_here(accelerator.num_processes)
     machines = math.ceil(processes / here)
     if accelerator.device.type == "cpu":
@@ -51,4 +51,8 @@ def precision(accelerator: Accelerator) -> str:
 
 def versions() -> dict[str, str]:
     """Of the packages that the result depends on."""
-    return {"hf_vaswani": __version__, "torch": torch.__version__, "transformers": transformers.__version__}
+    return {
+        "hf_vaswani": metadata.version("hf-vaswani"),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }

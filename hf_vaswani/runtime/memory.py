@@ -12,7 +12,7 @@ def keep_freed_memory() -> bool:
     """Have freed memory stay with this process; false, and nothing done, where malloc is not glibc's.
 
     glibc gives large tensors, such as the logits, pages of their own and returns them when they are freed. Each pass
-    then has the system zero the same pages anew, one fault a page: an eighth of the time of training a small model.
+    then has the system zero the same pages again, a page fault each: an eighth of the time of training a small model.
     The process stays as large as it once was, and grows past that by what lies between pieces still in use.
     """
     if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"):

@@ -1,17 +1,30 @@
-"""What one process does for all."""
+"""Work that one process does for all."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
+from tqdm import tqdm
 
 from ..errors import InputError, TrainingError, TrainingInterrupted
 from .interrupts import is_first_process
 
 T = TypeVar("T")
 E = TypeVar("E", InputError, TrainingError, TrainingInterrupted)
+
+
+def say(message: str, processes: Accelerator | PartialState | None = None) -> None:
+    """Print a line for the reader, beside a progress bar where there is one.
+
+    Args:
+        processes: of which the main one alone prints; by default this one does.
+    """
+    if processes is None or processes.is_main_process:
+        tqdm.write(message)
+        sys.stdout.flush()
 
 
 def on_main_process(processes: Accelerator | PartialState, work: Callable[[], T]) -> T:
@@ -41,9 +54,9 @@ def first_on_each_machine(processes: Accelerator | PartialState, work: Callable[
 
 
 @contextmanager
-def said_once() -> Iterator[None]:
-    """Have an error in the block be said by the first process of each machine alone, before the processes know of each
-    other."""
+def reported_once() -> Iterator[None]:
+    """Have an error in the block reported by the first process of each machine alone, before the processes know of
+    each other."""
     try:
         yield
     except InputError as error:
@@ -59,7 +72,7 @@ def _outcome(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
 
 
 def _told(error: Exception | None) -> tuple[type, str] | None:
-    """An error as other processes are told of it."""
+    """An error in the form that other processes receive."""
     if error is None:
         return None
     if isinstance(error, InputError | TrainingError):
@@ -78,6 +91,6 @@ def _raise(processes: Accelerator | PartialState, own: Exception | None, told: t
 
 
 def in_all_processes(processes: Accelerator | PartialState, error: E) -> E:
-    """An error that all processes raise alike, to be said by the main process alone."""
+    """An error that all processes raise, to be reported by the main process alone."""
     error.is_repeated = not processes.is_main_process
     return error

@@ -1,4 +1,4 @@
-"""When a training stops before its last update: at a signal or after its time, at the same update in all processes."""
+"""Signals that stop a run before its last step, noted so that all processes stop at the same one."""
 
 import signal
 import time
@@ -12,7 +12,7 @@ ANOTHER_AFTER = 2.0
 
 
 class StopSignals:
-    """Notes SIGTERM and Ctrl-C instead of dying of them, so that the training can save first.
+    """Notes SIGTERM and Ctrl-C instead of dying of them, so that the run can save first.
 
     A context manager: the handlers of before are back after it. Ctrl-C some seconds after the first signal interrupts
     at once. Outside the main thread, where Python allows no handlers, nothing is changed.

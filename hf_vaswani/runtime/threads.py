@@ -18,15 +18,16 @@ from torch.nn import functional as F
 from .cores import available_cores, cpu_quota
 from .launcher import threads_of_user
 from .machine import processes_here
+from .processes import say
 
 # How many times as fast fewer, or more, threads must be to be taken. Threads that wait shortly lose little beside
 # other processes; those that spin, as they do where OpenMP was loaded before this package, are ten times as slow.
 FEWER, MORE = 2.0, 1.3
 # A measurement: times each number of threads is tried, seconds of a try, operations of one round.
 TRIES, SECONDS, OPERATIONS = 3, 0.04, 2e8
-# Updates are slow below this share of the highest speed. Seconds over which it is measured, between measurements of
-# threads, and updates between looks at it.
-SLOW, WINDOW, PATIENCE, UPDATES_BETWEEN_LOOKS = 0.5, 5.0, 30.0, 10
+# Steps are slow below this share of the highest speed. Seconds over which it is measured, between measurements of
+# threads, and steps between looks at it.
+SLOW, WINDOW, PATIENCE, STEPS_BETWEEN_LOOKS = 0.5, 5.0, 30.0, 10
 
 
 def asked_threads(cpu_threads: int | None) -> tuple[int | None, str]:
@@ -107,25 +108,16 @@ class AdaptiveThreads:
     Args:
         share: most threads of a process.
         work: measured with different numbers of threads.
-        say: called with a line about each change.
-        clock: seconds spent in updates.
+        clock: seconds spent in steps.
 
     Attributes:
         tokens: trained on since the window began in which the speed is measured.
     """
 
-    def __init__(
-        self,
-        accelerator: Accelerator,
-        share: int,
-        work: Callable[[], None],
-        say: Callable[[str], None],
-        clock: Callable[[], float],
-    ):
+    def __init__(self, accelerator: Accelerator, share: int, work: Callable[[], None], clock: Callable[[], float]):
         self.accelerator = accelerator
         self.share = share
         self.work = work
-        self.say = say
         self.clock = clock
         self.best_speed = 0.0
         self.last_choice = clock()
@@ -143,17 +135,18 @@ class AdaptiveThreads:
         if number != current:
             ratio = seconds[current] / seconds.get(number, seconds[current])
             busy = "other processes use the cores" if number < current else "cores that were busy are free"
-            self.say(
+            say(
                 f"{in_words(number)} in place of {current}, measured to be {ratio:.1f} times as fast: {busy}. "
-                "--cpu_threads sets a number that stays"
+                "--cpu_threads sets a number that stays",
+                self.accelerator,
             )
 
     def begin_window(self) -> None:
-        """Measure the speed of updates from now on."""
+        """Measure the speed of steps from now on."""
         self.window_began, self.tokens = self.clock(), 0
 
     def is_due(self) -> bool:
-        """Whether to choose again: updates have become slow, or fewer threads than there could be are in use."""
+        """Whether to choose again: steps have become slow, or fewer threads than there could be are in use."""
         now = self.clock()
         if now - self.window_began < WINDOW:
             return False
@@ -172,7 +165,6 @@ def begin_threads(
     cpu_threads: int | None,
     stored: int,
     work: Callable[[], None],
-    say: Callable[[str], None],
     clock: Callable[[], float],
 ) -> AdaptiveThreads | None:
     """Set the number of threads that a run begins with, and say why where that leaves cores idle.
@@ -180,7 +172,7 @@ def begin_threads(
     Args:
         cpu_threads: that the recipe asks for.
         stored: of the checkpoint that the run resumes from; 0 without one.
-        work, say, clock: as of [`AdaptiveThreads`].
+        work, clock: as of [`AdaptiveThreads`].
 
     Returns:
         What chooses their number; `None` where the user does.
@@ -193,10 +185,10 @@ def begin_threads(
     if not cpu_threads and number * here < cores:
         line = in_words(number) + (f" in each of {here} processes" if here > 1 else "")
         why = f"as {by} says" if asked else "as many as the affinity mask and limits of this process allow"
-        say(f"{line} on {cores} cores, {why}. --cpu_threads sets another number")
+        say(f"{line} on {cores} cores, {why}. --cpu_threads sets another number", accelerator)
     if asked:
         return None
-    threads = AdaptiveThreads(accelerator, share, work, say, clock)
+    threads = AdaptiveThreads(accelerator, share, work, clock)
     threads.choose()
     return threads
 

@@ -1,4 +1,4 @@
-"""What a model is worth on validation text: loss, perplexity, token accuracy, BLEU and chrF of its translations."""
+"""How good a model is on validation text: loss, perplexity, token accuracy, BLEU and chrF of its translations."""
 
 import math
 
@@ -13,17 +13,17 @@ from ..data.batches import TokenBudgetBatches
 from ..data.encoding import Collator, EncodedPairs
 from ..data.sources.parallel_files import Pair
 from ..translation.translate import translate
-from .configuration.arguments import TrainingArguments
+from .recipe.arguments import TrainingArguments
 from .reporting.scores import bleu_and_chrf, perplexity
 
 
-class Validation:
+class Validator:
     """Measures a model on validation text, each process its share, with the same result in all.
 
     Args:
         pairs: encoded.
-        arguments: `max_tokens` of a forward pass, and `validate_sentences`.
-        texts: the pairs' text; so many sentences of it are translated.
+        arguments: `max_tokens` of a forward pass, and `eval_sentences`.
+        texts: the pairs' text; its first `eval_sentences` are translated.
         tokenize: sacreBLEU's tokenizer for BLEU.
     """
 
@@ -39,7 +39,7 @@ class Validation:
         self.accelerator = accelerator
         self.tokenizer = tokenizer
         self.pairs = pairs
-        self.texts = texts[: arguments.validate_sentences]
+        self.texts = texts[: arguments.eval_sentences]
         self.tokenize = tokenize
         self.collate = Collator(tokenizer.pad_token_id)
         lengths = pairs.source_lengths, pairs.target_lengths
@@ -47,13 +47,9 @@ class Validation:
         self.batches = TokenBudgetBatches(*lengths, budget).epoch(0)
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """All measures, by the names that the log has for them."""
+        """Loss, perplexity, accuracy, and with translations bleu, chrf and sentences."""
         loss, accuracy = self.likelihood(model)
-        values = {
-            "validation_loss": loss,
-            "validation_perplexity": perplexity(loss),
-            "validation_accuracy": accuracy,
-        }
+        values = {"loss": loss, "perplexity": perplexity(loss), "accuracy": accuracy}
         if self.texts:
             references = [target for _, target in self.texts]
             # A model whose loss is not a number has no translations either, and a search that says so.
@@ -61,8 +57,7 @@ class Validation:
             if math.isfinite(loss):
                 hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
             bleu, chrf = bleu_and_chrf(hypotheses, references, self.tokenize)
-            values |= {"validation_bleu": bleu.value, "validation_chrf": chrf.value}
-            values |= {"validation_sentences": len(self.texts)}
+            values |= {"bleu": bleu.value, "chrf": chrf.value, "sentences": len(self.texts)}
         return values
 
     @torch.no_grad()

@@ -14,10 +14,10 @@ ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
 def adapter_base(path: str) -> str | None:
-    """The base model, a folder or a Hub id, that an adapter names; None for what is no adapter.
+    """The base model, a folder or a Hub id, that an adapter names; None for anything but an adapter.
 
     Args:
-        path: folder or Hub id. A whole model that has an adapter beside it is none: transformers loads both.
+        path: folder or Hub id. A whole model with an adapter beside it does not count: transformers loads both.
 
     Raises:
         InputError: an adapter that names no base model, has no weights, or for which PEFT is not installed.
@@ -25,7 +25,10 @@ def adapter_base(path: str) -> str | None:
     folder = Path(path)
     if folder.is_dir() and (folder / "config.json").exists():
         return None
-    config_file = find_adapter_config_file(path)
+    try:
+        config_file = find_adapter_config_file(path)
+    except Exception:  # not a Hub id, no such model, no connection: loading the model tells
+        return None
     if config_file is None:
         return None
     try:
@@ -33,19 +36,19 @@ def adapter_base(path: str) -> str | None:
         base = config.get("base_model_name_or_path")
     except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{config_file} cannot be read: {reason(error)}") from None
-    faults = []
+    errors = []
     if not isinstance(base, str) or not base:
-        faults.append(
+        errors.append(
             f"{path} is an adapter without a base model. Name one in {ADAPTER_CONFIG_NAME}, base_model_name_or_path."
         )
     if folder.is_dir() and not any((folder / name).exists() for name in ADAPTER_WEIGHTS):
-        faults.append(f"{path} is an adapter without weights ({ADAPTER_WEIGHTS[0]}).")
+        errors.append(f"{path} is an adapter without weights ({ADAPTER_WEIGHTS[0]}).")
     try:
         import peft  # noqa: F401
     except ImportError:
-        faults.append(f"{path} is an adapter, which needs PEFT: pip install peft")
-    if faults:
-        raise InputError.of(faults)
+        errors.append(f"{path} is an adapter, which needs PEFT: pip install peft")
+    if errors:
+        raise InputError.of(errors)
     return base
 
 
@@ -64,7 +67,7 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
     Not merged: where matrices are tied, an adapter on one of them would change all.
 
     Raises:
-        InputError: an adapter that does not fit the model, or that is no change of its layers.
+        InputError: an adapter that does not fit the model, or that does not change its layers.
     """
     from peft import PeftConfig, PeftModel
 
@@ -77,7 +80,7 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # PEFT only warns of it, and goes on with an adapter of which a part is untrained.
+            # PEFT only warns about it, and continues with an adapter of which a part is untrained.
             warnings.filterwarnings("error", message="Found missing adapter keys")
             adapted = PeftModel.from_pretrained(model, path, config=config, autocast_adapter_dtype=False)
     except InputError:

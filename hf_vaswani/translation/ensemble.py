@@ -93,7 +93,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         return_dict: bool | None = None,
         output_attentions: bool | None = None,
     ) -> Seq2SeqLMOutput:
-        """Arguments as of [`VaswaniForConditionalGeneration`]. The logits are logarithms of the mean probabilities.
+        """Arguments as in [`VaswaniForConditionalGeneration`]. The logits are logarithms of the mean probabilities.
 
         Raises:
             ValueError: where attentions are asked for.
@@ -126,7 +126,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         return Seq2SeqLMOutput(logits=logits, past_key_values=past_key_values)
 
     def decode(self, **inputs) -> torch.Tensor:
-        """As of [`VaswaniForConditionalGeneration`], but it is the logits that the members have in common."""
+        """As in [`VaswaniForConditionalGeneration`], but gives the logits of the members together."""
         return self(**inputs).logits
 
     def project(self, states: torch.Tensor) -> torch.Tensor:
@@ -150,19 +150,19 @@ def positions(stack: nn.Module) -> float:
 
 
 def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
-    """Refuse members that do not speak of the same tokens."""
+    """Refuse members that do not have the same tokens."""
     if isinstance(members, str) or not isinstance(members, Sequence):
         raise ValueError(f"members must be a list of models, got {type(members).__name__}.")
     if not members:
         raise ValueError("An ensemble needs at least one model.")
-    faults = [
+    errors = [
         f"Model {number} is a {type(member).__name__}; an ensemble is of Vaswani models. Import it first."
         for number, member in enumerate(members, start=1)
         if not isinstance(member, VaswaniForConditionalGeneration)
     ]
-    if not faults:
+    if not errors:
         first = members[0].config
-        faults = [
+        errors = [
             f"Model {number} of the ensemble has {field}={getattr(member.config, field)}, "
             f"the first {getattr(first, field)}."
             for number, member in enumerate(members, start=1)
@@ -170,10 +170,10 @@ def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
             if getattr(member.config, field) != getattr(first, field)
         ]
         own = own_languages(first)
-        faults += [
+        errors += [
             f"Model {number} of the ensemble translates {pair[0]} to {pair[1]}, the first {own[0]} to {own[1]}."
             for number, member in enumerate(members, start=1)
             if not fits_pair(pair := own_languages(member.config), own)
         ]
-    if faults:
-        raise ValueError("\n".join(faults))
+    if errors:
+        raise ValueError("\n".join(errors))

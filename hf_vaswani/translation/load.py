@@ -11,34 +11,35 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..core.configuration_vaswani import VaswaniConfig
-from ..core.pipeline_inputs import target_vocab_size, vocabulary_error
-from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, vocabularies
+from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
+from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError
 from ..files import AGAIN
-from ..interop.conversion import weight_faults
+from ..interop.conversion import weight_errors
 from ..interop.model_files import CONFIG_FILE, check_settings, has_weights, weight_file_errors
-from ..interop.pretrained import damage_faults, read_weights
+from ..interop.pretrained import damage_errors, read_weights
 from .adapters import adapter_base, add_adapter, has_own_tokenizer
 from .ensemble import Ensemble
 
 
 def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """Load several models as one that translates with all of them, and the tokenizer that they share; arguments as of
-    [`load`]. One path gives that model.
+    """Load several models as one that translates with all of them, and the tokenizer that they share.
+
+    Arguments are those of [`load`]. One path gives that model.
 
     Raises:
-        InputError: also where the models have not the same tokens.
+        InputError: also where the models do not have the same tokens.
     """
     (model, tokenizer), *others = [load(path, dtype) for path in paths]
     if not others:
         return model, tokenizer
-    faults = [
+    errors = [
         f"{path} has another tokenizer than {paths[0]}: their translations are of other tokens, and no ensemble."
         for path, (_, other) in zip(paths[1:], others)
         if vocabularies(other) != vocabularies(tokenizer)
     ]
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     try:
         return Ensemble([model, *(other for other, _ in others)]), tokenizer
     except ValueError as error:
@@ -53,11 +54,11 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
         dtype: `"float32"`, `"bfloat16"` or `"float16"`; default: that of the weights.
 
     Raises:
-        InputError: where there is no config, no weights or no tokenizer.
+        InputError: where config, weights or tokenizer are missing.
     """
     if Path(path).is_file():
         raise InputError(f"{path} is a file. Name the folder of a model.")
-    base = _adapter_base(path)
+    base = adapter_base(path)
     if base is None:
         model, tokenizer = _load_whole(path, dtype)
     else:
@@ -71,16 +72,6 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
     return model.to(device).eval(), tokenizer
 
 
-def _adapter_base(path: str) -> str | None:
-    """As of [`adapter_base`]; None too for what can be no model at all, of which loading it tells."""
-    try:
-        return adapter_base(path)
-    except InputError:
-        raise
-    except Exception:  # no Hub id, no such model, no connection
-        return None
-
-
 def _load_whole(
     path: str, dtype: str | None, tokenizer_path: str | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
@@ -92,15 +83,15 @@ def _load_whole(
     model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
     # Of a quantized tensor, those that it is made of.
     tensors = ((name, part) for name, weight in model.named_parameters() for part in _plain_tensors(weight))
-    if faults := _weight_faults(path, model, report) + damage_faults(path, tensors):
-        raise InputError.of(faults)
+    if errors := _weight_errors(path, model, report) + damage_errors(path, tensors):
+        raise InputError.of(errors)
     return model, load_tokenizer(tokenizer_path or path)
 
 
 def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
     """Digest of a model, its generation config and its tokenizer, the same wherever the model stands.
 
-    Of each tensor the first 64 values are looked at, which a training changes.
+    Of each tensor the first 64 values are read, which training changes.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
@@ -122,7 +113,7 @@ def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from _plain_tensors(getattr(tensor, name))
 
 
-def _weight_faults(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
+def _weight_errors(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
     """What is wrong between weights and config. transformers draws at random what is missing or of another shape."""
     missing, unexpected = report["missing_keys"], report["unexpected_keys"]
     if model.config.model_type != VaswaniConfig.model_type:
@@ -132,7 +123,7 @@ def _weight_faults(path: str, model: PreTrainedModel, report: dict[str, Any]) ->
             names & set(missing),
             [name for name in unexpected if _is_of_a_further_layer(name, names)],
         )
-    return weight_faults(path, sorted(report["mismatched_keys"]), missing, unexpected)
+    return weight_errors(path, sorted(report["mismatched_keys"]), missing, unexpected)
 
 
 def _is_of_a_further_layer(name: str, names: Collection[str]) -> bool:
@@ -155,7 +146,7 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
 
 def _check_folder(folder: Path, needs_tokenizer: bool) -> None:
     if not (folder / CONFIG_FILE).exists():
-        raise InputError(f"{folder} has no {CONFIG_FILE}: it is no folder of a model. Name another one.")
+        raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
     if not has_weights(folder):
         raise InputError.of(weight_file_errors(folder))
     if needs_tokenizer and not has_tokenizer(folder):

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk decoding: of many candidates, the translation that the model finds best on the average.
+"""Minimum Bayes risk decoding: of many candidates, the translation that the model finds best on average.
 
 Beam search looks for the most probable translation; this looks for the one that is most like all that the model could
 have said. Its samples stand for both: each candidate is compared with every sample as if that were the reference, and
@@ -8,12 +8,14 @@ al. 2023) leaves out tokens that are too improbable to be meant.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from ..core.pipeline_engine import Result
 from ..core.pipeline_inputs import check_many, check_number, check_text
 from .utility import UTILITIES
 
@@ -46,10 +48,10 @@ def rank_candidates(
         references: what the candidates are compared with; default: the candidates themselves.
 
     Raises:
-        ValueError: no reference, another number of weights than of references, weights that are no proportions, an
+        ValueError: no reference, another number of weights than of references, weights that are not proportions, an
             unknown utility, or one text where a list is wanted.
     """
-    measure = _measure(utility)
+    measure = utility_function(utility)
     candidates = _texts("candidates", candidates)
     references = candidates if references is None else _texts("references", references)
     try:
@@ -104,10 +106,16 @@ def translate_mbr(
         follow torch's seed.
 
     Raises:
-        ValueError: an unknown utility, one text instead of a list, numbers that are none; at once.
+        ValueError: an unknown utility, one text instead of a list, invalid numbers; at once.
     """
-    measure = _measure(utility)
+    utility_function(utility)
     check_many("texts", texts)
+    options = {**candidate_arguments(samples, epsilon, do_sample), **options}
+    return rankings(partial(translator, **options), texts, utility, is_weighted=not do_sample)
+
+
+def candidate_arguments(samples: int, epsilon: float = DEFAULT_EPSILON, do_sample: bool = True) -> dict[str, Any]:
+    """What makes a translation pipeline give the candidates; arguments and errors as in [`translate_mbr`]."""
     check_number("samples", samples)
     if samples is None or samples < 2:
         raise ValueError(
@@ -117,26 +125,38 @@ def translate_mbr(
         raise ValueError(f"samples must be at most {MOST_SAMPLES:,}, got {samples:,}.")
     if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 <= epsilon < 1:
         raise ValueError(f"epsilon must be a probability below 1, got {epsilon!r}.")
-    if do_sample:
-        draw = {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "epsilon_cutoff": epsilon}
-        options = {**draw, "num_return_sequences": samples, **options}
-    else:
-        options = {"num_beams": samples, "n_best": samples, **options}
-    return _rankings(translator, iter(texts), measure, options, is_weighted=not do_sample)
+    if not do_sample:
+        return {"num_beams": samples, "n_best": samples}
+    search = {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "epsilon_cutoff": epsilon}
+    return {**search, "num_return_sequences": samples}
 
 
-def _rankings(
-    translator: Callable, texts: Iterator[str], measure: Utility, options: dict[str, Any], is_weighted: bool
-) -> Iterator[list[RankedCandidate]]:
+def rankings(
+    translate: Callable[[list[str]], list[Result]],
+    texts: Iterable[str],
+    utility: str | Utility = "chrf",
+    is_weighted: bool = False,
+) -> Iterator[list[RankedCandidate] | Exception]:
+    """Rank the candidates of each text.
+
+    Args:
+        translate: texts → the candidates of each, or its error, which takes the place of the ranking.
+        texts: read as they are needed.
+        is_weighted: weight candidates by the exponential of their scores.
+    """
+    texts = iter(texts)
     while window := list(islice(texts, TEXTS_AT_ONCE)):
-        for hypotheses in translator(window, **options):
-            scores = np.array([hypothesis["score"] for hypothesis in hypotheses]) if is_weighted else None
+        for candidates in translate(window):
+            if isinstance(candidates, Exception):
+                yield candidates
+                continue
+            scores = np.array([candidate["score"] for candidate in candidates]) if is_weighted else None
             weights = np.exp(scores - scores.max()) if is_weighted else None
-            yield rank_candidates([hypothesis["translation_text"] for hypothesis in hypotheses], measure, weights)
+            yield rank_candidates([candidate["translation_text"] for candidate in candidates], utility, weights)
 
 
-def _measure(utility: str | Utility) -> Utility:
-    """A utility by its name, or itself."""
+def utility_function(utility: str | Utility) -> Utility:
+    """A utility by its name, or itself; anything else is refused."""
     if callable(utility):
         return utility
     if not isinstance(utility, str) or utility not in UTILITIES:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..core.generation_beam_search import Scoring
-from ..core.generation_scores import shifted_right
+from ..core.generation_arguments import GenerateArguments
+from ..core.generation_output_scores import forced_output, token_log_probabilities
 from ..core.modeling_alignment import to_tokens
-from ..core.pipeline_call import token_batches
+from ..core.pipeline_batches import token_batches
 from ..core.pipeline_inputs import check_many, check_number, check_text, position_limit, text_pairs
 from ..core.pipeline_translation import translation_task
 from ..data.tokenizers.tokenizer import check_target_encoding
@@ -25,14 +26,14 @@ logger = logging.getLogger(__name__)
 
 MOST_TOKENS = 1024
 PAIRS_AT_ONCE = 4096
-BATCH_TOKENS, BATCH_LOGITS = 4096, 1 << 27
+BATCH_TOKENS = 4096
 
 EncodedPair = tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True)
 class PairScore:
-    """What a model makes of one pair.
+    """The score of one pair.
 
     Attributes:
         log_probability: of the whole target, natural logarithm.
@@ -62,8 +63,7 @@ def score_pairs(
 
     Args:
         pairs: read as they are needed; the order is kept.
-        batch_tokens: longest side times pairs of a batch, at most; default: 4096, or fewer where the target's
-            vocabulary is large.
+        batch_tokens: longest side times pairs of a batch, at most; default: 4096.
         max_length: a pair with more tokens on a side, or more than the model has positions for, is not scored.
         with_tokens: give the log-probability of each token too.
         src_lang, tgt_lang: languages, for multilingual tokenizers.
@@ -73,79 +73,43 @@ def score_pairs(
         An iterator over the score of each pair; `None` for one that cannot be scored.
 
     Raises:
-        ValueError: numbers that are none, at once; what is no pair of texts, when it is come to.
+        ValueError: for invalid numbers, at once; for anything but a pair of texts, when it is reached.
     """
     check_target_encoding(tokenizer)
     check_many("pairs", pairs, "(source, target)")
     check_number("batch_tokens", batch_tokens)
     check_number("max_length", max_length)
-    languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
-    for name, code in languages.items():
+    for name, code in (("src_lang", src_lang), ("tgt_lang", tgt_lang)):
         if code is not None:
             check_text(name, code)
     prefix = translation_task(model, src_lang=src_lang, tgt_lang=tgt_lang)[1]["prefix"]
-    vocabulary_size = model.get_output_embeddings().weight.shape[0]
-    return _scores(
-        model,
-        tokenizer,
-        ((prefix + source, target) for source, target in text_pairs(pairs)),
-        batch_tokens or min(BATCH_TOKENS, max(1, BATCH_LOGITS // vocabulary_size)),
-        _most_tokens(model, max_length),
-        with_tokens,
-        src_lang,
-        tgt_lang,
-        report,
-    )
+    positions = position_limit(model.get_encoder()), position_limit(model.get_decoder())
+    limit = min(n for n in (max_length, *positions) if n is not None)
 
+    def scores() -> Iterator[PairScore | None]:
+        texts = ((prefix + source, target) for source, target in text_pairs(pairs))
+        first = 1
+        while window := list(islice(texts, PAIRS_AT_ONCE)):
+            encoded = dict(enumerate(_encode(tokenizer, window, src_lang, tgt_lang)))
+            longest = [max(map(len, pair)) for pair in encoded.values()]
+            scored: list[PairScore | None] = [None] * len(window)
+            for row, (source, labels) in list(encoded.items()):
+                if longest[row] > limit:
+                    report(first + row, f"{longest[row]} tokens on a side, and at most {limit} are scored")
+                elif not source or not labels:
+                    report(first + row, "a side without any token")
+                else:
+                    continue
+                del encoded[row]
+            by_length = sorted(encoded, key=longest.__getitem__)
+            for batch in token_batches(by_length, longest.__getitem__, batch_tokens or BATCH_TOKENS):
+                values = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens)
+                for row, score in zip(batch, values):
+                    scored[row] = score
+            yield from scored
+            first += len(window)
 
-def _scores(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    pairs: Iterator[tuple[str, str]],
-    batch_tokens: int,
-    max_length: int,
-    with_tokens: bool,
-    src_lang: str | None,
-    tgt_lang: str | None,
-    report: Callable[[int, str], None],
-) -> Iterator[PairScore | None]:
-    """As of [`score_pairs`], of arguments that are as they must be."""
-    first = 1
-    while window := list(islice(pairs, PAIRS_AT_ONCE)):
-        encoded = _encode(tokenizer, window, src_lang, tgt_lang)
-        longest = [max(len(source), len(labels)) for source, labels in encoded]
-        rows = []
-        for row, (source, labels) in enumerate(encoded):
-            if longest[row] > max_length:
-                report(first + row, f"{longest[row]} tokens on a side, and at most {max_length} are scored")
-            elif not source or not labels:
-                report(first + row, "a side without any token")
-            else:
-                rows.append(row)
-        scores: list[PairScore | None] = [None] * len(window)
-        for batch in token_batches(sorted(rows, key=lambda row: longest[row]), longest, batch_tokens):
-            results = _score_batch(model, tokenizer, [encoded[row] for row in batch], tgt_lang, with_tokens)
-            for row, score in zip(batch, results):
-                scores[row] = score
-        yield from scores
-        first += len(window)
-
-
-def normalised(log_probability: float, length: int, config: GenerationConfig) -> float:
-    """A log-probability divided by the length penalty of a generation config, as in `sequences_scores` of beam search.
-
-    transformers divides by `length ** length_penalty`, the paper by ((5 + length) / 6) ** length_penalty (section 6.1;
-    Wu et al. 2016), which is meant where `length_penalty_type` is `"gnmt"`.
-    """
-    exponent = 1.0 if config.length_penalty is None else config.length_penalty
-    kind = getattr(config, "length_penalty_type", None) or "length"
-    return log_probability / Scoring(exponent, kind).penalty(length)
-
-
-def _most_tokens(model: PreTrainedModel, wanted: int) -> int:
-    """How many tokens a side may have: what is wanted, or what the model has positions for."""
-    limits = (wanted, position_limit(model.get_encoder()), position_limit(model.get_decoder()))
-    return min(limit for limit in limits if limit is not None)
+    return scores()
 
 
 def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
@@ -166,42 +130,31 @@ def _score_batch(
     config = model.generation_config
     sources, labels = zip(*pairs)
     pad = next(i for i in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if i is not None)
-    source_ids, label_ids = _padded(sources, pad).to(model.device), _padded(labels, pad).to(model.device)
-    lengths = torch.tensor([len(source) for source in sources], device=model.device)
-    mask = torch.arange(source_ids.shape[1], device=model.device) < lengths[:, None]
-    was_training = model.training
-    logits = model.eval()(
-        input_ids=source_ids,
-        attention_mask=mask.long(),
-        decoder_input_ids=shifted_right(model, label_ids),
-        use_cache=False,
-    ).logits
-    model.train(was_training)
+    source_ids, label_ids, mask = (
+        pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=filler).to(model.device)
+        for rows, filler in ((sources, pad), (labels, pad), ([[1] * len(source) for source in sources], 0))
+    )
+    inputs = {"input_ids": source_ids, "attention_mask": mask}
+    never: list[int] = []
     if config.renormalize_logits:
         # Marian's padding token, for one, is never generated, and the others have its share.
         never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
-        logits[..., never] = -torch.inf
-    # Row by row: in float32 a batch of large vocabulary would need its memory once more.
-    normalisers = torch.stack([row.float().logsumexp(-1) for row in logits])
-    chosen = logits.gather(-1, label_ids[..., None]).squeeze(-1).float() - normalisers
+    was_training = model.training
+    chosen = token_log_probabilities(model.eval(), inputs, forced_output(model, label_ids), never)
+    model.train(was_training)
     # The first token of multilingual models is not chosen but given: to `generate()` it is certain.
     forced = config.forced_bos_token_id
     if tgt_lang:
-        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are no plain codes
+        languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are not plain codes
         forced = languages.get(tgt_lang, tokenizer.convert_tokens_to_ids(tgt_lang))
     if forced is not None:
         chosen[:, 0] = chosen[:, 0].masked_fill(label_ids[:, 0] == forced, 0.0)
-    scores = []
+    scores, penalty = [], GenerateArguments(model, {}, {}).scoring().penalty
     for target, values in zip(labels, chosen.tolist()):
         # mBART's tokenizer puts the language after the end token, where no model looks for it.
         ends = [place + 1 for place, token_id in enumerate(target) if token_id == tokenizer.eos_token_id]
         values = values[: ends[-1] if ends else len(target)]
         total = math.fsum(values)
         tokens = tuple(zip(to_tokens(tokenizer, target, is_target=True), values)) if with_tokens else None
-        scores.append(PairScore(total, len(values), normalised(total, len(values), config), tokens))
+        scores.append(PairScore(total, len(values), total / penalty(len(values)), tokens))
     return scores
-
-
-def _padded(rows: Sequence[list[int]], pad: int) -> torch.Tensor:
-    longest = max(map(len, rows))
-    return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])

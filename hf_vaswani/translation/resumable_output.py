@@ -1,10 +1,10 @@
-"""A file that is written window by window, so that a run that was interrupted at any moment can go on.
+"""A file that is written window by window, so that a run that was interrupted at any moment can be resumed.
 
-Beside the output stands `.NAME.progress.json` until the output is finished: how much of it is whole, of which lines of
-the input that was made, and with which model and settings. What the output holds beyond that is cut off.
+Beside the output stands `.NAME.progress.json` until the output is finished: how much of it is complete, from which
+lines of the input, and with which model and settings. What the output holds beyond that is cut off.
 
 A new output grows in its place. One that replaces a file grows beside it, as `.NAME.part`, and takes its place when it
-is whole.
+is complete.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, get_type_hints
 
-from ..data.sources.text_files import packed_name_fault
+from ..data.sources.text_files import compressed_name_error
 from ..errors import InputError, counted, reason
-from ..files import check_types, lock, path_error, read_object
+from ..files import check_types, lock, path_error, read_json
 
 
 @dataclass
@@ -31,26 +31,38 @@ class Progress:
     digest: str = ""
 
 
+def output_error(path: str | Path) -> str | None:
+    """Why a file of translations cannot be written; `None` where it can."""
+    file = Path(path).resolve()
+    if file.exists() and not file.is_file():
+        return f"{path} is {'a folder' if file.is_dir() else 'not an ordinary file'}. Name another file."
+    if not file.parent.is_dir():
+        return f"{path} cannot be written: its folder does not exist. Name another file."
+    if not all(os.access(place, os.W_OK) for place in (file, file.parent) if place.exists()):
+        return f"{path} cannot be written: no permission. Name another file."
+    return compressed_name_error(path)
+
+
 class NothingToResume(InputError):
-    """There is an output, and nothing beside it that tells how far it is."""
+    """There is an output, but no record of its progress."""
 
 
 class StreamOutput:
-    """An output that cannot be gone on with: standard output, a pipe or a device."""
+    """An output that cannot be resumed: standard output, a pipe or a device."""
 
     def __init__(self, stream: BinaryIO):
         self.progress = Progress()
         self._stream = stream
 
     def write(self, content: bytes, lines: Sequence[Sequence[str]]) -> None:
-        """Add what was made of one window of lines."""
+        """Add what was made from one window of lines."""
         self._stream.write(content)
         self._stream.flush()
         self.progress.windows += 1
         self.progress.lines += len(lines)
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Nothing to do: all is written."""
 
 
 class ResumableOutput:
@@ -58,21 +70,20 @@ class ResumableOutput:
 
     Args:
         path: of the output.
-        overwrite: begin again where there is one, which stays until its successor is whole.
-        resume: go on where there is an unfinished one, and begin where there is none.
+        overwrite: start over where there is one, which stays until its successor is complete.
+        resume: continue an unfinished one, and begin where there is none.
 
     Raises:
-        NothingToResume: `resume`, and what exists is not unfinished.
-        InputError: the file cannot be written; or it exists, and neither is asked for.
+        NothingToResume: with `resume`, where the file that exists is not unfinished.
+        InputError: where the file cannot be written, or exists and neither is asked for.
     """
 
     def __init__(self, path: str | Path, overwrite: bool = False, resume: bool = False):
-        if error := path_error(path, is_output=True):
+        if error := path_error(path, is_output=True) or output_error(path):
             raise InputError(error)
         self.path = Path(path)
-        self._check_writable()
         self.side_file = self.path.with_name(f".{self.path.name}.progress.json")
-        # In the folder of the file that a symbolic link leads to, which the link goes on pointing to.
+        # In the folder of the file that a symbolic link leads to, so that the link stays.
         part = self.path.resolve()
         self.part = part.with_name(f".{part.name}.part")
         is_part_resumed = resume and self.side_file.exists() and self.part.exists()
@@ -86,24 +97,24 @@ class ResumableOutput:
             self._read_progress()
         elif self.path.exists() and not overwrite:
             if self.side_file.exists():
-                raise InputError(f"{path} is unfinished. Go on with it (--resume) or begin anew (--overwrite).")
+                raise InputError(f"{path} is unfinished. Resume it (--resume) or start over (--overwrite).")
             raise InputError(f"{path} exists. Name another file, or replace it (--overwrite).")
 
     def begin(self, settings: dict[str, Any], lines: Iterator[Sequence[str]]) -> None:
-        """Open the file; where it is gone on with, at the end of what is whole, and read over the lines that are done.
+        """Open the file, a resumed one at the end of what is complete, and skip the lines that are done.
 
         Args:
             settings: what the output depends on besides the lines, in values that JSON has.
-            lines: each a row of strings.
+            lines: of the input, each a row of strings.
 
         Raises:
-            InputError: the unfinished output was made with other settings, which it names, or of other lines; or
-                another run writes the file.
+            InputError: where the unfinished output was made with other settings, which it names, or from other lines;
+                where another run is writing the file.
         """
         settings = json.loads(json.dumps(settings))
         try:
-            # Nothing is cut off before it is certain that the file may be written. What is replaced is held as well:
-            # by it, runs know of each other.
+            # Nothing is cut off before it is certain that the file may be written. What is replaced is locked as well:
+            # that is how runs notice each other.
             self._held = _open(self.path)
             self._hold()
             self._file = _open(self.part) if self._is_replacing else self._held
@@ -124,10 +135,10 @@ class ResumableOutput:
             raise self._cannot_write(error) from None
 
     def write(self, content: bytes, lines: Sequence[Sequence[str]]) -> None:
-        """Add what was made of one window of lines.
+        """Add what was made from one window of lines.
 
         Raises:
-            InputError: where it cannot be written, the disk being full, say.
+            InputError: where it cannot be written, on a full disk for example.
         """
         done = self.progress
         _add(self._digest, lines)
@@ -143,10 +154,10 @@ class ResumableOutput:
             raise self._cannot_write(error) from None
 
     def finish(self) -> None:
-        """Close the file, which is whole, and let it take the place of what it replaces.
+        """Close the complete file, and let it take the place of what it replaces.
 
         Raises:
-            InputError: where that cannot be done.
+            InputError: where that fails.
         """
         self._close()
         try:
@@ -168,9 +179,7 @@ class ResumableOutput:
             self.part.unlink(missing_ok=True)
 
     def _hold(self) -> None:
-        """Keep the file from other runs until it is closed, and make sure that none has written it since it was
-        looked at.
-        """
+        """Lock the file until it is closed, and make sure that no other run has written it in the meantime."""
         try:
             lock(self._held.fileno())
         except BlockingIOError:
@@ -178,37 +187,26 @@ class ResumableOutput:
             raise InputError(f"Another run is writing {self.path}. Wait for its end, or name another file.") from None
         if self._seen != self._state():
             self._held.close()
-            raise InputError(f"Another run has written {self.path} meanwhile. Look at it, or name another file.")
+            raise InputError(f"Another run has written {self.path} in the meantime. Look at it, or name another file.")
 
     def _state(self) -> tuple[bytes, list[int]]:
-        """What tells whether another run has been here: the record of its progress, and the sizes of the output and
-        of what it grows in."""
+        """What another run would change: the record of the progress, and the sizes of the output and its part."""
         record = self.side_file.read_bytes() if self.side_file.is_file() else b""
         return record, [path.stat().st_size if path.exists() else 0 for path in (self.path, self.part)]
 
     def _cannot_write(self, error: OSError) -> InputError:
-        return InputError(f"{self.path} cannot be written: {error.strerror or error}. Go on later with --resume.")
-
-    def _check_writable(self) -> None:
-        folder = self.path.resolve().parent
-        if not folder.is_dir():
-            raise InputError(f"{self.path} cannot be written: its folder does not exist. Make it first.")
-        places = [folder, *([self.path] if self.path.exists() else [])]
-        if self.path.is_dir() or not all(os.access(place, os.W_OK) for place in places):
-            raise InputError(f"{self.path} cannot be written. Name another file.")
-        if fault := packed_name_fault(self.path):
-            raise InputError(fault)
+        return InputError(f"{self.path} cannot be written: {error.strerror or error}. Resume later with --resume.")
 
     def _read_progress(self) -> None:
         if not self.side_file.exists():
             if self.path.exists():
                 raise NothingToResume(
-                    f"{self.path} cannot be gone on with, since {self.side_file.name} is not beside it: it is "
-                    "finished, or was made otherwise. Begin anew with --overwrite, or name another file."
+                    f"{self.path} cannot be resumed, since {self.side_file.name} is not beside it: it is finished, or "
+                    "was made in another way. Start over with --overwrite, or name another file."
                 )
             return
         try:
-            record = read_object(self.side_file)
+            record = read_json(self.side_file, remedy="")
             check_types(self.side_file, record, {"settings": dict, "progress": dict})
             check_types(self.side_file, record["progress"], get_type_hints(Progress))
             self._settings, self.progress = record["settings"], Progress(**record["progress"])
@@ -216,23 +214,21 @@ class ResumableOutput:
                 raise InputError(f"{self.side_file} holds a number below 0.")
             size = self._written.stat().st_size
         except (OSError, InputError) as error:
-            raise InputError(
-                f"{self.path} cannot be gone on with: {reason(error)} Begin anew with --overwrite."
-            ) from None
+            raise InputError(f"{self.path} cannot be resumed: {reason(error)} Start over with --overwrite.") from None
         if size < self.progress.bytes:
             raise InputError(
-                f"{self.path} cannot be gone on with: {self._written.name} has {size:,} bytes, and "
-                f"{self.progress.bytes:,} were written. Begin anew with --overwrite."
+                f"{self.path} cannot be resumed: {self._written.name} has {size:,} bytes, and "
+                f"{self.progress.bytes:,} were written. Start over with --overwrite."
             )
 
     def _check_same(self, settings: dict[str, Any]) -> None:
         names = {**self._settings, **settings}
         others = [name for name in names if self._settings.get(name) != settings.get(name)]
         if others:
-            faults = [f"{name} was {self._settings.get(name)!r} and is {settings.get(name)!r}" for name in others]
+            errors = [f"{name} was {self._settings.get(name)!r} and is {settings.get(name)!r}" for name in others]
             raise InputError(
-                f"{self.path} was begun otherwise: {'; '.join(faults)}. Go on with what it was begun with, or begin "
-                "anew with --overwrite."
+                f"{self.path} was begun with other settings: {'; '.join(errors)}. Use those, or start over with "
+                "--overwrite."
             )
 
     def _skip(self, lines: Iterator[Sequence[str]]) -> None:
@@ -240,14 +236,14 @@ class ResumableOutput:
             line = next(lines, None)
             if line is None:
                 raise InputError(
-                    f"The input has {counted(number, 'line')}, and {self.path} was made of "
-                    f"{self.progress.lines:,} or more. Give the same input, or begin anew with --overwrite."
+                    f"The input has {counted(number, 'line')}, and {self.path} was made from "
+                    f"{self.progress.lines:,} or more. Give the same input, or start over with --overwrite."
                 )
             _add(self._digest, [line])
         if self.progress.lines and self._digest.hexdigest() != self.progress.digest:
             raise InputError(
                 f"The input does not begin with the {counted(self.progress.lines, 'line')} that {self.path} was made "
-                "of. Give the same input, or begin anew with --overwrite."
+                "from. Give the same input, or start over with --overwrite."
             )
 
     def _save_progress(self) -> None:
@@ -259,7 +255,7 @@ class ResumableOutput:
 
 
 def _open(path: Path) -> BinaryIO:
-    """A file to read and write, made where there is none, and left as it is where there is one."""
+    """A file to read and write, created if needed, its content left as it is."""
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
 
 

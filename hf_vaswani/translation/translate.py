@@ -20,7 +20,7 @@ def translate(
     """Translate texts.
 
     Texts beyond what the model can take are cut, with a warning that counts them: that one of thousands is too long
-    is no reason to give up the others. The model stays where it is, and in training if it is in training.
+    should not cost the others. The model stays where it is, and in training if it is in training.
 
     Args:
         texts: sentences; the order is kept.

@@ -1,7 +1,7 @@
 """How good each of several translations is by each of several references: the utility of minimum Bayes risk decoding.
 
 Sentence chrF2 (Popović 2015) and sentence BLEU (Papineni et al. 2002), equal to sacreBLEU's. sacreBLEU counts n-grams
-anew for each pair of strings; here each string's are counted once, and all pairs are compared by a matrix product:
+again for each pair of strings; here each string's are counted once, and all pairs are compared by a matrix product:
 the k-th occurrence of an n-gram is a feature of its own, so that the n-grams that two strings share, each as often as
 it is in both, are the features that they share.
 """
@@ -36,7 +36,7 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> np.nd
 def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
     """BLEU, 0 to 100, of each hypothesis by each reference: float64 `(hypotheses, references)`.
 
-    As `BLEU(effective_order=True)` of sacreBLEU has it: tokenised by 13a, exponential smoothing, and only the orders
+    As `BLEU(effective_order=True)` of sacreBLEU has it: tokenized by 13a, exponential smoothing, and only the orders
     for which the hypothesis has n-grams.
     """
     tokenize = BLEU(effective_order=True).tokenizer
@@ -81,7 +81,7 @@ def _shared(hypotheses: list[Counter], references: list[Counter]) -> np.ndarray:
                 rows.append(row)
                 places.append(columns.setdefault((gram, occurrence), len(columns)))
     rows, places = np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64)
-    # What one string alone has, nobody shares; a string that is on both sides has two rows.
+    # What only one string has is not shared; a string that is on both sides has two rows.
     common = np.bincount(places, minlength=len(columns)) > 1
     kept = common[places]
     rows, places = rows[kept], (np.cumsum(common) - 1)[places[kept]]

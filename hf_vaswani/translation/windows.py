@@ -1,8 +1,8 @@
 """Lines in windows: as many at a time as fit well into batches, few enough that translations appear early.
 
 A window is what is translated together, sorted by length inside. Its size depends on the lines alone, never on time:
-who goes on at the end of one makes the same windows as who never stopped. Only lines that come one by one, from a
-terminal or another program, end a window where they pause.
+a run that resumes at the end of one makes the same windows as a run that never stopped. Only lines that come one by
+one, from a terminal or another program, end a window where they pause.
 """
 
 import io
@@ -10,7 +10,7 @@ import select
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from ..core.pipeline_call import window_size
+from ..core.pipeline_batches import window_size
 from ..data.sources.text_files import CHUNK, Report, lines_of
 
 MOST_CHARACTERS = 1 << 20
@@ -18,7 +18,7 @@ PAUSE = 0.05
 
 
 class Line(NamedTuple):
-    """A line to translate, and what its translation shall begin with."""
+    """A line to translate, and what its translation must begin with."""
 
     text: str
     prefix: str = ""

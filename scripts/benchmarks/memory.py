@@ -1,8 +1,8 @@
-"""Resident memory of preparing and of streaming a large corpus, which is generated on the fly.
+"""Peak memory of preparing and of streaming a large corpus, which is generated on the fly.
 
 Usage: python scripts/benchmarks/memory.py [--pairs 2000000] [--way prepared|streamed]. The prepared corpus is
-filtered, written, given a vocabulary, tokenised with several processes and read for an epoch of batches; the streamed
-one is read part by part. Each way runs in a process of its own, whose peak is printed with that of its children.
+filtered, written, given a vocabulary, tokenized with several processes and read for one epoch of batches; the streamed
+one is read part by part. Each way runs in its own process, whose peak is printed with that of its children.
 """
 
 import argparse
@@ -21,7 +21,7 @@ UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def generated_pairs(number: int) -> Iterator[tuple[str, str]]:
-    """Random sentences of 5 to 40 made-up words, 50 000 of them in Zipf's proportions, and their reversal."""
+    """Random sentences of 5 to 40 words, from 50,000 made-up ones with Zipf frequencies, and their reversals."""
     generator = random.Random(1)
     syllables = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
     words = ["".join(generator.choices(syllables, k=1 + rank % 4)) for rank in range(50_000)]
@@ -33,9 +33,9 @@ def generated_pairs(number: int) -> Iterator[tuple[str, str]]:
 
 def prepare(number: int, folder: Path) -> int:
     """Pairs in an epoch of batches of a prepared corpus."""
-    from hf_vaswani.data.epochs import Budget, TokenisedCorpus
+    from hf_vaswani.data.epochs import Budget, TokenizedCorpus
     from hf_vaswani.data.filters import FilterSettings, PairFilter
-    from hf_vaswani.data.prepared import read_prepared, tokenise, usable, write_text
+    from hf_vaswani.data.prepared import read_prepared, tokenize, usable, write_text
     from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
     from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
@@ -45,8 +45,8 @@ def prepare(number: int, folder: Path) -> int:
     write_text(folder / "text", ((pair, 0) for pair in pair_filter(generated_pairs(number))), pair_filter)
     text = read_prepared(folder / "text")
     tokenizer = train_tokenizer(text, TokenizerArguments(vocab_size=8000))
-    pairs, _, _ = usable(text, tokenise(text, tokenizer, folder / "cache"), settings)
-    corpus = TokenisedCorpus(pairs, Budget(4096))
+    pairs, _, _ = usable(text, tokenize(text, tokenizer, folder / "cache"), settings)
+    corpus = TokenizedCorpus(pairs, Budget(4096))
     return sum(len(pairs.dataset[batch]["labels"]) for part in corpus.parts(0) for batch in part.batches)
 
 

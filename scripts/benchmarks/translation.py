@@ -1,14 +1,14 @@
-"""Speed and memory of translation, beside transformers' MarianMTModel and CTranslate2 with the same weights.
+"""Speed and memory of translation, compared with transformers' MarianMTModel and CTranslate2 on the same weights.
 
     python scripts/benchmarks/translation.py --model outputs/my_model --source test.de [--beams 4] [--threads 2]
 
-The trained model is grown to the sizes 4+4/128 and 6+6/512 with 8 000 tokens, but its function stays the same: all
-sizes give its translations, with their true lengths. All engines search with the same beam under transformers' own
-settings, so that MarianMT's translations and this package's are the same, which the table shows. MarianMT takes
-batches of 32 in file order, as `generate()` is commonly used. Each repetition times all engines in turn; the table
-gives the median of the ratios to MarianMT of the same repetition. Only the engine whose turn it is exists: the threads
-of an idle CTranslate2 keep a core busy and would slow down the others. Memory is the peak of a process that translates
-with one engine and does nothing else (Linux alone).
+The trained model is grown to the sizes 4+4/128 and 6+6/512 with 8,000 tokens without changing its function: all sizes
+give the same translations, with realistic lengths. All engines use the same beam size and transformers' search
+settings, so that MarianMT and this package give the same translations, as the table shows. MarianMT gets batches of 32
+in file order, the common use of `generate()`. Each repetition times all engines in turn; the table gives the median
+ratio to MarianMT within a repetition. Only one engine exists at a time, since the threads of an idle CTranslate2 keep
+a core busy and would slow down the others. Memory is the peak of a process that only translates with one engine (Linux
+only).
 """
 
 import argparse
@@ -44,11 +44,11 @@ LIMIT = 200
 
 
 def grow(model: VaswaniForConditionalGeneration, size: str) -> VaswaniForConditionalGeneration:
-    """A larger model that computes the same function, and so translates as well and as long as the trained one.
+    """A larger model that computes the same function, and so gives the same translations as the trained one.
 
-    The residual stream holds so many copies of the old one; matrices read their mean and write all of them. What is
-    new in the feed-forward networks and the vocabulary is never used. New layers add nothing: behind a norm without
-    gain and bias another one changes nothing, so the last one of each stack gets the gain and bias of the old last.
+    The residual stream holds several copies of the old one; matrices read their mean and write all of them. New units
+    of the feed-forward networks and new tokens are never used. New layers add nothing: a norm that follows a norm
+    without gain and bias changes nothing, so the last norm of each stack gets the gain and bias of the old last one.
     """
     layers, d_model, ffn_dim, vocab_size = SIZES[size]
     old = model.config
@@ -87,8 +87,10 @@ def grow(model: VaswaniForConditionalGeneration, size: str) -> VaswaniForConditi
 
 
 def widened(name: str, tensor: torch.Tensor, copies: int, old: VaswaniConfig) -> torch.Tensor:
-    """A weight for so many copies of the residual stream; inside attention there are twice as many heads, half of
-    which see nothing, and queries and keys are as many times as long."""
+    """A weight for `copies` copies of the residual stream.
+
+    Attention has twice as many heads, half of them unused, and longer queries and keys.
+    """
     kind = name.split(".")[-2]
     if kind == "embed_tokens":
         return (tensor * (old.d_model**0.5 if old.scale_embedding else 1)).repeat(1, copies)
@@ -108,7 +110,7 @@ def widened(name: str, tensor: torch.Tensor, copies: int, old: VaswaniConfig) ->
 
 
 def split_heads(rows: torch.Tensor, kind: str, copies: int, old: VaswaniConfig) -> torch.Tensor:
-    """Rows of a head's projection, `(heads * d_k, …)`, at the places that they have among longer heads."""
+    """Rows of a head projection, `(heads * d_k, …)`, moved to their positions among longer heads."""
     if copies == 1:
         return rows
     old_length, new_length = (
@@ -124,7 +126,7 @@ def split_heads(rows: torch.Tensor, kind: str, copies: int, old: VaswaniConfig) 
 
 
 def as_marian(model: VaswaniForConditionalGeneration) -> MarianMTModel:
-    """A MarianMT of the same function: one with sinusoids, whose table is then written over."""
+    """A MarianMT with the same function: one with sinusoids, whose table is then overwritten."""
     config = VaswaniConfig(
         **{**model.config.to_diff_dict(), "position_type": "sinusoidal", "sinusoid_layout": "halves"}
     )
@@ -226,7 +228,7 @@ def make_engine(name: str, folder: Path, beams: int, threads: int) -> Callable[[
 
 
 def peak_memory(name: str, folder: Path, options: argparse.Namespace) -> float:
-    """MiB that a process with one engine needs at most."""
+    """Peak memory in MiB of a process with one engine."""
     arguments = ["--peak_of", name, "--folder", str(folder), "--beams", str(options.beams)]
     arguments += ["--threads", str(options.threads)]
     output = subprocess.run([sys.executable, __file__, *arguments], check=True, stdout=subprocess.PIPE).stdout
@@ -290,11 +292,11 @@ def main() -> None:
     else:
         from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 
-        lines = [source for source, _ in iterate_pairs(TextSource(dataset="embedded", split="train"), ("de", "en"))]
+        lines = [source for source, _ in iterate_pairs(TextSource(dataset="built-in", split="train"), ("de", "en"))]
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     print(f"hf_vaswani {hf_vaswani.__version__}, torch {torch.__version__}")
     trained, tokenizer = load(options.model)
-    # The settings of all engines, which the command takes from here.
+    # The settings of all engines.
     trained.generation_config.update(length_penalty=1.0, early_stopping=False, max_length=LIMIT)
     trained.generation_config.length_penalty_type = "length"
     trained.generation_config.max_length_offset = None

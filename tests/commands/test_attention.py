@@ -16,7 +16,7 @@ def attention(*arguments) -> int:
 
 
 @pytest.fixture
-def faults(capsys):
+def errors(capsys):
     """Runs a command that must be refused and returns its error lines."""
 
     def run(*arguments) -> list[str]:
@@ -29,7 +29,7 @@ def faults(capsys):
     return run
 
 
-def test_translation_and_alignment_are_printed_with_the_picture(saved_model, tmp_path, capsys):
+def test_translation_and_alignment_are_printed_with_the_figure(saved_model, tmp_path, capsys):
     picture = tmp_path / "cross.png"
     assert attention(saved_model, "--text", TEXT, "--output", picture, "--num_beams", 2) == 0
     expected = sentence_attention(tiny_model(), AutoTokenizer.from_pretrained(saved_model), TEXT, num_beams=2)
@@ -52,24 +52,24 @@ def test_given_target_is_aligned_instead_of_a_translation(saved_model, tmp_path,
     assert (tmp_path / "a.svg").read_text().startswith("<?xml")
 
 
-def test_each_kind_gets_a_picture_in_a_folder(saved_model, tmp_path):
+def test_each_kind_gets_a_figure_in_a_folder(saved_model, tmp_path):
     folder = tmp_path / "pictures" / "of attention"
     options = ["--text", TEXT, "--kind", "all", "--layer", "all", "--head", "all", "--output", folder]
     assert attention(saved_model, *options) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["cross.png", "decoder.png", "encoder.png"]
 
 
-def test_folder_takes_one_picture_as_well(saved_model, tmp_path):
+def test_folder_takes_one_figure_as_well(saved_model, tmp_path):
     assert attention(saved_model, "--text", TEXT, "--kind", "decoder", "--layer", -1, "--output", tmp_path) == 0
     assert (tmp_path / "decoder.png").exists() and not (tmp_path / "cross.png").exists()
 
 
-def test_pictures_are_replaced_only_when_told_to(saved_model, tmp_path, faults):
+def test_figures_are_replaced_only_when_told_to(saved_model, tmp_path, errors):
     for name in ("cross", "encoder"):
         (tmp_path / f"{name}.png").write_bytes(b"mine")
     options = [saved_model, "--text", TEXT, "--kind", "all", "--output", tmp_path]
-    assert faults(*options) == [
-        f"{tmp_path / name}.png exists already. Name another, or replace it with --overwrite."
+    assert errors(*options) == [
+        f"{tmp_path / name}.png already exists. Name another, or replace it with --overwrite."
         for name in ("encoder", "cross")
     ]
     assert (tmp_path / "cross.png").read_bytes() == b"mine" and not (tmp_path / "decoder.png").exists()
@@ -77,9 +77,9 @@ def test_pictures_are_replaced_only_when_told_to(saved_model, tmp_path, faults):
     assert (tmp_path / "cross.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_all_faults_of_text_and_output_are_said_before_the_model_is_loaded(tmp_path, faults):
+def test_all_errors_of_text_and_output_are_reported_before_the_model_is_loaded(tmp_path, errors):
     output = tmp_path / "absent" / "picture.jpg"
-    assert faults("no model", "--text", " ", "--target", "", "--output", output) == [
+    assert errors("no model", "--text", " ", "--target", "", "--output", output) == [
         "The text is empty. Give a sentence to translate.",
         "The target is empty. Give a translation, or leave it out for the model's own.",
         f"{output} is not the name of a figure. End it with one of .png, .svg, .pdf.",
@@ -87,21 +87,21 @@ def test_all_faults_of_text_and_output_are_said_before_the_model_is_loaded(tmp_p
     ]
 
 
-def test_output_that_does_not_fit_the_kinds_is_refused(tmp_path, faults):
+def test_output_that_does_not_fit_the_kinds_is_refused(tmp_path, errors):
     picture, file = tmp_path / "picture.png", tmp_path / "file"
     file.write_text("")
-    assert faults("no model", "--text", TEXT, "--kind", "all", "--output", picture) == [
-        f"{picture} is one picture, and --kind all draws 3. Name a folder."
+    assert errors("no model", "--text", TEXT, "--kind", "all", "--output", picture) == [
+        f"{picture} is a single file, and --kind all draws 3 figures. Name a folder."
     ]
     for folder in (file, file / "below"):
-        assert faults("no model", "--text", TEXT, "--output", folder) == [
-            f"{folder} is no folder, and none can be made there. Name another."
+        assert errors("no model", "--text", TEXT, "--output", folder) == [
+            f"{folder} is not a folder and cannot be created. Name another."
         ]
 
 
-def test_layers_and_heads_that_do_not_exist_are_refused_for_each_kind(saved_model, tmp_path, faults):
+def test_layers_and_heads_that_do_not_exist_are_refused_for_each_kind(saved_model, tmp_path, errors):
     options = ["--text", TEXT, "--kind", "all", "--layer", 2, "--head", 3, "--output", tmp_path / "new"]
-    assert faults(saved_model, *options) == [
+    assert errors(saved_model, *options) == [
         "There is no layer 2 of encoder self-attention: layers go from 0 to 1, or from -1, the last, to -2.",
         "There is no head 3 of encoder self-attention: heads go from 0 to 1, or from -1, the last, to -2.",
         "There is no layer 2 of decoder self-attention: layers go from 0 to 1, or from -1, the last, to -2.",
@@ -110,7 +110,7 @@ def test_layers_and_heads_that_do_not_exist_are_refused_for_each_kind(saved_mode
     assert not (tmp_path / "new").exists()
 
 
-def test_layer_that_is_no_number_is_refused(capsys):
+def test_layer_that_is_not_a_number_is_refused(capsys):
     with pytest.raises(SystemExit) as leave:
         attention("no model", "--text", TEXT, "--layer", "first", "--output", "a.png")
     assert leave.value.code == 2

@@ -162,7 +162,7 @@ def test_confidence_interval_of_one_system(evaluate, files):
     assert f" ± {score.ci:.2f} (nrefs:1|bs:30|seed:12345|" in str(score)
 
 
-def test_all_faults_of_the_input_are_named_at_once(refused, tmp_path, write_lines):
+def test_all_errors_of_the_input_are_named_at_once(refused, tmp_path, write_lines):
     reference = write_lines("reference", ["a", "b", "c"])
     latin = tmp_path / "latin"
     latin.write_bytes(b"a\nb\nGr\xfc\xdfe\n")
@@ -172,14 +172,14 @@ def test_all_faults_of_the_input_are_named_at_once(refused, tmp_path, write_line
         tmp_path / "no_model", *options, "--hypotheses", short, latin, empty, "absent", "--output", taken
     )  # fmt: skip
     expected = [
-        "--sentences is for --format json",
-        f"{taken} exists. Name another file, or replace it with --overwrite.",
+        "--sentences needs --format json",
+        f"{taken} already exists. Name another file, or replace it with --overwrite.",
         "'13b' is not a BLEU tokenizer",
         f"{latin}, line 3: byte 0xfc at column 3 is not UTF-8",
         f"{empty} is empty",
         "absent does not exist",
         f"{short} has 2 lines and {reference} has 3: line 3 of {reference} has no counterpart",
-        "no_model is no folder here, and cannot be loaded",
+        "no_model is not a local folder, and cannot be loaded",
     ]
     assert len(lines) == len(expected)
     for line, words in zip(lines, expected):
@@ -248,13 +248,13 @@ def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved
     source = write_lines("s", SOURCES)
     options = [saved_model, "--source", source, "--reference", source, "--output"]
     assert f"{tmp_path} is a folder" in refused(*options, tmp_path)[0]
-    assert "null is no ordinary file" in refused(*options, "/dev/null", "--overwrite")[0]
+    assert "null is not an ordinary file" in refused(*options, "/dev/null", "--overwrite")[0]
     assert "its folder does not exist" in refused(*options, tmp_path / "absent" / "out")[0]
 
 
 def test_what_is_missing_or_contradicts_is_named(refused, saved_model, files):
     reference, hypothesis, _ = files
-    assert "nothing to evaluate" in refused("--reference", reference)[0]
+    assert "Nothing to evaluate" in refused("--reference", reference)[0]
     assert "Name its file with --source" in refused(saved_model, "--reference", reference)[0]
     lines = refused("--hypotheses", hypothesis, "--reference", reference, "--source", reference, "--num_beams", 2)
     assert ["--source is for models" in lines[0], "--num_beams is for models" in lines[1]] == [True, True]

@@ -41,7 +41,7 @@ def commands(nllb, write_lines, tmp_path):
     ("given", "message"),
     [
         (GERMAN, "error: --target_language is missing. A multilingual model needs both"),
-        ([*GERMAN, "--target_language", "xx"], "error: --target_language='xx' is no language of this tokenizer"),
+        ([*GERMAN, "--target_language", "xx"], "error: --target_language='xx' is not a language of this tokenizer"),
     ],
 )
 def test_language_that_is_missing_or_unknown_is_an_error(commands, name, given, message, capsys):

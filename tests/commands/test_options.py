@@ -5,8 +5,8 @@ import re
 import pytest
 
 from hf_vaswani.cli import COMMANDS, _parser, main
-from hf_vaswani.training.configuration.other_names import OTHER_NAMES
-from hf_vaswani.training.configuration.recipe import recipe_keys
+from hf_vaswani.configuration.other_names import OTHER_NAMES
+from hf_vaswani.training.recipe.recipe import recipe_keys
 
 PARSERS = _parser().commands
 
@@ -70,7 +70,7 @@ def test_options_are_not_abbreviated(refusal):
 
 
 def test_arguments_that_nothing_takes_are_refused(refusal):
-    assert refusal("corpus", "one", "two") == ["'two' is one argument too many; see hf-vaswani corpus --help"]
+    assert refusal("corpus", "one", "two") == ["unexpected argument 'two'; see hf-vaswani corpus --help"]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_each_pair_has_a_line_with_its_scores(saved_model, tokenizer, files, cap
     assert [float(row[0]) for row in rows] == pytest.approx([score.log_probability for score in scores], abs=1e-5)
     assert [float(row[2]) for row in rows] == pytest.approx([score.score for score in scores], abs=1e-5)
     perplexity = math.exp(-sum(score.log_probability for score in scores) / 5)
-    assert f"3 pairs scored; perplexity {perplexity:.4g} a target token" in err
+    assert f"3 pairs scored; perplexity {perplexity:.4g} per target token" in err
 
 
 def test_json_has_the_tokens_where_asked_for(saved_model, tokenizer, files, capsys):
@@ -57,11 +57,11 @@ def test_pair_that_cannot_be_scored_costs_no_other(saved_model, write_lines, cap
     assert f"warning: {target}, line 3: byte 0xff at column 2 is not UTF-8 and read as U+FFFD." in err
 
 
-def test_faults_are_named_together_before_the_model_is_loaded(write_lines, capsys):
+def test_errors_are_named_together_before_the_model_is_loaded(write_lines, capsys):
     options = ["--source", "absent", "--target", "gone", "--tokens"]
     assert main(["score", "no-model", *options]) == 2
     error = capsys.readouterr().err
-    assert "absent does not exist" in error and "gone does not exist" in error and "Add --format json" in error
+    assert "absent does not exist" in error and "gone does not exist" in error and "--tokens needs" in error
     assert "no-model" not in error
 
 
@@ -75,5 +75,5 @@ def test_standard_output_that_is_one_of_the_files_is_refused(saved_model, files,
     with open(files[1], "a") as source:
         monkeypatch.setattr(sys, "stdout", source)
         assert main(["score", str(saved_model), *files]) == 2
-    assert f"Standard output is {files[1]}. Send it to another file." in capsys.readouterr().err
+    assert f"Standard output is {files[1]}. Redirect it to another file." in capsys.readouterr().err
     assert os.path.getsize(files[1]) == len("w1 w2\n\nw3\n")

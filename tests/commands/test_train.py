@@ -1,18 +1,13 @@
 """`hf-vaswani train` and `hf-vaswani recipes`, up to where training begins."""
 
-import shutil
-import subprocess
-import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from hf_vaswani.cli import _parser, main
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.bundled_recipes import bundled_recipes, describe
-from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.recipe.bundled_recipes import bundled_recipes, describe
+from hf_vaswani.training.recipe.recipe import load_recipe
 
 PROJECT = Path(__file__).parents[2]
 
@@ -31,7 +26,7 @@ def test_missing_recipe_is_said_with_the_command_and_the_names(capsys):
         "--train_target a.en ..."
     )
     assert "multi30k_de_en, " in second and "quickstart" in second
-    assert "train my.yaml --max_updates 3" in errors_of(capsys, "train", "--max_updates", "3", "my.yaml")[0]
+    assert "train my.yaml --max_steps 3" in errors_of(capsys, "train", "--max_steps", "3", "my.yaml")[0]
     assert errors_of(capsys, "train")[0].endswith("hf-vaswani train multi30k_de_en")
 
 
@@ -53,13 +48,12 @@ def refused_keys(*options: str) -> list[str]:
         ("batch_size", "'max_tokens' and 'max_sentences'"),
         ("per_device_train_batch_size", "'max_tokens' and 'max_sentences'"),
         ("lr", "'learning_rate'"),
-        ("epochs", "'max_epochs'"),
-        ("num-train-epochs", "'max_epochs'"),
-        ("max_steps", "'max_updates'"),
-        ("gradient_accumulation_steps", "'accumulation'"),
-        ("warmup_steps", "'warmup_updates'"),
-        ("eval_steps", "'validate_every'"),
-        ("save_steps", "'save_every'"),
+        ("epochs", "'num_train_epochs'"),
+        ("train-steps", "'max_steps'"),
+        ("update_freq", "'gradient_accumulation_steps'"),
+        ("num_warmup_steps", "'warmup_steps'"),
+        ("validate_interval_updates", "'eval_steps'"),
+        ("save_interval_updates", "'save_steps'"),
         ("fp16", "'mixed_precision=fp16'"),
         ("bf16", "'mixed_precision=bf16'"),
         ("hidden_size", "'d_model'"),
@@ -80,7 +74,7 @@ def test_names_of_other_toolkits_lead_to_the_key(foreign, own):
 
 def test_names_of_other_toolkits_in_a_file_lead_to_the_key_and_its_section(tmp_path):
     path = tmp_path / "r.yaml"
-    path.write_text("training: {batch_size: 3, beam_size: 4}\ndata: {dataset: embedded}\n")
+    path.write_text("training: {batch_size: 3, beam_size: 4}\ndata: {dataset: built-in}\n")
     with pytest.raises(InputError) as error:
         load_recipe(path)
     for expected in (
@@ -95,7 +89,7 @@ def test_recipes_are_listed_each_with_its_first_line(capsys):
     lines = capsys.readouterr().out.splitlines()
     listed = dict(line.split(maxsplit=1) for line in lines[: lines.index("")])
     assert listed == {name: describe(path) for name, path in bundled_recipes().items()}
-    assert listed["quickstart"].startswith("German to English on the corpus that the package makes itself")
+    assert listed["quickstart"].startswith("German to English on the built-in synthetic corpus")
     # A line of its own, and not the beginning of a sentence.
     assert all(text.endswith((".", ").")) and len(text) < 120 for text in listed.values())
 
@@ -103,18 +97,18 @@ def test_recipes_are_listed_each_with_its_first_line(capsys):
 def test_recipe_that_is_printed_can_be_edited_and_trained_with(tmp_path, monkeypatch, capsys):
     assert main(["recipes", "quickstart"]) == 0
     monkeypatch.chdir(tmp_path)
-    Path("mine.yaml").write_text(capsys.readouterr().out.replace("max_updates: 2500", "max_updates: 7"))
-    assert load_recipe("mine.yaml").training.max_updates == 7
-    assert load_recipe("quickstart").training.max_updates == 2500
+    Path("mine.yaml").write_text(capsys.readouterr().out.replace("max_steps: 2500", "max_steps: 7"))
+    assert load_recipe("mine.yaml").training.max_steps == 7
+    assert load_recipe("quickstart").training.max_steps == 2500
 
 
 def test_local_file_goes_before_the_packages_recipe_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("quickstart").mkdir()
-    assert load_recipe("quickstart").training.max_updates == 2500
+    assert load_recipe("quickstart").training.max_steps == 2500
     Path("quickstart").rmdir()
-    Path("quickstart").write_text("data: {dataset: embedded}\ntraining: {output_dir: o, max_updates: 3}")
-    assert load_recipe("quickstart").training.max_updates == 3
+    Path("quickstart").write_text("data: {dataset: built-in}\ntraining: {output_dir: o, max_steps: 3}")
+    assert load_recipe("quickstart").training.max_steps == 3
 
 
 @pytest.mark.parametrize("command", [["recipes"], ["train"]])
@@ -122,21 +116,6 @@ def test_unknown_recipe_suggests_one(command, capsys):
     assert main([*command, "quikstart"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "Did you mean 'quickstart'?" in error
-
-
-def test_recipes_are_in_the_wheel_and_the_source_package(tmp_path):
-    pytest.importorskip("setuptools", minversion="77")
-    tree = tmp_path / "tree"
-    shutil.copytree(PROJECT / "hf_vaswani", tree / "hf_vaswani", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(PROJECT / name, tree)
-    code = "from setuptools import build_meta as b; b.build_wheel('..'); b.build_sdist('..')"
-    subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, check=True)
-    [wheel], [source] = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
-    expected = {f"hf_vaswani/recipes/{path.name}" for path in bundled_recipes().values()}
-    assert expected <= set(zipfile.ZipFile(wheel).namelist())
-    with tarfile.open(source) as file:
-        assert expected <= {name.partition("/")[2] for name in file.getnames()}
 
 
 def test_recipes_of_scripts_are_those_of_the_package():

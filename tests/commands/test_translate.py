@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from hf_vaswani.cli import main
-from hf_vaswani.translation.files import LineTranslator
+from hf_vaswani.translation.lines import LineTranslator
 
 from ..conftest import tiny_model
 
@@ -112,7 +112,7 @@ def test_bad_lines_are_named_and_cost_no_other(translate, monkeypatch):
 def test_many_bad_lines_are_counted(translate, monkeypatch):
     stdin(monkeypatch, b"\xff\n" * 50)
     err = translate(*SHORT)[2].splitlines()
-    assert len(err) == 21 and err[-1] == "warning: 50 warnings in all, of which you see the first 20."
+    assert len(err) == 21 and err[-1] == "warning: 50 warnings in total; only the first 20 are shown."
 
 
 def test_json_has_what_is_asked_for(translate, monkeypatch, tokenizer):
@@ -163,15 +163,15 @@ def test_several_samples_of_a_line_are_drawn_apart(translate, write_lines):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--n_best", 2, "--scores"], "--n_best, --scores: text has one translation a line"),
-        (["--n_best", 5, "--num_beams", 4, "--format", "jsonl"], "--n_best 5 is more than --num_beams 4 gives"),
-        (["--samples", 4], "--samples is for --mbr"),
-        (["--mbr", "chrf", "--num_beams", 4], "--num_beams cannot be had with --mbr"),
-        (["--mbr", "chrf", "--sample", 1], "--sample cannot be had with --mbr"),
-        (["--sample", 1, "--num_beams", 4], "--num_beams: these are of a search"),
+        (["--n_best", 2, "--scores"], "--n_best, --scores: text has only one translation per line"),
+        (["--n_best", 5, "--num_beams", 4, "--format", "jsonl"], "--n_best 5 is more than --num_beams 4."),
+        (["--samples", 4], "--samples needs --mbr"),
+        (["--mbr", "chrf", "--num_beams", 4], "--num_beams cannot be combined with --mbr"),
+        (["--mbr", "chrf", "--sample", 1], "--sample cannot be combined with --mbr"),
+        (["--sample", 1, "--num_beams", 4], "--num_beams: these are options of search"),
         (["--resume"], "--resume needs --output"),
         (["--output", "absent/out"], "its folder does not exist"),
-        (["--output", "."], "cannot be written"),
+        (["--output", "."], "is a folder"),
         (["--input", "absent.txt"], "absent.txt does not exist"),
     ],
 )
@@ -227,7 +227,7 @@ def test_output_that_exists_is_left_alone_unless_told(refused, translate, source
     assert len(output.read_text().splitlines()) == 300
 
 
-def test_truncated_file_gives_the_lines_before_its_end_and_can_be_gone_on_with(translate, source, tmp_path):
+def test_truncated_file_gives_the_lines_before_its_end_and_can_be_continued(translate, source, tmp_path):
     packed, output, whole = tmp_path / "source.gz", tmp_path / "out", tmp_path / "whole"
     source.write_text(source.read_text() * 15)  # more than is unpacked at once
     packed.write_bytes(gzip.compress(source.read_bytes())[:-20])
@@ -255,14 +255,14 @@ def interrupt(monkeypatch, number: int) -> list[int]:
 
 
 @pytest.mark.parametrize("options", [SHORT, ["--mbr", "chrf", "--samples", "4", "--max_new_tokens", "3"]])
-def test_interrupted_run_goes_on_where_it_stopped(translate, refused, source, tmp_path, monkeypatch, options):
+def test_interrupted_run_continues_where_it_stopped(translate, refused, source, tmp_path, monkeypatch, options):
     whole, output = tmp_path / "whole", tmp_path / "out"
     options = ["--input", source, "--format", "jsonl", *options]
     assert translate(*options, "--output", whole)[0] == 0
     with monkeypatch.context() as patch:
         calls = interrupt(patch, 3)
         status, _, err = translate(*options, "--output", output)
-    assert status == 130 and "after 128 lines. The same command with --resume goes on." in err
+    assert status == 130 and "after 128 lines. The same command with --resume continues." in err
     assert calls == [1, 128, 172]
     with output.open("ab") as file:
         file.write(b"half a li")
@@ -274,7 +274,7 @@ def test_interrupted_run_goes_on_where_it_stopped(translate, refused, source, tm
     assert output.read_bytes() == whole.read_bytes()
 
 
-def test_output_of_another_model_is_not_gone_on_with(refused, translate, source, saved_model, tmp_path, monkeypatch):
+def test_output_of_another_model_is_not_continued(refused, translate, source, saved_model, tmp_path, monkeypatch):
     output = tmp_path / "out"
     with monkeypatch.context() as patch:
         interrupt(patch, 3)
@@ -294,7 +294,7 @@ def command(*arguments, **kwargs) -> subprocess.Popen:
     )
 
 
-def test_killed_run_goes_on_to_the_same_bytes(saved_model, translate, source, tmp_path):
+def test_killed_run_continues_to_the_same_bytes(saved_model, translate, source, tmp_path):
     many, whole, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
     many.write_text(source.read_text() * 20)
     process = command(saved_model, "--input", many, "--output", output, *SHORT)
@@ -350,7 +350,7 @@ def test_beam_that_no_memory_holds_is_one_error(refused, source, monkeypatch):
     def fail(*_):
         raise RuntimeError("can't allocate memory:\nyou tried to allocate 40000000000 bytes")
 
-    monkeypatch.setattr(LineTranslator, "_translate", fail)
+    monkeypatch.setattr(LineTranslator, "__call__", fail)
     message = refused("--input", source, "--num_beams", 9)
     assert message.startswith("error: Nothing can be translated with these options: can't allocate memory: you tried")
 
@@ -375,7 +375,7 @@ def test_unreadable_input_leaves_the_file_that_it_should_have_overwritten(transl
     assert not list(tmp_path.glob(".out*"))
 
 
-def test_killed_replacement_keeps_the_old_file_and_goes_on_to_the_same_bytes(saved_model, translate, source, tmp_path):
+def test_killed_replacement_keeps_the_old_file_and_resumes_to_the_same_bytes(saved_model, translate, source, tmp_path):
     many, whole, output, part = (tmp_path / name for name in ("many", "whole", "out", ".out.part"))
     many.write_text(source.read_text() * 20)
     output.write_text("precious\n")
@@ -427,9 +427,9 @@ def test_resuming_what_is_finished_says_so_and_leaves_with_status_0(translate, r
     status, _, error = translate(*options, "--resume")
     assert (status, error) == (
         0,
-        f"{output} is finished: it has a line for each line of {source}. Nothing is left to do.\n",
+        f"{output} is finished: it has a line for each line of {source}. Nothing to do.\n",
     )
     with source.open("a") as file:
         file.write("w1\n")
-    assert "finished, or was made otherwise" in refused(*options, "--resume")
+    assert "finished, or was made in another way" in refused(*options, "--resume")
     assert output.read_bytes() == before

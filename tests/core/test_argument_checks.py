@@ -12,7 +12,6 @@ from hf_vaswani.evaluation.attention import sentence_attention
 from hf_vaswani.translation.ensemble import Ensemble
 from hf_vaswani.translation.mbr import rank_candidates, translate_mbr
 from hf_vaswani.translation.pair_scores import score_pairs
-from hf_vaswani.translation.prefixes import translate_with_prefixes
 from hf_vaswani.translation.translate import translate
 
 from ..conftest import tiny_model
@@ -103,15 +102,14 @@ def test_size_of_batches_that_is_no_number_is_refused(translator, tokenizer, val
     is_refused("max_length", score_pairs, model, tokenizer, [PAIR], max_length=value)
     is_refused("batch_tokens", list, translate_mbr(translator, ["w1"], samples=2, batch_tokens=value))
     for name in ("batch_tokens", "batch_size"):
-        is_refused(name, translate_with_prefixes, translator, ["w1"], ["w2"], **{name: value})
+        is_refused(name, translator, ["w1"], prefixes=["w2"], **{name: value})
 
 
 def test_one_text_is_refused_where_a_list_is_wanted(translator, tokenizer):
     is_refused("texts", translate, translator.model, tokenizer, "w1 w2")
     is_refused("texts", translate_mbr, translator, "w1 w2")
-    is_refused("texts", translate_with_prefixes, translator, "w1", ["w2"])
-    is_refused("prefixes", translate_with_prefixes, translator, ["w1", "w2"], "w2")
-    is_refused("texts and prefixes", translate_with_prefixes, translator, ["w1", "w2"], ["w2"])
+    is_refused("prefixes", translator, ["w1", "w2"], prefixes="w2")
+    is_refused("prefixes", translator, ["w1", "w2"], prefixes=["w2"])
     is_refused("candidates", rank_candidates, "w1 w2")
     is_refused("references", rank_candidates, ["w1", "w2"], references="w1")
     is_refused("pairs", score_pairs, translator.model, tokenizer, "ab")

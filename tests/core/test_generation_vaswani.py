@@ -51,7 +51,7 @@ def test_labels_among_the_inputs_change_nothing_and_slow_nothing_down(monkeypatc
     model, options = tiny_model(), {"num_beams": num_beams, "max_new_tokens": 6}
     expected = generate(model, **options)
     # The slower ways, of inputs that the search does not know.
-    monkeypatch.setattr(generation_vaswani, "Rows", None)
+    monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
     monkeypatch.setattr(GenerationMixin, "_sample", None)
     assert torch.equal(generate(model, labels=torch.full((2, 3), 5), **options), expected)
 
@@ -221,7 +221,7 @@ def test_streamer_gets_each_token_of_greedy_search():
 
 
 def forbid_slower_ways(monkeypatch):
-    monkeypatch.setattr(generation_vaswani, "Rows", None)
+    monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
     monkeypatch.setattr(GenerationMixin, "_sample", None)
 
 

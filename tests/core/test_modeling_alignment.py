@@ -192,7 +192,7 @@ def test_weights_of_a_model_in_training_are_without_dropout():
 
 def test_output_ids_that_cannot_be_used_are_refused():
     model = tiny_model()
-    with pytest.raises(ValueError, match="3 hypotheses are no multiple of 2 sources"):
+    with pytest.raises(ValueError, match="3 hypotheses are not a multiple of 2 sources"):
         forced_attentions(model, INPUTS, OUTPUT[[0, 1, 1]])
     with pytest.raises(ValueError, match="no token after the one"):
         forced_attentions(model, INPUTS, OUTPUT[:, :1])

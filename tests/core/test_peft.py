@@ -81,7 +81,7 @@ def test_adapter_finds_both_embeddings_of_a_model_that_was_resized():
 def test_adapter_translates_without_the_slower_ways(monkeypatch, num_beams):
     adapted, _ = trained(tiny_model(), ADAPTERS["all linear layers"])
     expected = adapted.generate(**INPUTS, num_beams=num_beams, max_new_tokens=8)
-    monkeypatch.setattr(generation_vaswani, "Rows", None)
+    monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
     monkeypatch.setattr(generation_vaswani.GenerationMixin, "_sample", None)
     assert torch.equal(adapted.generate(**INPUTS, num_beams=num_beams, max_new_tokens=8), expected)
 

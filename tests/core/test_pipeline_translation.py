@@ -10,7 +10,7 @@ from transformers import BertConfig, EncoderDecoderConfig, EncoderDecoderModel, 
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_vaswani import TranslationPipeline
-from hf_vaswani.core.pipeline_inputs import default_batch_size
+from hf_vaswani.core.pipeline_batches import default_batch_size
 from hf_vaswani.translation.pair_scores import score_pairs
 from hf_vaswani.translation.translate import translate
 

@@ -98,9 +98,9 @@ def test_missing_and_unknown_languages_are_a_clear_error(name, tmp_path):
         translator("hund", src_lang=source)
     with pytest.raises(ValueError, match="src_lang is missing and tgt_lang is missing"):
         translator(iter(["hund"]))
-    with pytest.raises(ValueError, match="tgt_lang='Klingon' is no language of this tokenizer"):
+    with pytest.raises(ValueError, match="tgt_lang='Klingon' is not a language of this tokenizer"):
         translator("hund", src_lang=source, tgt_lang="Klingon")
-    with pytest.raises(ValueError, match="src_lang='hund' is no language"):
+    with pytest.raises(ValueError, match="src_lang='hund' is not a language"):
         translator("hund", src_lang="hund", tgt_lang=target)
 
 

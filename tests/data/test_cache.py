@@ -48,7 +48,7 @@ def test_file_that_is_not_the_one_that_was_written_is_made_again(tmp_path, caplo
     assert [cached(tmp_path, "key", writer("content", calls), content) for _ in range(2)] == ["content"] * 2
     assert len(calls) == 2
     [message] = caplog.messages
-    assert message == f"The prepared text in {file.parent} is damaged or incomplete, and is made again."
+    assert message == f"The prepared text in {file.parent} is damaged or incomplete; preparing it again."
 
 
 def test_folder_without_checksums_is_made_again(tmp_path):

@@ -6,7 +6,7 @@ from datasets import Dataset
 
 from hf_vaswani.data import epochs
 from hf_vaswani.data.encoding import EncodedPairs, plain_encoder
-from hf_vaswani.data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from hf_vaswani.data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from hf_vaswani.data.filters import FilterSettings
 
 PAIRS = [(" ".join(["w1"] * (i % 7 + 1)), f"w{i % 36} w{i // 36 % 36}") for i in range(100)]
@@ -34,12 +34,12 @@ def expected(encode):
     return Counter(zip(*(map(tuple, side) for side in encode(*map(list, zip(*PAIRS))))))
 
 
-@pytest.fixture(params=["tokenised", "resampled", "streamed"])
+@pytest.fixture(params=["tokenized", "resampled", "streamed"])
 def corpus(request, encode, monkeypatch):
     monkeypatch.setattr(epochs, "PART_SIZE", 30)
     sources, targets = map(list, zip(*PAIRS))
-    if request.param == "tokenised":
-        return TokenisedCorpus(EncodedPairs.of(*encode(sources, targets)), BUDGET)
+    if request.param == "tokenized":
+        return TokenizedCorpus(EncodedPairs.of(*encode(sources, targets)), BUDGET)
     if request.param == "resampled":
         return ResampledCorpus(Dataset.from_dict({"source": sources, "target": targets}), encode, encode, BUDGET)
     streams = [lambda: iter(PAIRS[:40]), lambda: iter(PAIRS[40:])]
@@ -103,9 +103,9 @@ def test_mixed_corpus_has_its_shares_in_every_form(encode, monkeypatch):
     monkeypatch.setattr(epochs, "PART_SIZE", 30)
     sources, targets = ["w1"] * 60 + ["w2"] * 20, ["w3"] * 80
     origins = np.array([0] * 60 + [1] * 20)
-    tokenised = TokenisedCorpus(EncodedPairs(EncodedPairs.of(*encode(sources, targets)).dataset,
+    tokenized = TokenizedCorpus(EncodedPairs(EncodedPairs.of(*encode(sources, targets)).dataset,
                                              np.full(80, 2), np.full(80, 2), origins), BUDGET, [1.0, 1.0])  # fmt: skip
     text = Dataset.from_dict({"source": sources, "target": targets})
     resampled = ResampledCorpus(text, encode, encode, BUDGET, origins, [1.0, 1.0])
-    for corpus in (tokenised, resampled):
+    for corpus in (tokenized, resampled):
         assert Counter(source for source, _ in all_rows(corpus, 0)) == {(5, 2): 60, (6, 2): 60}

@@ -5,7 +5,7 @@ import pytest
 
 from hf_vaswani.data import prepared
 from hf_vaswani.data.filters import FilterSettings
-from hf_vaswani.data.prepared import prepare_text, tokenise, usable
+from hf_vaswani.data.prepared import prepare_text, tokenize, usable
 from hf_vaswani.data.sources.text_source import TextSource
 from hf_vaswani.errors import InputError
 
@@ -56,13 +56,13 @@ def test_prepared_text_is_found_again_by_content_and_settings(source, tmp_path, 
 def test_damaged_cache_is_made_anew(source, tokenizer, tmp_path, caplog, file, share):
     def prepare():
         text = prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(), tmp_path / "cache")
-        return list(text), tokenise(text, tokenizer, tmp_path / "cache").dataset[:]
+        return list(text), tokenize(text, tokenizer, tmp_path / "cache").dataset[:]
 
     expected = prepare()
     [path] = (tmp_path / "cache").glob(f"*/{file}")
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     assert prepare() == expected
-    assert "is damaged or incomplete, and is made again" in caplog.text
+    assert "is damaged or incomplete; preparing it again" in caplog.text
     assert not list((tmp_path / "cache").glob("*.part"))
 
 
@@ -70,7 +70,7 @@ def test_damaged_cache_is_made_anew(source, tokenizer, tmp_path, caplog, file, s
 def test_flipped_bit_in_the_cache_is_not_trained_on(source, tokenizer, tmp_path, caplog, file):
     def prepare():
         text = prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(), tmp_path / "cache")
-        return list(text), tokenise(text, tokenizer, tmp_path / "cache").dataset[:]
+        return list(text), tokenize(text, tokenizer, tmp_path / "cache").dataset[:]
 
     expected = prepare()
     [path] = (tmp_path / "cache").glob(f"*/{file}")
@@ -83,7 +83,7 @@ def test_flipped_bit_in_the_cache_is_not_trained_on(source, tokenizer, tmp_path,
 
 
 def test_source_without_a_usable_pair_is_an_error_that_says_what_was_found(source, tmp_path):
-    with pytest.raises(InputError, match=r"b\.0.* has no pair that can be used: 2 pairs read, 2 left out"):
+    with pytest.raises(InputError, match=r"b\.0.* has no usable pair: 2 pairs read, 2 left out"):
         prepare_text(
             [source("a", LINES), source("b", [("w1", " "), ("", "w2")])], LANGUAGES, FilterSettings(), tmp_path
         )
@@ -99,7 +99,7 @@ def test_tokens_and_lengths_are_those_of_the_tokenizer_whatever_the_number_of_pr
         for _ in range(2500)
     ]
     text = prepare_text([source("a", lines)], LANGUAGES, FilterSettings(), tmp_path / "cache")
-    pairs = tokenise(text, tokenizer, tmp_path / "cache", processes)
+    pairs = tokenize(text, tokenizer, tmp_path / "cache", processes)
     expected = [[4 + int(word[1:]) for word in side.split()] + [2] for line in lines for side in line]
     found = [ids for row in pairs.dataset for ids in (row["input_ids"], row["labels"])]
     assert found == expected
@@ -114,14 +114,14 @@ def test_tokens_are_made_once_for_a_text_and_a_tokenizer(source, tokenizer, tmp_
     monkeypatch.setattr(prepared, "encode_to_file", lambda *args: calls.append(1) or original(*args))
     text = prepare_text([source("a", LINES)], LANGUAGES, FilterSettings(), tmp_path / "cache")
     for _ in range(2):
-        tokenise(text, tokenizer, tmp_path / "cache")
+        tokenize(text, tokenizer, tmp_path / "cache")
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     other = type(tokenizer).from_pretrained(tmp_path / "tokenizer")
-    tokenise(text, other, tmp_path / "cache")
+    tokenize(text, other, tmp_path / "cache")
     assert len(calls) == 1
     other.split_special_tokens = True
     other.init_kwargs["split_special_tokens"] = True
-    tokenise(text, other, tmp_path / "cache")
+    tokenize(text, other, tmp_path / "cache")
     assert len(calls) == 2
 
 
@@ -129,10 +129,10 @@ def test_pairs_too_long_or_uneven_are_left_out_as_tokens_and_as_text(source, tok
     lines = [("w1", "w2"), ("w1 w2 w3 w4", "w1"), ("w5", "w6 w7 w8 w9 w10 w11")]
     text = prepare_text([source("a", lines)], LANGUAGES, FilterSettings(), tmp_path / "cache")
     settings = FilterSettings(max_length=6, max_length_ratio=2)
-    pairs, kept, counts = usable(text, tokenise(text, tokenizer, tmp_path / "cache"), settings)
+    pairs, kept, counts = usable(text, tokenize(text, tokenizer, tmp_path / "cache"), settings)
     assert kept["source"][:] == ["w1"] and pairs.source_lengths.tolist() == [2]
     assert pairs.dataset[0] == {"input_ids": [5, 2], "labels": [6, 2]}
     assert (counts["too_long"], counts["length_ratio"], counts["pairs"]) == (1, 1, 3)
-    with pytest.raises(InputError, match="has no pair that can be used: 3 pairs read, 3 left out"):
-        usable(text, tokenise(text, tokenizer, tmp_path / "cache"), FilterSettings(max_length=1))
+    with pytest.raises(InputError, match="has no usable pair: 3 pairs read, 3 left out"):
+        usable(text, tokenize(text, tokenizer, tmp_path / "cache"), FilterSettings(max_length=1))
     assert np.array_equal(pairs.origins, [0])

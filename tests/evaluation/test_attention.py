@@ -165,12 +165,12 @@ def test_layer_and_head_that_do_not_exist_are_refused_together(attention):
 
 def test_text_beyond_learned_positions_is_refused(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=4)
-    with pytest.raises(InputError, match="The text has 5 tokens, and the model's positions end at 4"):
+    with pytest.raises(InputError, match="The text has 5 tokens, and the model has 4 positions"):
         sentence_attention(model, tokenizer, SOURCE)
 
 
 def test_weights_of_other_tokens_are_refused():
-    with pytest.raises(ValueError, match="do not belong to 2 row tokens and 3 column tokens"):
+    with pytest.raises(ValueError, match="do not match 2 row tokens and 3 column tokens"):
         draw_attention(uniform(3, 2), ["a", "b"], ["a", "b", "c"])
 
 
@@ -346,7 +346,7 @@ def test_older_matplotlib_without_the_packages_warns_once(monkeypatch, caplog):
         assert drawable(ARABIC)[0] == ARABIC
         drawable(HEBREW)
     assert [record.getMessage().split(":")[0] for record in caplog.records] == [
-        "This matplotlib draws right-to-left text from left to right, with its letters not joined. Install matplotlib "
+        "This matplotlib draws right-to-left text from left to right, with separate letters. Install matplotlib "
         "3.11 or later, or"
     ]
 

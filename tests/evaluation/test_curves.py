@@ -1,12 +1,13 @@
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.evaluation import curves
-from hf_vaswani.evaluation.curves import curves_figure, draw_comparison, draw_curves, read_log
+from hf_vaswani.evaluation.curves import curves_figure, draw_curves, read_log
 from hf_vaswani.evaluation.figure_file import save_figure
 
 RECORDS = [
@@ -56,7 +57,7 @@ def tick_labels(figure, axis) -> list[str]:
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
-def test_each_value_is_drawn_against_its_updates():
+def test_each_value_is_drawn_against_its_steps():
     loss, score, rate = curves_figure({"run": RECORDS}).axes
     assert lines(loss) == {
         "run: training, with the recipe's label smoothing and dropout": ([50, 100, 150], [6.0, 4.0, 3.0]),
@@ -69,24 +70,24 @@ def test_each_value_is_drawn_against_its_updates():
     assert lines(rate) == {"run: learning rate": ([50, 100, 150], [0.0005, 0.001, 0.0008])}
 
 
-def test_best_validation_is_marked_with_value_and_update():
+def test_best_validation_is_marked_with_value_and_step():
     loss, score, rate = curves_figure({"run": RECORDS}).axes
-    assert stars(loss) == [(200, 2.125)] and texts(loss) == ["best 2.125 at update 200"]
-    assert stars(score) == [(1300, 31.75)] and texts(score) == ["best 31.75 at update 1,300"]
+    assert stars(loss) == [(200, 2.125)] and texts(loss) == ["best 2.125 at step 200"]
+    assert stars(score) == [(1300, 31.75)] and texts(score) == ["best 31.75 at step 1,300"]
     assert stars(rate) == []
 
 
 def test_first_of_equally_good_points_is_the_best():
     [score] = curves_figure({"run": [{"update": u, "validation_bleu": 9.0} for u in (10, 20)]}).axes
-    assert texts(score) == ["best 9.000 at update 10"]
+    assert texts(score) == ["best 9.000 at step 10"]
 
 
-def test_axes_say_quantity_and_unit_and_updates_have_separators():
+def test_axes_say_quantity_and_unit_and_steps_have_separators():
     figure = curves_figure({"run": RECORDS})
     loss, score, rate = figure.axes
     assert loss.get_ylabel() == "loss (nats per target token)"
     assert score.get_ylabel() == "validation score (0 to 100)"
-    assert rate.get_ylabel() == "learning rate" and rate.get_xlabel() == "updates"
+    assert rate.get_ylabel() == "learning rate" and rate.get_xlabel() == "optimizer steps"
     assert "1,000" in tick_labels(figure, rate.xaxis)
     assert legend(score) == ["BLEU, greedy", "chrF, greedy"]
 
@@ -105,16 +106,16 @@ def test_losses_over_a_decade_get_a_log_scale(smallest, scale):
 
 
 @pytest.mark.parametrize("gap", [None, float("nan"), float("inf")])
-def test_value_that_is_no_finite_number_is_a_gap(write_log, gap):
+def test_value_that_is_not_a_finite_number_is_a_gap(write_log, gap):
     path = write_log("run", [{"update": u, "validation_loss": v} for u, v in ((1, 3.0), (2, gap), (3, 2.0))])
     loss = curves_figure({"run": read_log(path)}).axes[0]
     np.testing.assert_array_equal(lines(loss)["run: validation, without either"][1], [3.0, np.nan, 2.0])
-    assert texts(loss) == ["best 2.000 at update 3"]
+    assert texts(loss) == ["best 2.000 at step 3"]
 
 
 @pytest.mark.parametrize("records", [[], RECORDS[:1], [{"update": 5, "loss": None}]])
 def test_log_of_a_young_run_gives_a_figure(write_log, tmp_path, records):
-    draw_curves(write_log("run", records), tmp_path / "figure.png")
+    draw_curves([write_log("run", records)], tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 0
 
 
@@ -123,7 +124,7 @@ def test_panel_without_a_value_is_left_out_and_the_figure_is_lower():
               for record in RECORDS]  # fmt: skip
     figure = curves_figure({"run": losses})
     assert [axes.get_ylabel() for axes in figure.axes] == ["loss (nats per target token)", "learning rate"]
-    assert figure.axes[-1].get_xlabel() == "updates"
+    assert figure.axes[-1].get_xlabel() == "optimizer steps"
     assert figure.get_figheight() < curves_figure({"run": RECORDS}).get_figheight()
     assert len(curves_figure({"without": losses, "with": RECORDS}).axes) == 3
 
@@ -172,7 +173,7 @@ def test_runs_are_overlaid_under_their_names(write_log, tmp_path):
     assert [handle.get_color() for handle in figure.legends[0].legend_handles] == list(colors.values())
     assert len(set(colors.values())) == 3
     logs = [write_log(name, records) for name, records in runs.items()]
-    draw_comparison(logs, tmp_path / "figure.svg")
+    draw_curves(logs, tmp_path / "figure.svg")
     assert "run $b_$" in (tmp_path / "figure.svg").read_text()  # as a comment beside the drawn letters
 
 
@@ -190,12 +191,12 @@ def test_runs_in_one_folder_are_called_by_their_files(tmp_path):
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("SVG", b"<?xml"), ("pdf", b"%PDF")])
 def test_suffix_chooses_the_format(write_log, tmp_path, suffix, start):
     path = tmp_path / f"figure.{suffix}"
-    draw_curves(write_log("run", RECORDS), path)
+    draw_curves([write_log("run", RECORDS)], path)
     assert path.read_bytes().startswith(start)
 
 
 def test_png_is_1200_pixels_wide(write_log, tmp_path):
-    draw_curves(write_log("run", RECORDS), tmp_path / "figure.png")
+    draw_curves([write_log("run", RECORDS)], tmp_path / "figure.png")
     header = (tmp_path / "figure.png").read_bytes()[16:24]
     assert int.from_bytes(header[:4], "big") == 1200
 
@@ -203,17 +204,17 @@ def test_png_is_1200_pixels_wide(write_log, tmp_path):
 def test_figure_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_path, monkeypatch):
     log, path = write_log("run", RECORDS), tmp_path / "figures" / "figure.png"
     path.parent.mkdir()
-    draw_curves(log, path)
+    draw_curves([log], path)
     before = path.read_bytes()
     figure = curves_figure({"run": RECORDS[:1]})
-    seen = []
+    seen, write_bytes = [], Path.write_bytes
 
-    def full_disk(part, **options):
-        part.write_bytes(b"half")
+    def full_disk(part, content):
+        write_bytes(part, content[:4])
         seen.append(path.read_bytes())
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(figure, "savefig", full_disk)
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(InputError, match="No space left on device"):
         save_figure(figure, path)
     assert seen == [before] and path.read_bytes() == before
@@ -222,30 +223,30 @@ def test_figure_that_fails_leaves_the_old_one_and_nothing_else(write_log, tmp_pa
 
 def test_pyplot_is_not_needed(write_log, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it fails
-    draw_curves(write_log("run", RECORDS), tmp_path / "figure.png")
+    draw_curves([write_log("run", RECORDS)], tmp_path / "figure.png")
     assert (tmp_path / "figure.png").exists()
 
 
 def test_all_errors_of_the_input_are_in_one_error(write_log, tmp_path):
     damaged = write_log("damaged", ["{}\n", '{"update": 2, "loss": "high"}\n', "[1]\n", '{"update": 4}\n'])
     with pytest.raises(InputError) as error:
-        draw_comparison([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
+        draw_curves([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
     assert [line.replace(f"{tmp_path}/", "") for line in str(error.value).splitlines()] == [
         "figure.jpeg is not the name of a figure. End it with one of .png, .svg, .pdf.",
         "absent.jsonl does not exist. Name the log of a run.",
-        "damaged/log.jsonl, line 1: no JSON object with a whole number 'update'. Delete the line.",
+        "damaged/log.jsonl, line 1: not a JSON object with a whole number 'update'. Delete the line.",
         "damaged/log.jsonl, line 2: loss is not a number: 'high'. Delete the line.",
-        "damaged/log.jsonl, line 3: no JSON object with a whole number 'update'. Delete the line.",
+        "damaged/log.jsonl, line 3: not a JSON object with a whole number 'update'. Delete the line.",
         f"{tmp_path} is a folder. Name the log of a run.",
     ]
 
 
 def test_folder_that_does_not_exist_is_a_clear_error(write_log, tmp_path):
     with pytest.raises(InputError, match="its folder does not exist"):
-        draw_curves(write_log("run", RECORDS), tmp_path / "absent" / "figure.png")
+        draw_curves([write_log("run", RECORDS)], tmp_path / "absent" / "figure.png")
 
 
 def test_more_runs_than_colors_are_refused(write_log, tmp_path):
     logs = [write_log(f"run{number}", RECORDS) for number in range(8)]
     with pytest.raises(InputError, match="Name at most 7"):
-        draw_comparison(logs, tmp_path / "figure.png")
+        draw_curves(logs, tmp_path / "figure.png")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hf_vaswani import VaswaniConfig
 from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
-from hf_vaswani.training.configuration.recipe import model_keys
+from hf_vaswani.training.recipe.model_arguments import ModelArguments
 
 from .runner import Input
 
@@ -53,7 +53,7 @@ OF_GENERATE = (
     "num_beams", "max_new_tokens", "length_penalty", "length_penalty_type", "max_length_offset", "early_stopping",
     "num_return_sequences", "attention_mask", "decoder_input_ids", "eos_token_id", "generation_config",
 )  # fmt: skip
-FIELDS = [field.name for field in dataclasses.fields(VaswaniConfig) if field.name in model_keys()]
+FIELDS = [field.name for field in dataclasses.fields(VaswaniConfig) if field.name in ModelArguments.model_fields]
 FIELDS += [
     "vocab_size",
     "decoder_vocab_size",
@@ -144,11 +144,9 @@ def inputs(choose: random.Random) -> Iterator[Input]:
             config = f"vaswani.VaswaniConfig(**{{**config, 'vocab_size': 40, {name!r}: {value}}})"
             is_large = value in ("1e300", "10**18", "2**31", "2**64") and name.endswith(SIZES)
             yield call(config if is_large else f"vaswani.VaswaniForConditionalGeneration({config})", (name,))
-    for field in dataclasses.fields(TokenizerArguments):
+    for name in TokenizerArguments.model_fields:
         for value in choose.sample(VALUES, 4):
-            yield call(
-                f"train_tokenizer([('a b', 'b a')] * 3, TokenizerArguments({field.name}={value}))", (field.name,)
-            )
+            yield call(f"train_tokenizer([('a b', 'b a')] * 3, TokenizerArguments({name}={value}))", (name,))
 
 
 def call(code: str, words: tuple[str, ...]) -> Input:

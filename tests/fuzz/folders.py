@@ -8,12 +8,12 @@ from .runner import Input
 from .world import DAMAGES, RUN_FILES, RUN_FOLDERS
 
 RESUME = ("train", "recipe.yaml", "--output_dir", "run")
-LONGER = ("--max_updates", "6", "--max_epochs", "3")
-NEW = ("train", "recipe.yaml", "--output_dir", "out", "--max_updates", "1")
+LONGER = ("--max_steps", "6", "--num_train_epochs", "3")
+NEW = ("train", "recipe.yaml", "--output_dir", "out", "--max_steps", "1")
 ACTIONS = {
     "resume": (*RESUME, *LONGER),
     "finish again": RESUME,
-    "overwrite": (*RESUME, "--overwrite", "true", "--max_updates", "1"),
+    "overwrite": (*RESUME, "--overwrite", "true", "--max_steps", "1"),
     "resume with the Trainer": ("train", "--trainer", *RESUME[1:], *LONGER),
     "fine-tune": (*NEW, "--start_from", "run"),
     "its tokenizer": (*NEW, "--tokenizer.path", "run"),

@@ -6,7 +6,7 @@ import random
 import typing
 from collections.abc import Iterator
 
-from hf_vaswani.training.configuration.recipe import recipe_keys
+from hf_vaswani.training.recipe.recipe import recipe_keys
 
 from .runner import Input
 from .world import PACKED, RECIPE, TEXTS
@@ -17,7 +17,7 @@ VALUES = (
     "0", "-1", "1", "2.5", "1e300", "1000000000000000000", "99999999999999999999", ".nan", ".inf", '""', "abc",
     '"\\u0663"', "[]", "{}", "[1, [2]]", "{a: 1}", "[null]", "[a, a]", "true", "null", "2026-01-01", '"a\\nb"',
     "!!binary aGk=", "../outside/precious.txt", "mine", '"\\ud800"', '"\\0"', "text.txt", "x" * 300, "1_000", "0o17",
-    "1e-3", "run", "no", "- 1", "*none", '"%s {x}"', "[0.5, 0.5]", "0.5", "3", "embedded",
+    "1e-3", "run", "no", "- 1", "*none", '"%s {x}"', "[0.5, 0.5]", "0.5", "3", "built-in",
 )  # fmt: skip
 OF_TYPE = {
     bool: ("true", "false"),
@@ -32,10 +32,10 @@ LINES = {  # whole files
     "tab": "data:\n\ttrain: x\n", "BOM": "\ufeff{good}", "CRLF": "{crlf}", "two documents": "{good}\n---\n{good}",
     "python object": "data: !!python/object/apply:os.system ['touch ../outside/owned']",
     "python name": "model: {preset: !!python/name:os.system ''}",
-    "python tuple": "training: {adam_betas: !!python/tuple [0.9, 0.98]}",
+    "python tuple": "training: {freeze: !!python/tuple [0.9, 0.98]}",
     "unknown tag": "data: !mine {train: pairs.tsv}", "set": "data: !!set {train, test}",
     "ordered": "data: !!omap [train: x]", "undefined alias": "data: *nothing", "its own alias": "data: &a {train: *a}",
-    "list in itself": "data: &a [*a]", "merge": "{good}\ntraining2: {<<: {max_updates: 1}}",
+    "list in itself": "data: &a [*a]", "merge": "{good}\ntraining2: {<<: {max_steps: 1}}",
     "merge of text": "data: {<<: x}", "merge twice": "training: {<<: [{seed: 1}, {seed: 2}], seed: 3}",
     "laughs": "a: &a [x,x,x,x,x,x,x,x,x]\n"
     + "".join(f"{c}: &{c} [{','.join(['*' + b] * 9)}]\n" for b, c in zip("abcdefgh", "bcdefghi")),
@@ -82,8 +82,8 @@ SOURCES = (
     "{source: text.txt}", "{source: text.txt, target: refs.txt}", "{source: [text.txt], target: [refs.txt, refs.txt]}",
     "{source: {a: b}, target: refs.txt}", "{source: text.txt, target: text.txt}", "{source: mine, target: mine}",
     "{dataset: absent}", "{dataset: mine}", "{dataset: run}", "{dataset: a/b/c}",
-    "{dataset: embedded, split: nowhere}",
-    "{dataset: 1}", "{dataset: '../..'}", "{file: pairs.tsv, dataset: embedded}", "{fil: pairs.tsv}",
+    "{dataset: built-in, split: nowhere}",
+    "{dataset: 1}", "{dataset: '../..'}", "{file: pairs.tsv, dataset: built-in}", "{fil: pairs.tsv}",
     "{file: pairs.tsv, source_column: nothing}", "{file: pairs.tsv, source_column: source, target_column: source}",
     "{file: pairs.tsv, weight: 2}", "[{file: pairs.tsv, weight: 2}, {file: pairs.csv}]",
 )  # fmt: skip
@@ -107,8 +107,8 @@ def inputs(choose: random.Random) -> Iterator[Input]:
         yield of_file(f"file: {name}", content.replace("{json}", json.dumps(RECIPE)))
     for kind in ("UTF-16", "Latin-1", "binary", "surrogates", "NUL"):
         yield Input(f"recipe file of {kind}", TRAIN, steps=(("text", "odd.yaml", kind),))
-    keys = [(section, name, kind) for section, kinds in recipe_keys().items() for name, kind in kinds.items()]
-    keys.remove(("training", "compile", bool))  # it takes minutes
+    keys = [(section, name, key.annotation) for section, keys in recipe_keys().items() for name, key in keys.items()]
+    keys.remove(("training", "torch_compile", bool))  # it takes minutes
     for section, name, kind in keys:
         for value in dict.fromkeys([choose.choice(VALUES), *choose.sample(choices(kind), 2)]):
             yield of_file(f"{section}.{name} is {value[:30]}", in_yaml({section: {name: value}}))

@@ -25,14 +25,14 @@ RECIPE = {
              for side, end in (("source", "x"), ("target", "y"))},
     "tokenizer": {"vocab_size": 40},
     "model": CONFIG,
-    "training": {"max_updates": 4, "max_epochs": 2, "max_tokens": 60, "warmup_updates": 2, "log_every": 1,
-                 "validate_every": 2, "validate_sentences": 2, "save_every": 2, "average_last": 2, "cpu_threads": 1},
+    "training": {"max_steps": 4, "num_train_epochs": 2, "max_tokens": 60, "warmup_steps": 2, "logging_steps": 1,
+                 "eval_steps": 2, "eval_sentences": 2, "save_steps": 2, "average_last": 2, "cpu_threads": 1},
     "generation": {"num_beams": 1, "max_length_offset": 2},
 }  # fmt: skip
 COMMANDS = (  # that make the world, in order
     ["train", "recipe.yaml", "--output_dir", "run", "--evaluation.attention", "1"],
     ["average", "run", "--output", "model"],
-    ["train", "recipe.yaml", "--output_dir", "b", "--vocab_size", "30", "--joint", "false", "--max_updates", "1",
+    ["train", "recipe.yaml", "--output_dir", "b", "--vocab_size", "30", "--joint", "false", "--max_steps", "1",
      "--share_encoder_decoder_embeddings", "false"],
     ["average", "b", "--output", "other"],
     ["export", "model", "marian"],
@@ -351,7 +351,7 @@ def names() -> dict[str, object]:
     from hf_vaswani.data.tokenizers import arguments, tokenizer
     from hf_vaswani.evaluation import attention, score
     from hf_vaswani.training.checkpoints import average
-    from hf_vaswani.training.configuration import recipe
+    from hf_vaswani.training.recipe import recipe
     from hf_vaswani.training.reporting import card
     from hf_vaswani.translation import ensemble, mbr, pair_scores, translate
 

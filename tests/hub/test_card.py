@@ -11,8 +11,10 @@ from huggingface_hub import ModelCard, metadata_eval_result
 from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
 
 from hf_vaswani.hub.card import card_text
-from hf_vaswani.training.configuration.recipe import Recipe, load_recipe
-from tests.training.configuration.test_recipes import RECIPES
+from hf_vaswani.hub.run_report import parse_report
+from hf_vaswani.training.recipe.recipe import Recipe, load_recipe
+from hf_vaswani.training.recipe.shared_recipe import shared_recipe
+from tests.training.recipe.test_recipes import RECIPES
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"
@@ -79,10 +81,12 @@ def recipe_dict(**data):
     return recipe
 
 
-def card_of(recipe=None, name="de-en", pictures_in="", **changes):
+def card_of(recipe=None, name="de-en", figures_in="", **changes):
     """The text of a card; a change to `None` takes the key out."""
     results = {key: value for key, value in {**RESULTS, **changes}.items() if value is not None}
-    return card_text(name, recipe or recipe_dict(), results, Recipe().to_dict(), pictures_in)
+    return card_text(
+        name, recipe or recipe_dict(), parse_report(results), shared_recipe(recipe or recipe_dict()), figures_in
+    )
 
 
 def recipe_in(card: str) -> str:
@@ -97,15 +101,15 @@ def test_card_holds_what_was_measured():
     text = card_of()
     for expected in (
         "2,345,678 parameters", "997 sentence pairs", r"| test\_2016 | 60 | beam 4 | 34.57 | 55.55 |",
-        f"`{BLEU}`", f"`{CHRF}`", "1.0986 (perplexity 3.00)", "65.4%", "1,234 updates in 5.0 minutes, 10.0 epochs",
-        "111,222 source and 123,400 target tokens", "100 target tokens an update", "AMD X, 2 cores; fp32",
-        "1.3·10^15", "updates 1,000, 1,100 and 1,234", "Of 1,000 training pairs read, 997 are trained on.",
+        f"`{BLEU}`", f"`{CHRF}`", "1.0986 (perplexity 3.00)", "65.4%", "1,234 steps in 5.0 minutes, 10.0 epochs",
+        "111,222 source and 123,400 target tokens", "100 target tokens a step", "AMD X, 2 cores; fp32",
+        "1.3·10^15", "steps 1,000, 1,100 and 1,234", "Of 1,000 training pairs read, 997 are trained on.",
         "Left out: 3 with an empty side.", "Kept: 20 that repeat an earlier pair.", "byte-pair encoding",
         "3 + 2 layers", "post-norm; d_model 128; heads 4; feed-forward 512 + 256",
-        "Adam, betas 0.9 and 0.98; learning rate 1 × equation 3, 4,000 updates of warm-up; updates of up to",
+        "Adam, betas 0.9 and 0.98; learning rate 1 × equation 3, 4,000 steps of warm-up; steps of up to",
         "- dropout 0.3; dropout inside the FFN 0.2; label smoothing 0.1\n",
         "one vocabulary of 4,000", "0.50% of the test set's source tokens are unknown",
-        "3 of 60 test sources are longer than all that was trained on (44 tokens)",
+        "3 of 60 test sources are longer than any source trained on (44 tokens)",
         "- At least 2 of 60 test translations break off at the greatest length allowed (source + 50 tokens).",
         "1 of 60 test translations are empty", "| 2–9 | 40 | 61.23 |",
         "| 12.3 | Ein Hund. | A cat. | A dog. |",
@@ -255,7 +259,7 @@ def test_settings_beyond_the_papers_are_told():
     text = training_of(card_of(recipe))
     assert "- AdamW, weight decay 0.01, betas 0.9 and 0.98; " in text
     assert "; gradients clipped to norm 1; moving average of the weights, decay 0.999\n" in text
-    assert "; BPE dropout 0.1; R-Drop, alpha 3; R-Drop from update 7,001; label smoothing 0.1\n" in text
+    assert "; BPE dropout 0.1; R-Drop, alpha 3; R-Drop from step 7,001; label smoothing 0.1\n" in text
     plain = training_of(card_of())
     for word in ("AdamW", "weight decay", "clipped", "moving average", "BPE dropout", "R-Drop"):
         assert word not in plain
@@ -265,13 +269,13 @@ def test_settings_beyond_the_papers_are_told():
     ("schedule", "warmup", "words"),
     [
         ("constant", 0, "; learning rate 0.0001, constant; "),
-        ("constant", 50, "; learning rate 0.0001, constant, 50 updates of warm-up; "),
-        ("inverse_sqrt", 500, "; learning rate up to 0.0001, inverse_sqrt, 500 updates of warm-up; "),
+        ("constant", 50, "; learning rate 0.0001, constant, 50 steps of warm-up; "),
+        ("inverse_sqrt", 500, "; learning rate up to 0.0001, inverse_sqrt, 500 steps of warm-up; "),
     ],
 )
 def test_learning_rate_is_told_as_its_schedule_has_it(schedule, warmup, words):
     recipe = recipe_dict()
-    recipe["training"].update(schedule=schedule, learning_rate=1e-4, warmup_updates=warmup)
+    recipe["training"].update(lr_scheduler_type=schedule, learning_rate=1e-4, warmup_steps=warmup)
     assert words in training_of(card_of(recipe))
 
 
@@ -291,8 +295,8 @@ def test_each_dropout_is_called_so_where_there_is_no_other():
 )
 def test_size_of_an_update_is_that_of_all_forward_passes(processes, words):
     recipe = recipe_dict()
-    recipe["training"].update(max_tokens=1000, max_sentences=8, accumulation=3)
-    assert f"; updates of {words}" in training_of(card_of(recipe, processes=processes))
+    recipe["training"].update(max_tokens=1000, max_sentences=8, gradient_accumulation_steps=3)
+    assert f"; steps of {words}" in training_of(card_of(recipe, processes=processes))
 
 
 def identity_of_score(recipe, sources):
@@ -323,10 +327,10 @@ def test_score_of_a_test_set_of_several_texts_is_none_of_the_first():
 
 def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
     recipe = recipe_dict()
-    recipe["tokenizer"].update(lowercase=True, words="spaces", space_mark="after")
+    recipe["tokenizer"].update(lowercase=True, pre_tokenizer="whitespace", word_boundary="after")
     words = (
-        "all text lower-cased",
-        "words end at white space alone",
+        "all text lowercased",
+        "words end at whitespace alone",
         "marks at the ends of words",
         "Unicode form NFC",
     )
@@ -344,10 +348,18 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
     [
         ({}, {}, "`hf-vaswani train recipe.yaml --output_dir FOLDER` with this file and the text above trains the"),
         ({"max_minutes": 6}, {}, "--output_dir FOLDER` with"),
-        ({"max_minutes": 5}, {}, "--output_dir FOLDER --max_minutes null --max_updates 1234` with"),
-        ({"max_minutes": 5, "schedule": "linear"}, {}, "model again. It was the clock that ended this training"),
-        ({}, {"precision": "bf16, mixed", "processes": [4]}, " --mixed_precision bf16 --accumulation"),
-        ({"accumulation": 2}, {"processes": [4]}, "--output_dir FOLDER --accumulation 8` with"),
+        ({"max_minutes": 5}, {}, "--output_dir FOLDER --max_minutes null --max_steps 1234` with"),
+        (
+            {"max_minutes": 5, "lr_scheduler_type": "linear"},
+            {},
+            "model again. The clock ended this run",
+        ),
+        ({}, {"precision": "bf16, mixed", "processes": [4]}, " --mixed_precision bf16 --gradient_accumulation_steps"),
+        (
+            {"gradient_accumulation_steps": 2},
+            {"processes": [4]},
+            "--output_dir FOLDER --gradient_accumulation_steps 8` with",
+        ),
         ({}, {"processes": [4]}, "trains the model again, in one process in place of 4."),
         ({"start_from": "/models/first"}, {}, "` with this file, first and the text above trains the model again."),
     ],
@@ -362,27 +374,24 @@ def test_command_that_trains_the_model_again_makes_as_many_updates_in_the_same_w
 def test_energy_is_told_where_it_was_measured_and_only_there():
     assert "Energy: not measured" in card_of()
     text = card_of(energy={"cpu": [7.2e6, 301.0], "gpu": [3.6e5, 151.0]})
-    assert (
-        "Energy: 2 kWh (CPU packages, whoever used them) and 0.1 kWh (GPUs, in 2.5 minutes of the training alone)"
-        in text
-    )
+    assert "Energy: 2 kWh (CPUs) and 0.1 kWh (GPUs, in 2.5 minutes of training alone) of the whole machine" in text
     assert "first machine" not in text
     several = card_of(energy={"gpu": [3.6e6, 302.0]}, machines=["8 × NVIDIA X, on 2 machines"])
-    assert "Energy: 1 kWh (GPUs), measured; of the first machine alone" in several
+    assert "Energy: 1 kWh (GPUs) of the first machine alone" in several
 
 
 def test_what_an_earlier_version_did_not_count_is_not_told():
     unknown = {"seen": None, "epochs": None, "flops": None, "machines": []}
-    text = card_text("de-en", recipe_dict(), {**RESULTS, **unknown}, Recipe().to_dict())
-    assert "tokens an update" not in text and "epochs" not in text and "floating-point" not in text
+    text = card_text("de-en", recipe_dict(), parse_report({**RESULTS, **unknown}), shared_recipe(recipe_dict()))
+    assert "tokens a step" not in text and "epochs" not in text and "floating-point" not in text
     assert "Hardware: not recorded" in text
 
 
 def test_licence_of_the_text_is_not_taken_for_that_of_the_model():
     text = card_of(recipe_dict(license="CC BY 2.0 FR"))
-    assert "Licence of the text: CC BY 2.0 FR. No licence was chosen for the model." in text
+    assert "License of the text: CC BY 2.0 FR. No license was chosen for the model." in text
     assert ModelCard(text).data.license is None
-    assert "The licence of the text is not named" in card_of()
+    assert "The license of the text is not named" in card_of()
 
 
 def test_card_names_files_and_no_paths_of_this_machine(tmp_path):
@@ -397,8 +406,8 @@ def test_card_names_files_and_no_paths_of_this_machine(tmp_path):
 
 
 def test_recipe_in_the_card_gives_the_same_training(tmp_path):
-    recipe = recipe_dict(dataset="embedded", test_split=None)
-    recipe["training"].update(freeze=["model.encoder"], adam_betas=[0.8, 0.9], max_minutes=2.0, ema_decay=0.9)
+    recipe = recipe_dict(dataset="built-in", test_split=None)
+    recipe["training"].update(freeze=["model.encoder"], adam_beta1=0.8, adam_beta2=0.9, max_minutes=2.0, ema_decay=0.9)
     recipe["tokenizer"].update(type="word", lowercase=True)
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe_in(card_of(recipe)), encoding="utf-8")
@@ -411,7 +420,7 @@ def test_recipe_in_the_card_is_the_one_that_was_trained(name, tmp_path):
     trained = load_recipe(RECIPES[name], [] if has_text else ["--train=train.tsv", "--validation=valid.tsv"])
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe_in(card_of(trained.to_dict())), encoding="utf-8")
-    assert load_recipe(path, [f"--output_dir={trained.training.output_dir}"]) == trained
+    assert load_recipe(path, [f"--output_dir={trained.training.output_dir}"]).to_dict() == trained.to_dict()
 
 
 def test_recipe_in_the_card_tells_of_a_tokenizer_made_before_only_what_was_chosen():
@@ -423,8 +432,8 @@ def test_recipe_in_the_card_tells_of_a_tokenizer_made_before_only_what_was_chose
 
 def test_recipe_in_the_card_leaves_out_what_is_empty_by_default():
     training = yaml.safe_load(recipe_in(card_of()))["training"]
-    assert training["max_updates"] == 100_000
-    assert not {"max_epochs", "freeze", "trackers"} & training.keys()
+    assert training["max_steps"] == 100_000
+    assert not {"num_train_epochs", "freeze", "report_to"} & training.keys()
 
 
 NASTY = [
@@ -475,7 +484,7 @@ def test_pictures_are_shown_from_where_they_lie():
     text = card_of(pictures=pictures)
     assert "![Learning curves](curves.png)" in text and "![attention 0](attention_0.png)" in text
     assert text.count("![attention") == 4
-    assert "![Learning curves](de-en/curves.png)" in card_of(pictures=pictures, pictures_in="de-en")
+    assert "![Learning curves](de-en/curves.png)" in card_of(pictures=pictures, figures_in="de-en")
     assert "![" not in card_of()
 
 
@@ -489,7 +498,7 @@ def test_pictures_are_known_by_their_kind_whatever_the_test_set_is_called():
 
 
 def test_pictures_of_a_card_with_a_space_in_its_name_are_found():
-    assert "](my%20model/curves.png)" in card_of(pictures=["curves.png"], pictures_in="my model")
+    assert "](my%20model/curves.png)" in card_of(pictures=["curves.png"], figures_in="my model")
 
 
 def test_code_in_the_card_runs(saved_model):

@@ -76,7 +76,7 @@ def test_imported_opus_folder_translates_as_marian_does(opus, tmp_path):
 def test_import_without_a_tokenizer_says_so(tmp_path, capsys):
     random_marian(0).save_pretrained(tmp_path / "marian")
     assert main(["import", str(tmp_path / "marian"), str(tmp_path / "imported")]) == 0
-    assert "there is no tokenizer in" in capsys.readouterr().err
+    assert "has no tokenizer, or does not name the languages" in capsys.readouterr().err
     assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "imported").config.model_type == "vaswani"
 
 
@@ -123,7 +123,7 @@ def test_output_that_holds_anything_is_left_as_it_is(tmp_path, capsys):
 def test_output_below_a_file_is_refused_before_anything_is_read(tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     assert main(["import", "/absent/source", str(tmp_path / "file" / "out")]) == 2
-    assert "out cannot be made in" in capsys.readouterr().err
+    assert "out cannot be created in" in capsys.readouterr().err
     assert main(["corpus", str(tmp_path / "file" / "out")]) == 2
     assert (tmp_path / "file").read_text() == "mine"
     assert main(["corpus", "/"]) == 2

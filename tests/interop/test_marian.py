@@ -87,8 +87,8 @@ def test_all_that_marian_cannot_express_is_named_at_once():
     )
     with pytest.raises(InputError) as error:
         export_marian(model)
-    for fault in ('norm_position="pre"', 'position_type="learned"', "layer_norm_eps=1e-06", "zero", "d_k=3"):
-        assert fault in str(error.value)
+    for expected in ('norm_position="pre"', 'position_type="learned"', "layer_norm_eps=1e-06", "zero", "d_k=3"):
+        assert expected in str(error.value)
 
 
 def test_marian_decoder_without_an_encoder_is_refused():
@@ -126,5 +126,5 @@ def test_table_of_positions_that_is_not_marians_is_refused():
     marian = random_marian(0)
     with torch.no_grad():
         marian.model.encoder.embed_positions.weight.normal_()
-    with pytest.raises(InputError, match="positions that are not Marian's"):
+    with pytest.raises(InputError, match="position table that does not hold Marian's"):
         import_model(marian)

@@ -93,7 +93,7 @@ def tokenizer_of_size(words: int):
 
 DAMAGES = {
     "config null": (write("config.json", "null"), "config.json cannot be read: it holds null"),
-    "config list": (write("config.json", "[1]"), "config.json cannot be read: it holds a list"),
+    "config list": (write("config.json", "[1]"), r"config.json cannot be read: it holds \[1\], not"),
     "config cut": (write("config.json", "{"), "config.json cannot be read: it is not JSON"),
     "config without kind": (change("config.json", model_type=...), "config.json has no model_type"),
     "config of type 3": (change("config.json", model_type=3), "config.json has the model_type 3"),
@@ -101,7 +101,7 @@ DAMAGES = {
     "config absurd": (change("config.json", encoder_layers=10**9), "encoder_layers must be at most 1,000, got 10000"),
     "config dtype": (change("config.json", dtype=3), "config.json: dtype must be the name of one, got 3"),
     "config larger": (change("config.json", d_model=32), r"k_proj.bias has shape \(16,\).* asks for \(32,\)"),
-    "config fewer layers": (change("config.json", encoder_layers=1), "weights that this model has no place for"),
+    "config fewer layers": (change("config.json", encoder_layers=1), "weights that do not belong to this model"),
     "generation cut": (write("generation_config.json", "{"), "generation_config.json cannot be read: it is not JSON"),
     "generation list": (write("generation_config.json", "[1]"), "generation_config.json .*holds no settings but"),
     "generation empty": (write("generation_config.json", "{}"), "generation_config.json has no decoder_start_token"),
@@ -113,7 +113,7 @@ DAMAGES = {
     "weights pointer": (write(WEIGHTS, "version https://git-lfs.github.com/spec/v1\n"), "pointer of Git LFS"),
     "weights gone": (lambda folder: (folder / WEIGHTS).unlink(), "has no weights"),
     "weights missing": (change_weights(lambda w: w.pop(FC1)), f"lacks weights that .*: {FC1}"),
-    "weights unknown": (change_weights(lambda w: w.update(x=torch.ones(1))), "no place for: x"),
+    "weights unknown": (change_weights(lambda w: w.update(x=torch.ones(1))), "do not belong to this model: x"),
     "weights of another shape": (
         change_weights(lambda w: w.update({FC1: w[FC1][:-1].clone()})),
         rf"{FC1} has shape \(31, 16\), but its configuration asks for \(32, 16\)",
@@ -127,12 +127,12 @@ DAMAGES = {
     ),
     "shard gone": (
         sharded(lambda folder: (folder / "model-00002-of-00010.safetensors").unlink()),
-        "index.json names files that are missing: model-00002-of-00010.safetensors",
+        "index.json names missing files: model-00002-of-00010.safetensors",
     ),
     "index gone": (sharded(lambda folder: (folder / INDEX).unlink()), "index.json is missing"),
     "index null": (sharded(write(INDEX, "null")), "index.json cannot be read: it holds null"),
     "tokenizer empty": (write("tokenizer.json", ""), "tokenizer.json cannot be read: it is not JSON"),
-    "tokenizer no tokenizer": (write("tokenizer.json", "{}"), "tokenizer.json cannot be read: it holds no tokenizer"),
+    "tokenizer no tokenizer": (write("tokenizer.json", "{}"), "tokenizer.json cannot be read: it is not a tokenizer"),
     "tokenizer gone": (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer_config.json, but no vocabul"),
     "no limit": (change("tokenizer_config.json", model_max_length="many"), "model_max_length must be a number"),
     "no padding": (change("tokenizer_config.json", pad_token=...), "no pad_token"),
@@ -199,7 +199,7 @@ def test_own_model_to_start_from_without_a_tokenizer_asks_for_one(saved_model):
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [("bert", "'bert' is no encoder-decoder"), ("unheard_of", "'unheard_of' is unknown to transformers")],
+    [("bert", "'bert' is not an encoder-decoder"), ("unheard_of", "'unheard_of' is unknown to transformers")],
 )
 def test_model_that_does_not_translate_is_refused_by_its_kind(saved_model, kind, message):
     change("config.json", model_type=kind)(saved_model)
@@ -257,7 +257,7 @@ def test_import_refuses_a_vocabulary_of_another_size(marian, tmp_path):
 
 def test_layers_beyond_the_config_of_another_model_are_refused(marian):
     change("config.json", encoder_layers=1)(marian)
-    with pytest.raises(InputError, match=r"no place for: model\.encoder\.layers\.1"):
+    with pytest.raises(InputError, match=r"do not belong to this model: model\.encoder\.layers\.1"):
         load(str(marian))
 
 

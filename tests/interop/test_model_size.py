@@ -35,7 +35,7 @@ def test_model_that_fits_into_no_memory_is_told_by_its_size(monkeypatch):
 
 
 def test_training_of_a_model_that_cannot_fit_ends_before_any_work(tmp_path, write_lines):
-    from hf_vaswani.training.configuration.recipe import load_recipe
+    from hf_vaswani.training.recipe.recipe import load_recipe
 
     text, path = write_lines("text", ["a b"]), tmp_path / "recipe.yaml"
     path.write_text(

@@ -231,8 +231,8 @@ def test_all_unsupported_options_are_named_at_once(tmp_path):
     path, _ = write_checkpoint(tmp_path, options)
     with pytest.raises(InputError) as error:
         import_model(path)
-    for fault in ("copy_attn=True", "max_relative_positions=-1", "pos_ffn_activation_fn='silu'", "layer_norm='rms'"):
-        assert fault in str(error.value)
+    for part in ("copy_attn=True", "max_relative_positions=-1", "pos_ffn_activation_fn='silu'", "layer_norm='rms'"):
+        assert part in str(error.value)
 
 
 def test_vocabulary_that_does_not_fit_the_weights_is_refused(tmp_path):
@@ -268,7 +268,7 @@ def test_stored_table_of_positions_goes_before_the_options(tmp_path):
 def test_unknown_table_of_positions_is_refused(tmp_path):
     state = random_state()
     state["encoder.embeddings.make_embedding.pe.pe"] = torch.randn(50, 1, D)
-    with pytest.raises(InputError, match="no sinusoids that are known"):
+    with pytest.raises(InputError, match="holds unsupported sinusoids"):
         import_model(write_checkpoint(tmp_path, state=state)[0])
 
 

@@ -115,19 +115,19 @@ def test_folder_without_weights_is_one_clear_error(tmp_path):
 def test_checkpoint_in_marians_own_format_is_refused_with_its_converter(tmp_path):
     np.savez(tmp_path / "model.npz", encoder_Wemb=np.zeros((2, 2)))
     for source in (tmp_path / "model.npz", tmp_path):
-        with pytest.raises(InputError, match="in Marian's own format.*convert_marian_to_pytorch"):
+        with pytest.raises(InputError, match="in Marian's native format.*convert_marian_to_pytorch"):
             import_model(source)
 
 
 def test_model_of_another_kind_is_refused_with_what_is_known(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "t5"}')
-    with pytest.raises(InputError, match=r"of the kind 't5'.*MarianMT and FSMT"):
+    with pytest.raises(InputError, match=r"of the type 't5'.*MarianMT and FSMT"):
         import_model(tmp_path)
 
 
 def test_model_of_a_kind_that_nobody_knows_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "of-tomorrow"}')
-    with pytest.raises(InputError, match="of the kind 'of-tomorrow'"):
+    with pytest.raises(InputError, match="of the type 'of-tomorrow'"):
         import_model(tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_damaged_config_is_one_clear_error(tmp_path):
 
 def test_own_model_is_not_imported_but_loaded(tmp_path):
     tiny_model().save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="this package's own already"):
+    with pytest.raises(InputError, match="already a model of this package"):
         import_model(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_source_that_does_not_exist_is_one_clear_error(source):
 
 def test_file_that_is_no_checkpoint_is_refused(tmp_path):
     torch.save([torch.zeros(3)], tmp_path / "list.pt")
-    with pytest.raises(InputError, match="holds no checkpoint but a list"):
+    with pytest.raises(InputError, match="holds a list, not a checkpoint"):
         import_model(tmp_path / "list.pt")
     torch.save({"weights": {}}, tmp_path / "dict.pt")
     with pytest.raises(InputError, match="holds weights, which is neither fairseq's nor OpenNMT-py's"):
@@ -191,7 +191,7 @@ def test_code_in_a_folder_is_never_executed(tmp_path, monkeypatch):
     )
     config = {"model_type": "evil", "auto_map": {"AutoConfig": "configuration_evil.EvilConfig"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="of the kind 'evil'"):
+    with pytest.raises(InputError, match="of the type 'evil'"):
         import_model(tmp_path)
     assert not trace.exists()
 
@@ -235,11 +235,11 @@ def test_damaged_generation_config_is_one_clear_error(tmp_path):
 
 
 def test_name_with_a_dot_may_be_a_hub_id():
-    with pytest.raises(InputError, match=r"someone/opus-mt-v1\.5 is no folder here, and cannot be read"):
+    with pytest.raises(InputError, match=r"someone/opus-mt-v1\.5 is not a local folder, and cannot be read"):
         import_model("someone/opus-mt-v1.5")
 
 
 def test_dictionaries_for_a_source_that_has_none_are_an_error(tmp_path):
     random_marian(0).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="there are no dictionaries to give"):
+    with pytest.raises(InputError, match="so no dictionaries can be given"):
         import_model(tmp_path, vocabularies=tmp_path)

@@ -75,7 +75,7 @@ def test_ctrl_c_is_an_exception_again_once_the_command_runs():
 @pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
 def test_wrong_path_is_said_by_one_of_several_processes(monkeypatch, capsys, tmp_path, rank, lines):
     monkeypatch.setenv("LOCAL_RANK", rank)
-    monkeypatch.setattr(cli, "SAY_FIRST", 0.0)
+    monkeypatch.setattr(cli, "REPORT_TIME", 0.0)
     assert cli.main(["train", str(tmp_path / "absent.yaml")]) == 2
     error = capsys.readouterr().err.splitlines()
     assert len(error) == lines and all("absent.yaml does not exist" in line for line in error)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.recipe.recipe import load_recipe
 
 RECIPE = """
 tokenizer: {vocab_size: 60}
@@ -12,8 +12,8 @@ model:
   {d_model: 32, encoder_layers: 1, decoder_layers: 1, encoder_attention_heads: 2, decoder_attention_heads: 2,
    encoder_ffn_dim: 64, decoder_ffn_dim: 64, dropout: 0.1}
 training:
-  {max_updates: 12, max_tokens: 120, schedule: inverse_sqrt, learning_rate: 0.003, warmup_updates: 5, log_every: 1,
-   validate_every: 6, save_every: 4, average_last: 2, cpu_threads: 1}
+  {max_steps: 12, max_tokens: 120, lr_scheduler_type: inverse_sqrt, learning_rate: 0.003, warmup_steps: 5,
+   logging_steps: 1, eval_steps: 6, save_steps: 4, average_last: 2, cpu_threads: 1}
 generation: {num_beams: 2}
 """
 

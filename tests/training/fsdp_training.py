@@ -5,7 +5,7 @@ import sys
 from accelerate import Accelerator, DistributedType, FullyShardedDataParallelPlugin, PartialState
 
 from hf_vaswani.training import train as run
-from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.recipe.recipe import load_recipe
 
 
 def sharded(recipe) -> Accelerator:

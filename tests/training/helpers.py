@@ -9,12 +9,26 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
+from hf_vaswani.files import collect_errors
+from hf_vaswani.training.recipe.arguments import DataArguments
+from hf_vaswani.training.setup.splits import Splits, load_splits, parse_sources, source_errors
+
 PROJECT = Path(__file__).parents[2]
 
 
 def files_in(folder: Path) -> dict[Path, bytes]:
     """All files below a folder."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def splits_of(data: DataArguments) -> Splits:
+    return load_splits(data, parse_sources(data))
+
+
+def source_errors_of(data: DataArguments) -> list[str]:
+    errors: list[str] = []
+    sources = collect_errors(errors, lambda: parse_sources(data)) or {}
+    return errors + source_errors(data, sources)
 
 
 def records(folder: Path) -> list[dict]:

@@ -10,19 +10,19 @@ from hf_vaswani.training.trainer import train_with_trainer
 from .helpers import losses, records, same_weights
 
 # 60 pairs in batches of 15 sentences: an epoch has four batches.
-FOUR_BATCHES = ("--max_updates=null", "--max_tokens=1000", "--max_sentences=15")
+FOUR_BATCHES = ("--max_steps=null", "--max_tokens=1000", "--max_sentences=15")
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
-@pytest.mark.parametrize(("options", "updates"), [((), 8), (("--accumulation=3",), 4)])
+@pytest.mark.parametrize(("options", "updates"), [((), 8), (("--gradient_accumulation_steps=3",), 4)])
 def test_training_ends_with_its_last_epoch(recipe, function, options, updates, capsys):
-    results = function(recipe(*FOUR_BATCHES, "--max_epochs=2", *options))
-    assert results.update == updates
-    assert f"Ended after {updates} updates: max_epochs=2 reached" in capsys.readouterr().out
+    results = function(recipe(*FOUR_BATCHES, "--num_train_epochs=2", *options))
+    assert results.steps == updates
+    assert f"Ended after {updates} steps: num_train_epochs=2 reached" in capsys.readouterr().out
     progress = json.loads((results.folder / "checkpoints" / f"update-{updates:08d}" / "progress.json").read_text())
     assert (progress["epoch"], progress["part"], progress["batch"]) == (2, 0, 0)
     # Finished: there is nothing to go on with.
-    assert function(recipe(*FOUR_BATCHES, "--max_epochs=2", *options)).update == updates
+    assert function(recipe(*FOUR_BATCHES, "--num_train_epochs=2", *options)).steps == updates
 
 
 @pytest.mark.parametrize(
@@ -31,23 +31,23 @@ def test_training_ends_with_its_last_epoch(recipe, function, options, updates, c
     ids=["tokenised once", "tokenised anew", "streamed"],
 )
 def test_epochs_in_parts_are_those_of_one_piece_to_the_bit(recipe, kind):
-    options = ("--max_updates=null", "--max_tokens=60", *kind)
-    whole = train(recipe(*options, "--max_epochs=3", output="whole"))
-    for limit in ("--max_epochs=1", "--max_updates=17", "--max_epochs=3"):
-        parts = train(recipe(*options, "--max_epochs=3", limit, output="parts"))
-        assert (parts.update < whole.update) == (limit != "--max_epochs=3")
+    options = ("--max_steps=null", "--max_tokens=60", *kind)
+    whole = train(recipe(*options, "--num_train_epochs=3", output="whole"))
+    for limit in ("--num_train_epochs=1", "--max_steps=17", "--num_train_epochs=3"):
+        parts = train(recipe(*options, "--num_train_epochs=3", limit, output="parts"))
+        assert (parts.steps < whole.steps) == (limit != "--num_train_epochs=3")
     assert losses(parts.folder) == losses(whole.folder)
     assert same_weights(parts.folder, whole.folder)
     assert {record["epoch"] for record in records(whole.folder) if "loss" in record} == {0, 1, 2, 3}
 
 
 def test_updates_or_epochs_end_the_training_whichever_comes_first(recipe):
-    assert train(recipe(*FOUR_BATCHES, "--max_updates=3", "--max_epochs=2", output="a")).update == 3
-    assert train(recipe(*FOUR_BATCHES, "--max_updates=30", "--max_epochs=2", output="b")).update == 8
+    assert train(recipe(*FOUR_BATCHES, "--max_steps=3", "--num_train_epochs=2", output="a")).steps == 3
+    assert train(recipe(*FOUR_BATCHES, "--max_steps=30", "--num_train_epochs=2", output="b")).steps == 8
 
 
 def test_time_left_is_that_of_the_epochs(recipe, capsys):
-    train(recipe(*FOUR_BATCHES, "--max_epochs=2"))
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update ") and "loss" in line]
+    train(recipe(*FOUR_BATCHES, "--num_train_epochs=2"))
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step ") and "loss" in line]
     left = [float(line.rpartition("minutes_left ")[2]) for line in lines if "minutes_left" in line]
     assert len(left) == 8 and left[0] > left[-1] == 0

@@ -94,12 +94,12 @@ def test_processes_asked_for_stand_in_options_or_config_of_accelerate(launched_b
 def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_others(recipe, tmp_path):
     from hf_vaswani.training.checkpoints.output_folder import held
 
-    options = ("--max_updates=1000000", "--save_every=1000000", "--validate_every=1000000", "--log_every=1")
+    options = ("--max_steps=1000000", "--save_steps=1000000", "--eval_steps=1000000", "--logging_steps=1")
     workers = []
     process = start_training(recipe, f"--output_dir={tmp_path / 'out'}", *options, processes=2)
     try:
         for line in process.stdout:
-            if line.startswith("update 3:"):
+            if line.startswith("step 3:"):
                 break
         workers = psutil.Process(process.pid).children(recursive=True)
         assert len(workers) >= 2

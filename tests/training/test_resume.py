@@ -8,20 +8,22 @@ import signal
 import time
 
 import pytest
+import yaml
 
+from hf_vaswani.configuration.renamed_keys import RENAMED_KEYS
 from hf_vaswani.errors import InputError
-from hf_vaswani.training import loop as loop_module
-from hf_vaswani.training.loop import TrainingLoop
-from hf_vaswani.training.optimization.steps import updates_loader
+from hf_vaswani.training import run as run_module
+from hf_vaswani.training.optimization.steps import steps_loader
+from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
 
 from .helpers import losses, run_training, same_weights, start_training, timeless_records
 
 # Everything random, and everything that has state.
 ALL_AT_ONCE = (
-    "--dropout=0.2", "--accumulation=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--r_drop_from=20",
-    "--max_grad_norm=1", "--max_tokens=60", "--save_every=3", "--log_every=2", "--validate_every=5",
-    "--max_updates=60", "--keep_best=2",
+    "--dropout=0.2", "--gradient_accumulation_steps=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--r_drop=1",
+    "--r_drop_from=20", "--max_grad_norm=1", "--max_tokens=60", "--save_steps=3", "--logging_steps=2",
+    "--eval_steps=5",    "--max_steps=60", "--keep_best=2",
 )  # fmt: skip
 
 
@@ -75,16 +77,16 @@ def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recip
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp_path, number):
-    options = ("--max_updates=40", "--save_every=1000")
+    options = ("--max_steps=40", "--save_steps=1000")
     train(recipe(*options, output="whole"))
     process = start_training(recipe, *options, f"--output_dir={tmp_path / 'parts'}")
     for line in process.stdout:
-        if line.startswith("update 3:"):
+        if line.startswith("step 3:"):
             process.send_signal(number)
             break
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 128 + number
-    assert "The same command goes on from there" in output
+    assert "The same command resumes the run" in output
     assert "Traceback" not in output
     train(recipe(*options, output="parts"))
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
@@ -92,9 +94,9 @@ def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp
 
 
 def test_signal_that_comes_twice_at_once_saves_all_the_same(recipe, tmp_path):
-    process = start_training(recipe, "--max_updates=100000", f"--output_dir={tmp_path / 'out'}")
+    process = start_training(recipe, "--max_steps=100000", f"--output_dir={tmp_path / 'out'}")
     for line in process.stdout:
-        if line.startswith("update 3:"):
+        if line.startswith("step 3:"):
             process.send_signal(signal.SIGTERM)
             time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
@@ -106,7 +108,7 @@ def test_signal_that_comes_twice_at_once_saves_all_the_same(recipe, tmp_path):
 
 def test_worker_that_makes_the_batches_outlives_the_signals(recipe, monkeypatch):
     def with_worker(updates, workers):
-        return updates_loader(updates, workers=1)
+        return steps_loader(updates, workers=1)
 
     def signal_children(self, *arguments):
         for child in multiprocessing.active_children():
@@ -115,10 +117,10 @@ def test_worker_that_makes_the_batches_outlives_the_signals(recipe, monkeypatch)
             signalled.append(child.pid)
         return original(self, *arguments)
 
-    signalled, original = [], TrainingLoop._after_update
+    signalled, original = [], TrainingRun._note_step
     plain = train(recipe(output="plain")).folder
-    monkeypatch.setattr(loop_module, "updates_loader", with_worker)
-    monkeypatch.setattr(TrainingLoop, "_after_update", signal_children)
+    monkeypatch.setattr(run_module, "steps_loader", with_worker)
+    monkeypatch.setattr(TrainingRun, "_note_step", signal_children)
     assert losses(train(recipe(output="worker")).folder) == losses(plain)
     assert signalled
 
@@ -127,10 +129,10 @@ def test_fault_that_a_worker_meets_in_a_stream_is_the_same_error_as_without_it(r
     lines = [json.dumps({"source": "a b", "target": "b a"}) for _ in range(60)]
     text = write_lines("train.jsonl", [*lines[:50], "{", *lines[50:]])
     options = ("--train_source=null", "--train_target=null", f"--train={text}", "--streaming=true", "--max_length=20")
-    learnt, messages = train(recipe("--max_updates=1", output="first")).folder, []
+    learnt, messages = train(recipe("--max_steps=1", output="first")).folder, []
     for workers in (0, 1):
         monkeypatch.setattr(
-            loop_module, "updates_loader", lambda updates, workers, number=workers: updates_loader(updates, number)
+            run_module, "steps_loader", lambda updates, workers, number=workers: steps_loader(updates, number)
         )
         with pytest.raises(InputError) as error:
             train(recipe(*options, "--stream_part=10", f"--tokenizer.path={learnt}", output=f"out{workers}"))
@@ -139,9 +141,9 @@ def test_fault_that_a_worker_meets_in_a_stream_is_the_same_error_as_without_it(r
 
 
 def test_signal_to_one_of_two_processes_stops_both_at_the_same_update(recipe, tmp_path):
-    process = start_training(recipe, "--max_updates=100000", f"--output_dir={tmp_path / 'out'}", processes=2)
+    process = start_training(recipe, "--max_steps=100000", f"--output_dir={tmp_path / 'out'}", processes=2)
     for line in process.stdout:
-        if line.startswith("update 3:"):
+        if line.startswith("step 3:"):
             process.send_signal(signal.SIGTERM)
             break
     output, _ = process.communicate(timeout=120)
@@ -150,21 +152,38 @@ def test_signal_to_one_of_two_processes_stops_both_at_the_same_update(recipe, tm
 
 
 def test_training_in_parts_equals_one_in_a_piece(recipe):
-    whole = train(recipe("--average_last=3", "--log_every=2", output="whole")).folder
-    train(recipe("--average_last=3", "--log_every=2", "--max_updates=5", output="parts"))
-    parts = train(recipe("--average_last=3", "--log_every=2", output="parts")).folder
+    whole = train(recipe("--average_last=3", "--logging_steps=2", output="whole")).folder
+    train(recipe("--average_last=3", "--logging_steps=2", "--max_steps=5", output="parts"))
+    parts = train(recipe("--average_last=3", "--logging_steps=2", output="parts")).folder
     assert losses(parts) == losses(whole)
     assert same_weights(parts, whole)
 
 
 def test_resumed_training_whose_tokenizer_was_edited_is_refused_before_anything_changes(recipe):
     options = ("--vocab_size=30", "--type=word", "--min_frequency=1")
-    folder = train(recipe(*options, "--max_updates=2", "--save_every=2")).folder
+    folder = train(recipe(*options, "--max_steps=2", "--save_steps=2")).folder
     path = folder / "tokenizer" / "tokenizer.json"
     content = json.loads(path.read_text())
     content["model"]["vocab"]["onemore"] = len(content["model"]["vocab"])
     path.write_text(json.dumps(content))
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     with pytest.raises(InputError, match="other shapes than the model's"):
-        train(recipe(*options, "--max_updates=4", "--save_every=2"))
+        train(recipe(*options, "--max_steps=4", "--save_steps=2"))
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+
+
+def test_run_that_an_earlier_version_began_is_resumed(recipe):
+    whole = train(recipe(output="whole")).folder
+    folder = train(recipe("--max_steps=4", output="parts")).folder
+    path = folder / "training_recipe.yaml"
+    stored = yaml.safe_load(path.read_text())
+    training = stored["training"]
+    for old, new in RENAMED_KEYS["training"].items():
+        names = new.split(" and ")
+        values = [training.pop(name) for name in names]
+        training[old] = values if len(names) > 1 else values[0]
+    assert training["max_updates"] == 4 and training["adam_betas"] == [0.9, 0.98]
+    path.write_text(yaml.safe_dump(stored))
+    train(recipe(output="parts"))
+    assert same_weights(folder, whole)
+    assert yaml.safe_load(path.read_text())["training"]["max_steps"] == 12

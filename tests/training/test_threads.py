@@ -43,7 +43,7 @@ def test_threads_are_those_of_cpu_threads_then_of_the_environment(monkeypatch):
 def test_omp_num_threads_is_respected_and_said(recipe, monkeypatch, capsys):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    folder = train(recipe("--cpu_threads=null", "--max_updates=2")).folder
+    folder = train(recipe("--cpu_threads=null", "--max_steps=2")).folder
     assert (
         "1 thread on 2 cores, as OMP_NUM_THREADS says. --cpu_threads sets another number\n" in capsys.readouterr().out
     )
@@ -55,7 +55,7 @@ def test_affinity_mask_is_respected_and_said(recipe, monkeypatch, capsys):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(threads, "available_cores", lambda: 1)
-    train(recipe("--cpu_threads=null", "--max_updates=2"))
+    train(recipe("--cpu_threads=null", "--max_steps=2"))
     assert "1 thread on 2 cores, as many as the affinity mask and limits" in capsys.readouterr().out
     assert torch.get_num_threads() == 1
 
@@ -93,7 +93,7 @@ def test_measurement_leaves_the_number_of_threads_and_random_numbers_as_they_are
 
 def test_run_beside_busy_processes_takes_fewer_threads_and_says_so(recipe, monkeypatch, capsys, two_cores):
     machine(monkeypatch, one=1.0, two=12.0)
-    folder = train(recipe("--cpu_threads=null", "--max_updates=4")).folder
+    folder = train(recipe("--cpu_threads=null", "--max_steps=4")).folder
     assert torch.get_num_threads() == 1
     line = "1 thread in place of 2, measured to be 12.0 times as fast: other processes use the cores. --cpu_threads"
     assert line in capsys.readouterr().out
@@ -104,10 +104,10 @@ def test_resumed_run_keeps_the_threads_of_its_checkpoint_unless_others_are_clear
     recipe, monkeypatch, capsys, two_cores
 ):
     machine(monkeypatch, one=1.0, two=12.0)
-    train(recipe("--cpu_threads=null", "--max_updates=4"))
+    train(recipe("--cpu_threads=null", "--max_steps=4"))
     machine(monkeypatch, one=1.0, two=0.9)
     torch.set_num_threads(2)
-    train(recipe("--cpu_threads=null", "--max_updates=8"))
+    train(recipe("--cpu_threads=null", "--max_steps=8"))
     assert torch.get_num_threads() == 1
     capsys.readouterr()
     machine(monkeypatch, one=1.0, two=0.5)
@@ -119,7 +119,7 @@ def test_resumed_run_keeps_the_threads_of_its_checkpoint_unless_others_are_clear
 def test_explicit_number_of_threads_is_kept_without_a_measurement(recipe, monkeypatch, two_cores):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(threads, "measure", None)
-    train(recipe("--cpu_threads=2", "--max_updates=2"))
+    train(recipe("--cpu_threads=2", "--max_steps=2"))
     assert torch.get_num_threads() == 2
 
 
@@ -127,7 +127,7 @@ def test_explicit_number_of_threads_is_kept_without_a_measurement(recipe, monkey
 def watch():
     """The choice of threads of a run on two cores whose clock is `watch.time`."""
     clock = types.SimpleNamespace(now=0.0)
-    watch = AdaptiveThreads(types.SimpleNamespace(num_processes=1), 2, None, print, lambda: clock.now)
+    watch = AdaptiveThreads(types.SimpleNamespace(num_processes=1), 2, None, lambda: clock.now)
     watch.time = clock
     torch.set_num_threads(2)
     return watch
@@ -157,7 +157,7 @@ def test_run_adapts_while_it_lasts(recipe, monkeypatch, capsys, two_cores):
     times = {1: 1.0, 2: 0.5}
     monkeypatch.setattr(threads, "measure", lambda numbers, work: {number: times[number] for number in numbers})
     monkeypatch.setattr(AdaptiveThreads, "is_due", lambda self: times.update({2: 5.0}) is None)
-    folder = train(recipe("--cpu_threads=null", "--save_every=6")).folder
+    folder = train(recipe("--cpu_threads=null", "--save_steps=6")).folder
     assert "1 thread in place of 2, measured to be 5.0 times as fast" in capsys.readouterr().out
     stored = [load_checkpoint(path).progress.threads for path in checkpoint_folders(folder / "checkpoints")]
     assert stored == [2, 1]

@@ -26,14 +26,14 @@ from .helpers import losses, records, run_training, same_weights
 
 def test_training_writes_a_folder_that_loads_and_translates(recipe):
     results = train(recipe())
-    assert results.update == 12
-    assert results.test[0].signature.startswith("nrefs:1|case:mixed")
+    assert results.steps == 12
+    assert results.tests["test"].bleu_signature.startswith("nrefs:1|case:mixed")
     folder = results.folder
     translator = pipeline("translation", model=str(folder))
     translations = translator((folder.parent / "test.x").read_text().splitlines())
     written = (folder / "test_translations.txt").read_text().splitlines()
     assert [t["translation_text"] for t in translations] == written
-    assert json.loads((folder / "results.json").read_text())["test_bleu"] == results.test[0].value
+    assert json.loads((folder / "results.json").read_text())["test_bleu"] == results.tests["test"].bleu
     assert json.loads((folder / "generation_config.json").read_text())["num_beams"] == 2
     assert "pipeline_tag: translation" in (folder / "README.md").read_text()
     assert not list(folder.glob("*.bin"))
@@ -62,7 +62,7 @@ def test_final_weights_are_the_mean_of_the_last_checkpoints(recipe):
 
 
 # With a smaller one, Adam blows up the rounding noise of gradients that are zero in theory: of a key's bias.
-EPSILON = "--adam_eps=1e-3"
+EPSILON = "--adam_epsilon=1e-3"
 
 
 def assert_close_weights(folder: Path, expected: Path):
@@ -75,14 +75,21 @@ def test_accumulation_of_four_equals_one_batch_four_times_as_large(recipe):
     one = train(recipe("--max_tokens=100000", "--dropout=0", EPSILON, output="one")).folder
     # 60 pairs in batches of 15 sentences: four forward passes make the whole corpus.
     four = train(
-        recipe("--max_tokens=100000", "--max_sentences=15", "--accumulation=4", "--dropout=0", EPSILON, output="four")
+        recipe(
+            "--max_tokens=100000",
+            "--max_sentences=15",
+            "--gradient_accumulation_steps=4",
+            "--dropout=0",
+            EPSILON,
+            output="four",
+        )
     ).folder
     np.testing.assert_allclose(losses(four), losses(one), atol=1e-5)
     assert_close_weights(four, one)
 
 
 def test_two_processes_equal_one(recipe, tmp_path):
-    one = train(recipe("--accumulation=2", "--dropout=0", EPSILON, output="one")).folder
+    one = train(recipe("--gradient_accumulation_steps=2", "--dropout=0", EPSILON, output="one")).folder
     run_training(recipe, "--dropout=0", EPSILON, f"--output_dir={tmp_path / 'two'}", processes=2)
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(one), atol=1e-5)
     assert_close_weights(tmp_path / "two", one)
@@ -98,10 +105,10 @@ def test_two_processes_equal_one(recipe, tmp_path):
 )
 def test_sharded_training_equals_that_of_one_process_and_goes_on(recipe, tmp_path, ties):
     options = ["--dropout=0", EPSILON, "--max_grad_norm=1", "--ema_decay=0.9", *[ties] * bool(ties)]
-    one = train(recipe("--accumulation=2", *options, output="one")).folder
+    one = train(recipe("--gradient_accumulation_steps=2", *options, output="one")).folder
     two, script = tmp_path / "two", "tests/training/fsdp_training.py"
     for updates in (6, 12):
-        run_training(recipe, *options, f"--output_dir={two}", f"--max_updates={updates}", processes=2, script=script)
+        run_training(recipe, *options, f"--output_dir={two}", f"--max_steps={updates}", processes=2, script=script)
     np.testing.assert_allclose(losses(two), losses(one), atol=1e-5)
     for file in ("model.safetensors", "checkpoints/update-00000012/ema.safetensors"):
         expected = load_file(one / file)
@@ -135,8 +142,8 @@ def test_processes_share_batches_evenly_and_count_each_once():
 
 
 def test_wall_clock_limit_ends_the_training_as_usual(recipe):
-    results = train(recipe("--max_updates=100000", "--max_minutes=0.02"))
-    assert 1 <= results.update < 100_000
+    results = train(recipe("--max_steps=100000", "--max_minutes=0.02"))
+    assert 1 <= results.steps < 100_000
     assert (results.folder / "model.safetensors").exists()
     assert results.minutes >= 0.02
 
@@ -153,7 +160,7 @@ def test_separate_vocabularies_train_and_load(recipe):
 def test_tokenizer_made_before_is_used_as_it_is(recipe, tmp_path):
     made = train_tokenizer([("a b c d", "e f g h")], TokenizerArguments(type="word", min_frequency=1))
     made.save_pretrained(tmp_path / "made")
-    folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_updates=4")).folder
+    folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_steps=4")).folder
     assert AutoTokenizer.from_pretrained(folder).get_vocab() == made.get_vocab()
 
 
@@ -161,7 +168,7 @@ def test_tokenizer_of_two_vocabularies_made_before_gets_two_embedding_matrices(r
     arguments = TokenizerArguments(type="word", min_frequency=1, joint=False)
     train_tokenizer([("a b c d", "e f g h")], arguments).save_pretrained(tmp_path / "made")
     named = f"--tokenizer.path={tmp_path / 'made'}"
-    folder = train(recipe(named, "--max_updates=2")).folder
+    folder = train(recipe(named, "--max_steps=2")).folder
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
     source, target = (stack.embed_tokens.weight for stack in (model.model.encoder, model.model.decoder))
     assert source.shape == target.shape and not torch.equal(source, target)
@@ -191,7 +198,7 @@ def test_tokenizer_without_a_beginning_lets_the_decoder_begin_with_padding(recip
     made = train_tokenizer([("a b c d", "e f g h")], TokenizerArguments(type="word", min_frequency=1))
     made.bos_token = None
     made.save_pretrained(tmp_path / "made")
-    folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_updates=2")).folder
+    folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_steps=2")).folder
     config = AutoModelForSeq2SeqLM.from_pretrained(folder).config
     assert (config.bos_token_id, config.decoder_start_token_id) == (None, made.pad_token_id)
 
@@ -216,13 +223,13 @@ def test_folder_of_another_recipe_is_refused_and_untouched(recipe):
 
 
 def test_folder_of_a_training_without_a_checkpoint_takes_another_recipe(recipe, tmp_path):
-    folder = train(recipe("--max_updates=3")).folder
+    folder = train(recipe("--max_steps=3")).folder
     for checkpoint in (folder / "checkpoints").iterdir():
         shutil.rmtree(checkpoint)
     with pytest.raises(InputError, match="holds a finished model, but no checkpoints"):
         train(recipe("--seed=5"))
     (folder / "model.safetensors").unlink()
-    assert train(recipe("--seed=5")).update == 12
+    assert train(recipe("--seed=5")).steps == 12
 
 
 @pytest.mark.parametrize("options", [["--max_length=1"], ["--max_tokens=3"]])
@@ -235,10 +242,10 @@ def test_overwrite_deletes_nothing_where_the_new_training_cannot_begin(recipe, o
 
 
 def test_changed_text_is_noticed_and_moved_text_is_not(recipe, tmp_path):
-    train(recipe("--max_updates=5"))
+    train(recipe("--max_steps=5"))
     moved = tmp_path / "moved.x"
     shutil.copy(tmp_path / "train.x", moved)
-    assert train(recipe(f"--train_source={moved}", "--max_updates=6")).update == 6
+    assert train(recipe(f"--train_source={moved}", "--max_steps=6")).steps == 6
     moved.write_text("z" + moved.read_text()[1:])
     with pytest.raises(InputError, match="the train text has changed"):
         train(recipe(f"--train_source={moved}"))
@@ -246,29 +253,29 @@ def test_changed_text_is_noticed_and_moved_text_is_not(recipe, tmp_path):
 
 def test_damaged_checkpoint_is_passed_over_for_the_one_before(recipe, capsys):
     whole = train(recipe(output="whole")).folder
-    folder = train(recipe("--max_updates=9")).folder
+    folder = train(recipe("--max_steps=9")).folder
     weights = folder / "checkpoints" / "update-00000009" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     train(recipe())
     printed = capsys.readouterr().out
     assert "update-00000009 is damaged (model.safetensors changed since it was written)" in printed
-    assert f"Going on from {folder / 'checkpoints' / 'update-00000008'}" in printed
+    assert f"Resuming from {folder / 'checkpoints' / 'update-00000008'}" in printed
     assert losses(folder) == losses(whole)
     assert same_weights(folder, whole)
 
 
 def test_training_whose_checkpoints_are_all_damaged_is_left_as_it_is(recipe):
-    folder = train(recipe("--max_updates=5")).folder
+    folder = train(recipe("--max_steps=5")).folder
     for weights in folder.glob("checkpoints/*/model.safetensors"):
         weights.unlink()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(TrainingError, match="No checkpoint is left to go on from"):
+    with pytest.raises(TrainingError, match="No checkpoint is left to resume from"):
         train(recipe())
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_half_written_log_line_is_no_obstacle(recipe):
-    folder = train(recipe("--max_updates=5")).folder
+    folder = train(recipe("--max_steps=5")).folder
     with (folder / "log.jsonl").open("a") as file:
         file.write('{"update": 5, "lo')
     assert len(losses(train(recipe()).folder)) == 12
@@ -286,7 +293,7 @@ def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
     precious.parent.mkdir()
     precious.write_text("mine")
     for options in ([], ["--overwrite=true"]):
-        with pytest.raises(InputError, match="not empty and holds no training"):
+        with pytest.raises(InputError, match="not empty and holds no run"):
             train(recipe(*options))
     assert precious.read_text() == "mine"
 
@@ -295,7 +302,7 @@ def test_overwrite_starts_anew_and_leaves_other_files_alone(recipe):
     precious = train(recipe()).folder / "thesis.txt"
     precious.write_text("mine")
     results = train(recipe("--d_model=64", "--overwrite=true"))
-    assert results.update == 12
+    assert results.steps == 12
     assert len(losses(results.folder)) == 12
     assert precious.read_text() == "mine"
     assert AutoModelForSeq2SeqLM.from_pretrained(results.folder).config.d_model == 64
@@ -325,7 +332,7 @@ def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, m
     ):
         train(recipe())
     monkeypatch.setattr("hf_vaswani.training.setup.checks.processes_asked_for", lambda: 1)
-    assert train(recipe("--max_updates=1")).update == 1
+    assert train(recipe("--max_steps=1")).steps == 1
 
 
 def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp_path):
@@ -348,22 +355,22 @@ def test_task_is_learnt_from_a_random_seed(recipe, write_lines, task):
         options += [f"--{split}_source={write_lines('r.' + split, [' '.join(line) for line in part])}"]
         options += [f"--{split}_target={write_lines('s.' + split, [' '.join(line[::step]) for line in part])}"]
     results = train(
-        recipe(*options, f"--seed={generator.randrange(2**32)}", "--max_updates=1500", "--max_tokens=1024",
-               "--d_model=64", "--warmup_updates=200", "--validate_every=500", "--save_every=100", "--dropout=0",
+        recipe(*options, f"--seed={generator.randrange(2**32)}", "--max_steps=1500", "--max_tokens=1024",
+               "--d_model=64", "--warmup_steps=200", "--eval_steps=500", "--save_steps=100", "--dropout=0",
                # Smoothed by 0.1, a model that knows everything has a perplexity of 1.1.
-               "--label_smoothing=0", "--log_every=100")
+               "--label_smoothing=0", "--logging_steps=100")
     )  # fmt: skip
     assert np.exp(results.validation_loss) <= 1.02
-    assert results.test[0].value >= 98
+    assert results.tests["test"].bleu >= 98
     assert results.minutes < 2
 
 
 def test_languages_of_the_recipe_are_those_of_the_model_and_of_what_is_trained_from_it(recipe):
-    folder = train(recipe("--source_language=de", "--target_language=english", "--max_updates=4")).folder
+    folder = train(recipe("--source_language=de", "--target_language=english", "--max_steps=4")).folder
     config = VaswaniConfig.from_pretrained(folder)
     # The one is a language's code, the other might name a column.
     assert (config.source_language, config.target_language) == ("de", None)
-    again = train(recipe(f"--start_from={folder}", "--target_language=en", "--max_updates=4", output="again")).folder
+    again = train(recipe(f"--start_from={folder}", "--target_language=en", "--max_steps=4", output="again")).folder
     config = VaswaniConfig.from_pretrained(again)
     assert (config.source_language, config.target_language) == ("de", "en")
     assert ModelCard.load(again / "README.md").data.language == ["de", "en"]
@@ -371,15 +378,15 @@ def test_languages_of_the_recipe_are_those_of_the_model_and_of_what_is_trained_f
 
 
 def test_keys_of_a_new_tokenizer_beside_one_that_is_there_are_told_to_have_no_effect(recipe, capsys):
-    first = train(recipe("--max_updates=2")).folder
+    first = train(recipe("--max_steps=2")).folder
     capsys.readouterr()
     # The recipe's file has a vocab_size.
-    train(recipe(f"--start_from={first}", "--max_updates=2", output="second"))
+    train(recipe(f"--start_from={first}", "--max_steps=2", output="second"))
     warning = f"warning: no effect on the tokenizer of training.start_from={first}, which is used as it is: "
     assert f"{warning}tokenizer.vocab_size" in capsys.readouterr().out.splitlines()
 
 
 def test_run_that_is_beyond_its_last_update_says_that_there_is_nothing_to_train(recipe, capsys):
-    train(recipe("--max_updates=4"))
-    train(recipe("--max_updates=2"))
-    assert "Nothing to train: 4 updates are done already, beyond max_updates=2" in capsys.readouterr().out
+    train(recipe("--max_steps=4"))
+    train(recipe("--max_steps=2"))
+    assert "Nothing to train: 4 steps are done already, beyond max_steps=2" in capsys.readouterr().out

@@ -41,14 +41,26 @@ def assert_same_training(folder: Path, expected: Path):
 @pytest.mark.parametrize(
     "options",
     [
-        ["--weight_decay=0.01", "--freeze=[model.decoder]", "--patience=1", "--validate_every=3"],
+        ["--weight_decay=0.01", "--freeze=[model.decoder]", "--early_stopping_patience=1", "--eval_steps=3"],
         # Neither epochs nor parts of them are whole updates: the Trainer has to be given fewer batches.
-        ["--accumulation=4", "--max_tokens=60", "--schedule=paper", "--max_grad_norm=0.5", "--encoder_layerdrop=0.5"],
-        ["--accumulation=3", "--streaming=true", "--stream_part=25", "--max_length=60", "--r_drop=1"],
+        [
+            "--gradient_accumulation_steps=4",
+            "--max_tokens=60",
+            "--lr_scheduler_type=paper",
+            "--max_grad_norm=0.5",
+            "--encoder_layerdrop=0.5",
+        ],
+        ["--gradient_accumulation_steps=3", "--streaming=true", "--stream_part=25", "--max_length=60", "--r_drop=1"],
         ["--bpe_dropout=0.2", "--ema_decay=0.9", "--keep_best=2", "--average_best=2", "--joint=false"],
-        ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--schedule=cosine"],
-        ["--mixed_precision=fp16", "--accumulation=2", "--validate_sentences=0"],
-        ["--max_epochs=2", "--max_updates=null", "--accumulation=3", "--r_drop=1", "--r_drop_from=4"],
+        ["--mixed_precision=bf16", "--gradient_checkpointing=true", "--lr_scheduler_type=cosine"],
+        ["--mixed_precision=fp16", "--gradient_accumulation_steps=2", "--eval_sentences=0"],
+        [
+            "--num_train_epochs=2",
+            "--max_steps=null",
+            "--gradient_accumulation_steps=3",
+            "--r_drop=1",
+            "--r_drop_from=4",
+        ],
     ],
     ids=" ".join,
 )
@@ -56,21 +68,21 @@ def test_updates_are_those_of_the_loop(recipe, options):
     by_loop = train(recipe(*options, output="loop"))
     by_trainer = train_with_trainer(recipe(*options, output="trainer"))
     assert_same_training(by_trainer.folder, by_loop.folder)
-    assert by_trainer.update == by_loop.update
-    assert by_trainer.test == by_loop.test
+    assert by_trainer.steps == by_loop.steps
+    assert by_trainer.tests == by_loop.tests
     for name in ("config.json", "generation_config.json", "test_translations.txt"):
         assert (by_trainer.folder / name).read_text() == (by_loop.folder / name).read_text()
 
 
 def test_updates_are_not_made_by_the_loop(recipe, monkeypatch):
-    monkeypatch.setattr(loop.TrainingLoop, "step", None)
-    assert train_with_trainer(recipe("--max_updates=1")).update == 1
+    monkeypatch.setattr(loop, "optimizer_step", None)
+    assert train_with_trainer(recipe("--max_steps=1")).steps == 1
 
 
 def test_training_stopped_in_an_epoch_and_resumed_equals_an_uninterrupted_one_to_the_bit(recipe):
-    options = ["--accumulation=2", "--max_tokens=60", "--average_last=3", "--log_every=2"]
+    options = ["--gradient_accumulation_steps=2", "--max_tokens=60", "--average_last=3", "--logging_steps=2"]
     whole = train_with_trainer(recipe(*options, output="whole")).folder
-    train_with_trainer(recipe(*options, "--max_updates=5", output="parts"))
+    train_with_trainer(recipe(*options, "--max_steps=5", output="parts"))
     parts = train_with_trainer(recipe(*options, output="parts")).folder
     assert losses(parts) == losses(whole)
     assert same_weights(parts, whole)
@@ -79,17 +91,22 @@ def test_training_stopped_in_an_epoch_and_resumed_equals_an_uninterrupted_one_to
 def test_trainer_and_loop_go_on_from_each_others_checkpoints(recipe):
     whole = train(recipe(output="whole")).folder
     for updates, function in ((4, train_with_trainer), (7, train), (12, train_with_trainer)):
-        folder = function(recipe(f"--max_updates={updates}", output="parts")).folder
+        folder = function(recipe(f"--max_steps={updates}", output="parts")).folder
     assert_same_training(folder, whole)
 
 
 @pytest.mark.slow
 def test_two_processes_equal_one_of_the_loop(recipe, tmp_path):
     options = ("--dropout=0", "--max_tokens=60")
-    one = train(recipe(*options, "--accumulation=4", output="one")).folder
+    one = train(recipe(*options, "--gradient_accumulation_steps=4", output="one")).folder
     two = tmp_path / "two"
     run_training(
-        recipe, *options, "--accumulation=2", f"--output_dir={two}", processes=2, script="scripts/train_trainer.py"
+        recipe,
+        *options,
+        "--gradient_accumulation_steps=2",
+        f"--output_dir={two}",
+        processes=2,
+        script="scripts/train_trainer.py",
     )
     np.testing.assert_allclose(losses(two), losses(one), rtol=1e-5)
 
@@ -117,19 +134,19 @@ def test_updates_whose_loss_is_not_finite_are_left_out_as_by_the_loop(recipe, lo
     by_loop = train(recipe(output="loop")).folder
     loss_of_pass(lambda number, loss: loss * (float("nan") if number in (3, 4, 9) else 1))
     by_trainer = train_with_trainer(recipe(output="trainer"))
-    assert by_trainer.update == 12
+    assert by_trainer.steps == 12
     assert_same_training(by_trainer.folder, by_loop)
 
 
 def test_training_whose_loss_stays_not_finite_ends_with_a_message(recipe, loss_of_pass):
     loss_of_pass(lambda number, loss: loss * (float("inf") if number > 6 else 1))
-    with pytest.raises(TrainingError, match=r"Update 7: .* 3 batches in a row. The last good .*update-00000004"):
-        train_with_trainer(recipe("--max_skipped_updates=3"))
+    with pytest.raises(TrainingError, match=r"Step 7: .* 3 batches in a row. The last good .*update-00000004"):
+        train_with_trainer(recipe("--max_skipped_steps=3"))
 
 
 def test_signal_saves_and_ends_the_training(recipe, loss_of_pass, tmp_path):
     loss_of_pass(lambda number, loss: loss if number != 6 else (signal.raise_signal(signal.SIGTERM), loss)[1])
-    with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM after update 6"):
+    with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM after step 6"):
         train_with_trainer(recipe())
     assert (tmp_path / "out" / "checkpoints" / "update-00000006").is_dir()
 
@@ -142,7 +159,7 @@ def test_fsdp_is_refused(recipe, monkeypatch, tmp_path):
 
 
 def test_command_says_all_faults_of_the_input_and_leaves_with_status_2(recipe, tmp_path, capsys):
-    options = ["--train_source=absent.de", "--trackers=[nowhere]", f"--output_dir={tmp_path / 'out'}"]
+    options = ["--train_source=absent.de", "--report_to=[nowhere]", f"--output_dir={tmp_path / 'out'}"]
     assert main(["train", "--trainer", *recipe.command, *options]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert all(line.startswith("error: ") for line in errors)

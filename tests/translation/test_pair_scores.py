@@ -18,7 +18,7 @@ from transformers import (
 
 from hf_vaswani import VaswaniTokenizer
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
-from hf_vaswani.translation.pair_scores import normalised, score_pairs
+from hf_vaswani.translation.pair_scores import score_pairs
 
 from ..conftest import tiny_model, word_tokenizer
 from ..core.test_modeling_vaswani import reference_logits
@@ -137,12 +137,15 @@ def test_forced_language_of_m2m100_costs_nothing(tmp_path):
     assert got.log_probability == pytest.approx(sum(value for _, value in got.tokens[1:]))
 
 
-def test_length_penalty_is_that_of_the_config():
-    config = tiny_model().generation_config
-    config.length_penalty = 0.6
-    assert normalised(-12.0, 7, config) == pytest.approx(-12 / 7**0.6)
-    config.length_penalty_type = "gnmt"
-    assert normalised(-12.0, 7, config) == pytest.approx(-12 / 2**0.6)
+def test_length_penalty_is_that_of_the_config(tokenizer):
+    model = tiny_model()
+    settings = model.generation_config
+    settings.length_penalty, settings.length_penalty_type = 0.6, None
+    [score] = score_pairs(model, tokenizer, [("w1", "w2 w3 w4 w5 w6 w7")])
+    assert score.length == 7 and score.score == pytest.approx(score.log_probability / 7**0.6)
+    settings.length_penalty_type = "gnmt"
+    [score] = score_pairs(model, tokenizer, [("w1", "w2 w3 w4 w5 w6 w7")])
+    assert score.score == pytest.approx(score.log_probability / 2**0.6)
 
 
 def test_pair_that_cannot_be_scored_is_reported_and_loses_no_other(tokenizer):

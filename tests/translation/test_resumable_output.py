@@ -60,7 +60,7 @@ def test_resume_without_an_output_begins_one(path):
 
 def test_output_of_other_settings_is_left_alone_and_they_are_named(path):
     begun(path)
-    with pytest.raises(InputError, match="begun otherwise: beams was 4 and is 5; new was None and is True"):
+    with pytest.raises(InputError, match="begun with other settings: beams was 4 and is 5; new was None and is True"):
         ResumableOutput(path, resume=True).begin({"beams": 5, "new": True}, iter(LINES))
     assert path.read_text() == "one\ntwo\n"
 
@@ -85,14 +85,14 @@ def test_output_that_exists_is_refused(path):
     path.write_text("precious")
     with pytest.raises(InputError, match="exists. Name another file, or replace it"):
         ResumableOutput(path)
-    with pytest.raises(InputError, match="finished, or was made otherwise"):
+    with pytest.raises(InputError, match="finished, or was made in another way"):
         ResumableOutput(path, resume=True)
     assert path.read_text() == "precious"
 
 
 def test_unfinished_output_is_refused_unless_one_says_what_to_do_with_it(path):
     begun(path)
-    with pytest.raises(InputError, match="is unfinished. Go on with it"):
+    with pytest.raises(InputError, match="is unfinished. Resume it"):
         ResumableOutput(path)
     output = ResumableOutput(path, overwrite=True)
     output.begin({}, iter(LINES))
@@ -110,7 +110,7 @@ def test_output_that_lost_what_was_written_is_refused(path):
 def test_damaged_progress_is_a_clear_error(path):
     output = begun(path)
     output.side_file.write_text("{")
-    with pytest.raises(InputError, match="cannot be gone on with"):
+    with pytest.raises(InputError, match="cannot be resumed"):
         ResumableOutput(path, resume=True)
 
 
@@ -120,7 +120,7 @@ def test_full_disk_is_a_clear_error_after_which_it_can_go_on(path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(InputError, match="No space left on device. Go on later"):
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="No space left on device. Resume later"):
         patch.setattr(os, "fsync", full)
         output.write(b"two\n", [LINES[1]])
     again = ResumableOutput(path, resume=True)
@@ -170,12 +170,12 @@ def test_output_that_cannot_be_made_does_not_ask_to_be_gone_on_with(path, monkey
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst", ".bz2"])
 def test_name_of_a_packed_file_is_refused(path, suffix):
-    with pytest.raises(InputError, match="would be text, not packed. Name it .*out, and pack it afterwards"):
+    with pytest.raises(InputError, match="would be plain text. Name it .*out, and compress it afterwards"):
         ResumableOutput(path.with_suffix(suffix))
 
 
 def replacing(path, **options):
-    """A run that has written two lines of three that shall replace a file."""
+    """A run that has written two lines of three that are to replace a file."""
     path.write_text("precious\n")
     output = ResumableOutput(path, overwrite=True)
     output.begin({"beams": 4}, iter(LINES))

@@ -89,5 +89,5 @@ def test_tokenizer_of_another_model_is_a_clear_error(saved_model):
 
 
 def test_unknown_model_is_a_clear_error():
-    with pytest.raises(InputError, match="no/such-model is no folder here, and cannot be loaded"):
+    with pytest.raises(InputError, match="no/such-model is not a local folder, and cannot be loaded"):
         load("no/such-model")

@@ -1,8 +1,8 @@
 """Which two columns of a table, or fields of a record, hold source and target.
 
-The same rule for every format and for data sets of the Hub. What a column `translation` holds, as in
-`{"translation": {"de": "Hund", "en": "dog"}}`, counts as columns beside the others. The two columns are those that are
-named; else those called as the codes of the two languages; else `source` and `target`.
+The rule is the same for all formats and for Hub datasets. The fields of a column `translation`, as in
+`{"translation": {"de": "Hund", "en": "dog"}}`, count as further columns. The two columns are those that the user
+names, otherwise those named after the two language codes, otherwise `source` and `target`.
 """
 
 import re
@@ -15,7 +15,7 @@ from .parallel_files import Pair
 NESTED = "translation"
 DEFAULT_COLUMNS = ("source", "target")
 Languages = tuple[str | None, str | None]
-# Words that names of columns consist of: what the sides of a pair are called, languages, and their codes.
+# Words that column names consist of: names for the sides of a pair, languages, and language codes.
 WORDS_OF_NAMES = """
 source target src tgt trg sentence sentences text input output original translation translated reference language lang
 arabic chinese czech danish dutch english finnish french german greek hebrew hindi hungarian italian japanese korean
@@ -31,19 +31,19 @@ def candidate_columns(named: tuple[str | None, str | None], languages: Languages
     """The pairs of columns to look for, best first."""
     if None not in named:
         return [named]
-    # Two columns cannot both be called by one code.
+    # One language code cannot name both columns.
     return [languages, DEFAULT_COLUMNS] if None not in languages and len(set(languages)) == 2 else [DEFAULT_COLUMNS]
 
 
 def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], where: str) -> tuple[str, str]:
-    """The first candidate of which both columns are there.
+    """The first candidate whose two columns both exist.
 
     Args:
-        names: the columns that are there, those in `translation` too.
-        where: what an error says first: "corpus.csv, line 1".
+        names: the existing columns, including those in `translation`.
+        where: the start of an error message: "corpus.csv, line 1".
 
     Raises:
-        InputError: where there is none, with the columns that are there.
+        InputError: no candidate matches; lists the existing columns.
     """
     names = list(names)
     for pair in candidates:
@@ -56,8 +56,13 @@ def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], wher
     )
 
 
+def stored_columns(names: Iterable[str], chosen: tuple[str, str]) -> list[str]:
+    """The columns of a table to read for the chosen ones: these themselves, or `translation` if they are inside it."""
+    return list(dict.fromkeys(name if name in names else NESTED for name in chosen))
+
+
 def looks_like_names(cells: Iterable[str], candidates: list[tuple[str, str]]) -> bool:
-    """Whether two cells are likelier names of columns than a pair: `German`, `sentence_en`, `src.de`."""
+    """Whether two cells are more likely column names than a pair: `German`, `sentence_en`, `src.de`."""
     known = {*WORDS_OF_NAMES.split()} | {name.casefold() for pair in candidates for name in pair}
     cells = [cell.casefold() for cell in cells]
     return cells[0] != cells[1] and all(
@@ -67,16 +72,16 @@ def looks_like_names(cells: Iterable[str], candidates: list[tuple[str, str]]) ->
 
 
 def flat_record(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with what its `translation` holds beside its other fields, which win where names are the same."""
+    """A record with the fields of its `translation` added; the record's own fields win where names are equal."""
     nested = record.get(NESTED)
     return {**nested, **record} if isinstance(nested, dict) else record
 
 
 def pair_of(record: dict[str, Any], columns: tuple[str, str], where: str) -> Pair:
-    """Source and target of a flat record; a value that is null is an empty text.
+    """Source and target of a flat record; null becomes an empty text.
 
     Raises:
-        InputError: a column is missing here, or holds no text.
+        InputError: a column is missing in this record, or is not text.
     """
     source, target = (record.get(column) for column in columns)
     if type(source) is str and type(target) is str:
@@ -94,7 +99,7 @@ def pair_of(record: dict[str, Any], columns: tuple[str, str], where: str) -> Pai
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names for a message, cut short: where they are missing, sentences may stand in their place."""
+    """Names for a message, shortened: without a header row they may be whole sentences."""
     names = list(names)
     more = [f"{len(names) - 20} more"] if len(names) > 20 else []
     return ", ".join([f"{name!r:.60}" for name in names[:20]] + more) or "none"

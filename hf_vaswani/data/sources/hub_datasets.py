@@ -1,7 +1,7 @@
-"""Reads data sets with the library datasets: of the Hub, by id, or from a local folder.
+"""Reads datasets with the `datasets` library, from the Hub or from a local folder.
 
-Everything that may go wrong in it is one `InputError` that says what to do, since a Hub that cannot be reached is no
-reason not to train: the same text in local files does as well.
+Whatever goes wrong becomes an `InputError` that says what to do. If the Hub cannot be reached, local files with the
+same text work just as well.
 """
 
 import re
@@ -12,34 +12,33 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError, reason
 from ...files import path_error
-from .columns import NESTED, choose_columns, flat_record
+from .columns import NESTED, choose_columns, flat_record, stored_columns
 
 if TYPE_CHECKING:
     from datasets import DatasetBuilder, Features
 
 LOCAL_FILES = "give local files instead: --train_source FILE --train_target FILE, or --train FILE.tsv"
-# The branch in which the Hub keeps Parquet copies, in one folder a config, of data sets that consist of a script.
+# The branch in which the Hub keeps Parquet copies of script-based datasets, one folder per config.
 PARQUET_BRANCH = "refs/convert/parquet"
 ROWS_AT_ONCE = 1000
 
 
 def is_whole_split(split: str | None) -> bool:
-    """Whether a split's name means all of it: `train`, not `train[:90%]` or `train+test`."""
+    """Whether the name is that of a complete split: `train`, not `train[:90%]` or `train+test`."""
     return re.search(r"[\[+]", split or "") is None
 
 
 class HubDataset:
-    """A data set's builder, config and split.
+    """A dataset's builder, config and split.
 
     Args:
         path: a Hub id or a local folder.
-        config: of the data set, such as "de-en".
-        split: such as "train" or "train[:90%]"; where it is None, the data set must have one split alone.
+        config: of the dataset, such as "de-en".
+        split: such as "train" or "train[:90%]"; None if the dataset has only one.
         revision: branch, tag or commit.
 
     Raises:
-        InputError: the data set cannot be reached, does not exist, is not open to the user, or has no such config or
-            split.
+        InputError: the dataset cannot be reached, does not exist, is not accessible, or lacks the config or split.
     """
 
     def __init__(self, path: str, config: str | None, split: str | None, revision: str | None):
@@ -49,44 +48,44 @@ class HubDataset:
         self.name = "/".join(part for part in (path, config) if part)
         by_folder = revision == PARQUET_BRANCH and config is not None
         self.arguments = {"path": path, "revision": revision, ("data_dir" if by_folder else "name"): config}
-        if fault := path_fault(path):
-            raise InputError(fault)
+        if error := name_error(path):
+            raise InputError(error)
         with self.explained_errors():
             self.builder: DatasetBuilder = load_dataset_builder(**self.arguments)
             if self.is_local and hasattr(self.builder.config, "keep_default_na"):
-                # A CSV file: pandas reads words such as "null" and "NA" as nothing, where text is meant. (What is on
-                # the Hub is found in the cache, without a network, by the settings that it is usually read with.)
+                # A CSV file: by default pandas reads text such as "null" and "NA" as missing. (Hub datasets keep the
+                # default settings, by which they are found in the cache when offline.)
                 self.arguments |= {"keep_default_na": False, "na_values": [""]}
                 self.builder = load_dataset_builder(**self.arguments)
         self.split = self._checked_split(split)
 
     def records(self, candidates: list[tuple[str, str]], streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-        """`(row, record)` with the columns that are looked for, from row 1.
+        """`(row, record)` with the two text columns, starting at row 1.
 
         Args:
-            candidates: pairs of columns to look for, of [`candidate_columns`].
-            streaming: read from the Hub as needed, rather than download and convert everything first.
+            candidates: pairs of columns to look for, from [`candidate_columns`].
+            streaming: read from the Hub as needed instead of downloading and converting everything first.
         """
         from datasets import load_dataset
 
-        if fault := self.split_fault(streaming):
-            raise InputError(fault)
+        if error := self.streaming_error(streaming):
+            raise InputError(error)
         number = 0
         with self.explained_errors():
             data = load_dataset(**self.arguments, split=self.split, streaming=streaming)
             if data.features is not None:
                 chosen = choose_columns(_flat_features(data.features), candidates, self.name)
-                data = data.select_columns(list({name if name in data.features else NESTED: 0 for name in chosen}))
+                data = data.select_columns(stored_columns(data.features, chosen))
             for batch in data.iter(ROWS_AT_ONCE):
                 for values in zip(*batch.values()):
                     number += 1
                     yield number, flat_record(dict(zip(batch, values)))
 
     def check_columns(self, candidates: list[tuple[str, str]]) -> None:
-        """Whether the columns that are looked for are there, as the data set's description or its first record has it.
+        """Check the text columns by the dataset's description or its first record.
 
         Raises:
-            InputError: they are not, or hold something else than text.
+            InputError: they are missing or hold something other than text.
         """
         from datasets import load_dataset
 
@@ -101,20 +100,20 @@ class HubDataset:
             if kind not in ("string", "large_string", "null"):
                 raise InputError(f"{self.name}: column '{column}' holds {kind}, not text.")
 
-    def split_fault(self, streaming: bool) -> str | None:
-        """What is wrong with the split for streaming, which takes whole splits alone."""
+    def streaming_error(self, streaming: bool) -> str | None:
+        """Why the split cannot be streamed, which works for whole splits only; None if it can."""
         if streaming and not is_whole_split(self.split):
             return f"{self.name}: a part of a split ('{self.split}') cannot be streamed. Name a whole split."
         return None
 
     def files(self) -> list[str]:
-        """The local files of the split, in the order in which they are read."""
+        """The local files of the split, in reading order."""
         files = self.builder.config.data_files
         return [str(path) for name in _split_names(self.split) for path in files[name]]
 
     @property
     def commit(self) -> str:
-        """The commit of the Hub that is read."""
+        """The Hub commit that is read."""
         return str(self.builder.hash)
 
     def _checked_split(self, split: str | None) -> str:
@@ -134,7 +133,7 @@ class HubDataset:
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
-        """Errors of datasets, huggingface_hub, pyarrow and the network, which are of many types, as input errors."""
+        """Turn the many exceptions of datasets, huggingface_hub, pyarrow and the network into input errors."""
         try:
             yield
         except InputError:
@@ -149,12 +148,12 @@ class HubDataset:
             return f"{self.name} cannot be read: {message}"
         if "scripts are no longer supported" in message:
             return (
-                f"{self.name} is a script on the Hub, which is not run. Try the Hub's copy of its data with "
+                f"{self.name} is a script on the Hub, and scripts are not run. Try the Hub's copy of its data with "
                 f"revision: {PARQUET_BRANCH}, or {LOCAL_FILES}."
             )
         if "gated" in message or "authenticated" in message:
             return (
-                f"{self.name} is not for everyone: {message} Accept its terms at https://huggingface.co/datasets/"
+                f"{self.name} is gated: {message} Accept its terms at https://huggingface.co/datasets/"
                 f"{self.path} and log in with `hf auth login`, or {LOCAL_FILES}."
             )
         if "doesn't exist on the Hub" in message:
@@ -162,7 +161,7 @@ class HubDataset:
                 f"{self.name} is not on the Hub, or is private: {message} Check the id, log in with `hf auth login` "
                 f"if it is private, or {LOCAL_FILES}."
             )
-        if isinstance(error, ConnectionError) or _is_of_network(error):
+        if isinstance(error, ConnectionError) or _is_network_error(error):
             return (
                 f"{self.name} cannot be reached on the Hub: {message}. Check the network, and that HF_HUB_OFFLINE is "
                 f"not set, or {LOCAL_FILES}."
@@ -171,20 +170,20 @@ class HubDataset:
 
 
 def _split_names(split: str) -> list[str]:
-    """The whole splits of which one is made: "train[:90%]+test" is of train and test."""
+    """The whole splits that a split consists of: train and test for "train[:90%]+test"."""
     return [part.partition("[")[0].strip() for part in split.split("+")]
 
 
 def _flat_features(features: "Features | dict[str, Any]") -> dict[str, Any]:
-    """Types by column, those that `translation` holds beside the others; its own type names its languages."""
+    """The type of each column, including those in `translation`, whose own type names its languages."""
     nested = features.get(NESTED)
     languages = getattr(nested, "languages", None)
     inner = dict.fromkeys(languages) if languages else nested if isinstance(nested, dict) else {}
     return {**inner, **features}
 
 
-def path_fault(path: str) -> str | None:
-    """What is wrong with a data set's name, as far as that shows without the Hub."""
+def name_error(path: str) -> str | None:
+    """What is wrong with a dataset's name, as far as that is known without the Hub."""
     if error := path_error(path):
         return error
     folder = Path(path)
@@ -195,10 +194,10 @@ def path_fault(path: str) -> str | None:
             return f"{path} was written by save_to_disk(). Write it with to_parquet() or to_json() instead."
         return None
     if path.startswith((".", "/", "~")) or path.count("/") > 1:
-        return f"{path} does not exist. Give a folder that datasets.load_dataset() reads, or the id of a Hub data set."
+        return f"{path} does not exist. Give a folder that datasets.load_dataset() reads, or the id of a Hub dataset."
     return None
 
 
-def _is_of_network(error: Exception) -> bool:
+def _is_network_error(error: Exception) -> bool:
     modules = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
     return bool(modules & {"httpx", "httpcore", "requests", "urllib3", "aiohttp", "huggingface_hub"})

@@ -1,6 +1,6 @@
-"""Whether the sides of parallel text are what they are said to be, or another's: seen from a sample, told as warnings.
+"""Warnings of source and target that seem to be swapped, or of a file from the wrong language, based on a sample.
 
-Nothing here is proof; names of files that were mixed up are, and the first pair of a text, which a run shows.
+None of this is proof; the file names and the first pair, which a run displays, tell the user more.
 """
 
 import math
@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from .columns import Languages
 from .parallel_files import Pair
 
-# Pairs that are looked at, and those without which nothing is said.
+# Pairs in a sample, and the fewest pairs that give a warning.
 SAMPLE, FEWEST = 1000, 20
-# By how much a text must be more like the other side of the training text than like its own. Of German, English,
-# French and Arabic each was more like its own: by 0.24 with 20 sentences of another domain, by 0.7 with many of one.
+# How much more similar a text must be to the other side of the training text than to its own. German, English, French
+# and Arabic were more similar to their own side by 0.24 (20 sentences of another domain) to 0.7 (many of the same).
 MARGIN = 0.2
-# Languages by the scripts that they are written in, as Unicode names their letters.
+# Languages by script, under Unicode's names of the letters.
 SCRIPTS = {
     "ARABIC": "ar fa ur ps", "CYRILLIC": "ru uk bg be mk", "GREEK": "el", "HEBREW": "he yi", "THAI": "th",
     "DEVANAGARI": "hi mr ne", "BENGALI": "bn", "TAMIL": "ta", "TELUGU": "te", "GEORGIAN": "ka", "ARMENIAN": "hy",
     "HANGUL": "ko", "CJK": "zh", "HIRAGANA": "ja",
 }  # fmt: skip
-# Frequent words, by which languages of one script are told apart.
+# Frequent words, which distinguish languages of the same script.
 WORDS = {
     "de": "der die das und ist nicht ein eine ich zu den mit von auf",
     "en": "the and of is a to in that it you was on",
@@ -36,12 +36,12 @@ WORDS = {
 
 
 def swapped_sides(train: Sequence[Pair], others: dict[str, Sequence[Pair]], languages: Languages) -> list[str]:
-    """What hints at sides or files that were mixed up, a line each.
+    """Warnings of swapped sides or files, one line each.
 
     Args:
-        train: training pairs, or some of them.
-        others: pairs of validation and test sets, by their names.
-        languages: codes of source and target, where they are known.
+        train: training pairs, or a sample.
+        others: pairs of validation and test sets by name.
+        languages: codes of source and target, if known.
     """
     warnings = [_other_language(train, languages)]
     profiles = [profile(side) for side in _sides(train)]
@@ -54,7 +54,7 @@ def swapped_sides(train: Sequence[Pair], others: dict[str, Sequence[Pair]], lang
 
 
 def profile(texts: Sequence[str]) -> Counter[str]:
-    """How often each sequence of three characters occurs: text of one language has much the same ones."""
+    """Counts of character trigrams, which are similar for texts of the same language."""
     counts: Counter[str] = Counter()
     for text in texts:
         padded = f" {text.casefold()} "
@@ -63,14 +63,14 @@ def profile(texts: Sequence[str]) -> Counter[str]:
 
 
 def similarity(one: Counter[str], other: Counter[str]) -> float:
-    """The cosine of two profiles, from 0 (nothing in common) to 1."""
+    """The cosine similarity of two profiles, from 0 to 1."""
     product = sum(count * other[piece] for piece, count in one.items() if piece in other)
     lengths = [math.sqrt(sum(count * count for count in counts.values())) for counts in (one, other)]
     return product / (lengths[0] * lengths[1]) if all(lengths) else 0.0
 
 
 def signs_of(language: str, texts: Sequence[str]) -> float | None:
-    """The share of letters in a language's script, or of words among its frequent ones; `None` for one not known."""
+    """The share of letters in a language's script, or of its frequent words; `None` for an unknown language."""
     code = re.split("[-_]", language.lower())[0]
     script = next((name for name, codes in SCRIPTS.items() if code in codes.split()), None)
     if script:
@@ -98,8 +98,8 @@ def _other_language(train: Sequence[Pair], languages: Languages) -> str | None:
 
 
 def _other_sides(name: str, sides: list[Counter[str]], train: list[Counter[str]]) -> str | None:
-    likeness = [[similarity(side, of_train) for of_train in train] for side in sides]
-    other = [likeness[side][1 - side] > likeness[side][side] + MARGIN for side in (0, 1)]
+    similarities = [[similarity(side, of_train) for of_train in train] for side in sides]
+    other = [similarities[side][1 - side] > similarities[side][side] + MARGIN for side in (0, 1)]
     if not any(other):
         return None
     if all(other):
@@ -112,6 +112,6 @@ def _other_sides(name: str, sides: list[Counter[str]], train: list[Counter[str]]
 
 
 def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
-    """Sources and targets of some pairs, from all parts of the text."""
+    """Sources and targets of a sample of evenly spaced pairs."""
     chosen = pairs[:: max(1, len(pairs) // SAMPLE)]
     return [source for source, _ in chosen], [target for _, target in chosen]

@@ -1,7 +1,7 @@
-"""Where parallel text comes from: the embedded corpus, data sets of the Hub, files with both sides, parallel files.
+"""Where parallel text comes from: the built-in corpus, Hub datasets, files with both sides, parallel files.
 
-A source is described by a [`TextSource`], as an entry of a recipe does it, and read pair by pair, whatever its size.
-Formats and columns are those of `records.py` and `columns.py`.
+A [`TextSource`] describes a source, like an entry of a recipe; it is read pair by pair, however large it is. For
+formats and columns see `tables.py` and `columns.py`.
 """
 
 import dataclasses
@@ -16,33 +16,33 @@ from typing import Any
 from ...errors import InputError, counted
 from . import built_in
 from .columns import Languages, candidate_columns, choose_columns, pair_of
-from .hub_datasets import HubDataset, path_fault
+from .hub_datasets import HubDataset, name_error
 from .parallel_files import Pair, iterate_parallel
 from .tables import file_format, iterate_records, unknown_format
 from .text_files import CHUNK, COMPRESSED, check_file, iterate_lines
 
-EMBEDDED = "embedded"
+BUILT_IN, OLD_BUILT_IN = "built-in", "embedded"
 LARGEST_WEIGHT = 1_000_000_000
-# What may be said of each kind of source besides its place and weight.
+# The fields of each kind of source besides its place and weight.
 FIELDS_OF = {
     "dataset": ("config", "split", "revision", "source_column", "target_column"),
     "file": ("source_column", "target_column", "header"),
-    EMBEDDED: ("split",),
+    BUILT_IN: ("split",),
 }
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """One place of pairs: a data set, a file with both sides, or parallel files.
+    """One source of pairs: a dataset, a file with both sides, or parallel files.
 
     Attributes:
-        dataset: "embedded", the id of a Hub data set, or a local folder that `datasets.load_dataset()` reads.
-        config, split, revision: of the data set. Without a split it must have one alone.
-        file: one with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines) or .parquet; text also as .gz or .zst.
-        source, target: parallel text files, also .gz or .zst: a path or several, file n of one side translating file
-            n of the other.
-        source_column, target_column: where they are not called as the languages, or `source` and `target`.
-        header: whether the first row of a .tsv or .csv file has names; default: seen from the row.
+        dataset: "built-in", the id of a Hub dataset, or a local folder that `datasets.load_dataset()` reads.
+        config, split, revision: of the dataset. The split is optional if there is only one.
+        file: with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines) or .parquet; text also as .gz or .zst.
+        source, target: parallel text files, also .gz or .zst: one path or several, where file n of one side
+            translates file n of the other.
+        source_column, target_column: if not named after the languages, or `source` and `target`.
+        header: whether the first row of a .tsv or .csv file is a header; by default this is detected.
         weight: share among several sources.
     """
 
@@ -55,7 +55,7 @@ class TextSource:
     target: tuple[str, ...] = ()
     source_column: str | None = None
     target_column: str | None = None
-    # By what a source is shown as, streams are known from before.
+    # Not in the repr, which identifies the streams of earlier runs.
     header: bool | None = field(default=None, repr=False)
     weight: float | None = None
 
@@ -67,36 +67,36 @@ class TextSource:
 
     @classmethod
     def parse(cls, value: Any, name: str) -> "TextSource":
-        """A source as it stands in a recipe: the path of a file with both sides, "embedded", or keys and values.
+        """A source from a recipe: the path of a file with both sides, "built-in", or keys and values.
 
         Args:
             name: of the entry, for messages: "data.train".
 
         Raises:
-            InputError: all unknown keys, with the nearest right one, and values of the wrong type.
+            InputError: lists all unknown keys, with the closest valid ones, and all values of the wrong type.
         """
         if isinstance(value, str):
-            return cls(**{"dataset" if value == EMBEDDED else "file": value})
+            return cls(**{"dataset" if value == BUILT_IN else "file": value})
         if not isinstance(value, dict):
             raise InputError(f"{name} must be the path of a file, or keys and values, got {value!r}")
-        known, faults, fields = [field.name for field in dataclasses.fields(cls)], [], {}
+        known, errors, fields = [field.name for field in dataclasses.fields(cls)], [], {}
         for key, entry in value.items():
             if key not in known:
                 close = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
                 hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
-                faults.append(f"{name}: unknown key '{key}'; {hint}")
+                errors.append(f"{name}: unknown key '{key}'; {hint}")
             elif entry is not None:
                 try:
                     fields[key] = _typed(key, entry)
                 except TypeError as error:
-                    faults.append(f"{name}.{key} must be {error}, got {entry!r}")
-        if faults:
-            raise InputError.of(faults)
+                    errors.append(f"{name}.{key} must be {error}, got {entry!r}")
+        if errors:
+            raise InputError.of(errors)
         return cls(**fields)
 
     @property
     def name(self) -> str:
-        """What messages and reports call it: "wmt14/de-en (train)", "train.de and train.en"."""
+        """The name for messages and reports: "wmt14/de-en (train)", "train.de and train.en"."""
         if self.dataset:
             data = "/".join(part for part in (self.dataset, self.config) if part)
             return f"{data} ({self.split})" if self.split else data
@@ -104,23 +104,22 @@ class TextSource:
 
 
 def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = False) -> Iterator[Pair]:
-    """The pairs of a source, read as they are asked for; empty texts are kept.
+    """The pairs of a source, lazily; empty texts are kept.
 
     Args:
-        languages: codes of source and target, which may be names of columns.
-        streaming: read a Hub data set from the Hub while training, rather than download it first.
+        languages: codes of source and target, which may be column names.
+        streaming: read a dataset from the Hub while training instead of downloading it first.
 
     Raises:
-        InputError: the first fault that is met, with file and line. That a side has no text at all shows at the end.
+        InputError: the first error found, with file and line. That a side has no text at all is raised at the end.
     """
-    if faults := _contradictions(source, languages):
-        raise InputError.of(faults)
-    if source.dataset == EMBEDDED:
+    if errors := _description_errors(source, languages):
+        raise InputError.of(errors)
+    if source.dataset == BUILT_IN:
         source_column, target_column = languages if None not in languages else built_in.LANGUAGES
-        packed = TextSource(
-            file=str(built_in.built_in_file(source.split)), source_column=source_column, target_column=target_column
-        )
-        yield from _pairs_of_records(packed, languages, streaming)
+        file = str(built_in.built_in_file(source.split))
+        table = TextSource(file=file, source_column=source_column, target_column=target_column)
+        yield from _pairs_of_records(table, languages, streaming)
     elif source.source:
         for paths in zip(source.source, source.target):
             yield from iterate_parallel(*paths)
@@ -130,7 +129,7 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
 
 @dataclass(frozen=True)
 class SourcePairs:
-    """The pairs of a source, read anew whenever they are iterated over."""
+    """The pairs of a source, read again in each iteration."""
 
     source: TextSource
     languages: Languages
@@ -143,8 +142,7 @@ class SourcePairs:
 def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool) -> Iterator[Pair]:
     candidates = candidate_columns((source.source_column, source.target_column), languages)
     if source.dataset:
-        data, unit = HubDataset(source.dataset, source.config, source.split, source.revision), "row"
-        records = data.records(candidates, streaming)
+        unit, records = "row", _hub_dataset(source).records(candidates, streaming)
     else:
         unit = "row" if file_format(source.file) == ".parquet" else "line"
         records = iterate_records(source.file, candidates, source.header)
@@ -164,18 +162,18 @@ def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool)
 
 
 def check_source(source: TextSource, languages: Languages, streaming: bool = False) -> list[str]:
-    """All faults that show without reading a source whole; an empty list where there are none.
+    """All errors that can be found without reading a whole source; an empty list if there are none.
 
-    A Hub data set is looked up there, and a file opened at its beginning.
+    A Hub dataset is looked up there, and the beginning of a file is read.
     """
-    faults = _contradictions(source, languages)
-    if faults or source.dataset == EMBEDDED:
-        return faults
+    errors = _description_errors(source, languages)
+    if errors or source.dataset == BUILT_IN:
+        return errors
     try:
         if source.dataset:
-            data = HubDataset(source.dataset, source.config, source.split, source.revision)
+            data = _hub_dataset(source)
             data.check_columns(candidate_columns((source.source_column, source.target_column), languages))
-            return [fault] if (fault := data.split_fault(streaming)) else []
+            return [error] if (error := data.streaming_error(streaming)) else []
         if source.file:
             next(iterate_pairs(source, languages))
     except InputError as error:
@@ -184,27 +182,26 @@ def check_source(source: TextSource, languages: Languages, streaming: bool = Fal
         try:
             next(iterate_lines(path), None)
         except InputError as error:
-            faults.append(str(error))
-    return faults
+            errors.append(str(error))
+    return errors
 
 
 def digest(source: TextSource) -> str:
-    """A hash of what a source holds and of how it is read, the same wherever its files lie.
+    """A hash of a source's content and of how it is read, wherever its files are.
 
-    It is that of the files' bytes (of 1 GB in a second or two), of a Hub data set's commit, or of the built-in corpus'
-    file, together with format, config, split and named columns. The languages of the recipe, which may choose the
-    columns too, are not in it, and neither is the weight.
+    It covers the bytes of the files (1 GB takes a second or two) or the commit of a Hub dataset, and format, config,
+    split and named columns; not the languages of the recipe, which may also choose the columns, nor the weight.
 
     Raises:
-        InputError: where the source cannot be read.
+        InputError: the source cannot be read.
     """
-    if faults := _contradictions(source, (None, None)):
-        raise InputError.of(faults)
+    if errors := _description_errors(source, (None, None)):
+        raise InputError.of(errors)
     columns = [source.source_column, source.target_column]
-    if source.dataset == EMBEDDED:
-        parts = [EMBEDDED, _file_digest(str(built_in.built_in_file(source.split)))]
+    if source.dataset == BUILT_IN:
+        parts = [BUILT_IN, _file_digest(str(built_in.built_in_file(source.split)))]
     elif source.dataset:
-        data = HubDataset(source.dataset, source.config, source.split, source.revision)
+        data = _hub_dataset(source)
         files = [(_kind(path), _file_digest(path)) for path in data.files()] if data.is_local else []
         content = files or [source.dataset, data.commit]
         parts = ["dataset", source.config, data.split, content, columns]
@@ -216,8 +213,12 @@ def digest(source: TextSource) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+def _hub_dataset(source: TextSource) -> HubDataset:
+    return HubDataset(source.dataset, source.config, source.split, source.revision)
+
+
 def _kind(path: str) -> tuple[str, str]:
-    """What a file's name says of how it is read: format and compression."""
+    """Format and compression, by a file's name."""
     suffix = Path(path).suffix.lower()
     return file_format(path), suffix if suffix in COMPRESSED else ""
 
@@ -234,34 +235,37 @@ def _file_digest(path: str) -> str:
     return digest.hexdigest()
 
 
-def _contradictions(source: TextSource, languages: Languages) -> list[str]:
-    """What is wrong in the description alone."""
+def _description_errors(source: TextSource, languages: Languages) -> list[str]:
+    """What is wrong in the description, without opening anything."""
     places = [name for name in ("dataset", "file", "source", "target") if getattr(source, name)]
     if not places:
         return ["no text is named: give dataset, file, or source and target"]
     if len(places) > 1 and places != ["source", "target"]:
         return [f"{' and '.join(places)} are given together; choose dataset, file, or source and target"]
-    kind = EMBEDDED if source.dataset == EMBEDDED else places[0]
-    faults = [
+    if source.dataset == OLD_BUILT_IN and not Path(OLD_BUILT_IN).exists():
+        return [f"the synthetic corpus is now called '{BUILT_IN}', not '{OLD_BUILT_IN}'"]
+    kind = BUILT_IN if source.dataset == BUILT_IN else places[0]
+    errors = [
         f"{name} does not belong to {'parallel files' if kind in ('source', 'target') else kind}"
         for name in ("config", "split", "revision", "source_column", "target_column", "header")
         if getattr(source, name) is not None and name not in FIELDS_OF.get(kind, ())
     ]
-    faults += _faults_of_sides(source) if kind in ("source", "target") else _faults_of_columns(source)
+    errors += _side_errors(source) if kind in ("source", "target") else _column_errors(source)
     if source.weight is not None and not 0 < source.weight <= LARGEST_WEIGHT:
-        faults.append(f"weight must be above 0 and at most {LARGEST_WEIGHT:,}, got {source.weight}")
-    if kind == "file" and (fault := unknown_format(source.file)):
-        faults.append(f"{source.file}: {fault}")
-    if kind == "dataset" and (fault := path_fault(source.dataset)):
-        faults.append(fault)
-    if kind == EMBEDDED and source.split not in built_in.SPLITS:
-        faults.append(f"split of the embedded corpus is one of {', '.join(built_in.SPLITS)}, got {source.split!r}")
-    if kind == EMBEDDED and None not in languages and set(languages) != set(built_in.LANGUAGES):
-        faults.append(f"the embedded corpus has the languages de and en, not {' and '.join(languages)}")
-    return faults
+        errors.append(f"weight must be above 0 and at most {LARGEST_WEIGHT:,}, got {source.weight}")
+    if kind == "file" and (error := unknown_format(source.file)):
+        errors.append(f"{source.file}: {error}")
+    if kind == "dataset" and (error := name_error(source.dataset)):
+        errors.append(error)
+    if kind == BUILT_IN and source.split not in built_in.SPLITS:
+        splits = ", ".join(built_in.SPLITS)
+        errors.append(f"split of the built-in corpus must be one of {splits}, got {source.split!r}")
+    if kind == BUILT_IN and None not in languages and set(languages) != set(built_in.LANGUAGES):
+        errors.append(f"the built-in corpus has the languages de and en, not {' and '.join(languages)}")
+    return errors
 
 
-def _faults_of_sides(source: TextSource) -> list[str]:
+def _side_errors(source: TextSource) -> list[str]:
     if not source.source or not source.target:
         given, other = ("source", "target") if source.source else ("target", "source")
         return [f"{other} is missing: {given} is given, and line n of one translates line n of the other"]
@@ -272,21 +276,21 @@ def _faults_of_sides(source: TextSource) -> list[str]:
     return []
 
 
-def _faults_of_columns(source: TextSource) -> list[str]:
+def _column_errors(source: TextSource) -> list[str]:
     named = source.source_column, source.target_column
     if None in named and named != (None, None):
         given, other = ("source", "target") if named[0] is not None else ("target", "source")
-        return [f"{other}_column is missing: {given}_column is given; name both or none"]
+        return [f"{other}_column is missing: {given}_column is given; name both or neither"]
     if named[0] is not None and named[0] == named[1]:
         return [f"source_column and target_column are the same, '{named[0]}'"]
     return []
 
 
 def _typed(key: str, value: Any) -> Any:
-    """A recipe's value as the field has it.
+    """A recipe's value in the type of the field.
 
     Raises:
-        TypeError: with what it must be.
+        TypeError: says what it must be.
     """
     if key == "weight":
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -304,7 +308,7 @@ def _typed(key: str, value: Any) -> Any:
     is_path_list = key in ("source", "target")
     if is_path_list and isinstance(value, list) and value and all(isinstance(path, str) for path in value):
         return tuple(value)
-    # YAML reads 2017 as a number; what it reads as true or false must stand in quotes.
+    # YAML reads 2017 as a number; text that it reads as true or false must be quoted.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError("a path or a list of paths" if is_path_list else "text")
     return str(value)

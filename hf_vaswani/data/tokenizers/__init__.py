@@ -1,1 +1,3 @@
-"""Tokenizers: what a recipe says of one, learning a vocabulary, splitting words, BPE dropout."""
+"""Tokenizers: their keys and types, learning vocabularies, reading and writing."""
+
+from . import vocabulary as vocabulary  # registers the types of tokenizers

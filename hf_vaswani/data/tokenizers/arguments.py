@@ -1,141 +1,122 @@
-"""Keys of a recipe about data and tokenizers, and what contradicts what among them.
-
-Every key is a field with its meaning in its metadata; help is made from these.
-"""
+"""The recipe's section `tokenizer`: its keys, the registry of tokenizer types, and the checks between keys."""
 
 import difflib
-import math
 import re
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from ...files import type_errors
+from tokenizers import Tokenizer
+
+from ...configuration.keys import COUNTLESS, Key, Section
 
 # In the order of their ids, which are the defaults of VaswaniConfig.
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 ROLES = [name.removesuffix("_token") for name in SPECIAL_TOKENS]
 BYTE_COUNT = 256
 BYTES = [f"<0x{byte:02X}>" for byte in range(BYTE_COUNT)]
-# No tokenizer leaves a bracket in one piece with what it encloses, so that no text can be taken for such a token.
+# Tokenizers split a bracket from what it encloses, so text can never be mistaken for such a token.
 BRACKETED = re.compile(r"<[^\s:]+>|\[[^\s:]+\]|\{[^\s:]+\}|\([^\s:]+\)")
-# A vocabulary needs the space and one letter besides special tokens and bytes.
+# Besides special tokens and bytes, a vocabulary needs the space and at least one letter.
 FEWEST_PIECES = 2
 LARGEST_VOCABULARY = 10_000_000
-# Of what is counted: more than any training does, so that it stands for "never" or "all" as well.
-COUNTLESS = 10**12
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The numbers that a key can have. Generous: what lies outside is a slip, and ends in a crash or without an end.
-
-    Attributes:
-        least, most: both allowed.
-        above, below: not allowed themselves, in place of `least` and `most`.
-    """
-
-    least: float = -math.inf
-    most: float = math.inf
-    above: float = -math.inf
-    below: float = math.inf
-
-    def error(self, name: str, value: float) -> str | None:
-        """What is wrong with a value; `None` where it is within."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return f"{name} must be a number, got {value!r}"
-        if value >= self.least and value > self.above and value <= self.most and value < self.below:
-            return None
-        return f"{name} must be {self._words(value)}, got {value}"
-
-    def _words(self, value: float) -> str:
-        if self.least > -math.inf and self.below < math.inf:
-            return f"in [{self.least}, {self.below})"
-        if self.least > -math.inf:
-            return f"at most {self.most:,}" if value > self.most else f"at least {self.least:,}"
-        return f"above {self.above} and " + (
-            f"at most {self.most:,}" if self.most < math.inf else f"below {self.below}"
-        )
-
-
-def key(default: Any, help: str, **bounds: float) -> Any:
-    """A recipe key with its default and its meaning; `bounds` are those of [`Bounds`], for numbers."""
-    metadata = {"help": help, "bounds": Bounds(**bounds)} if bounds else {"help": help}
-    if isinstance(default, (dict, list)):
-        return field(default_factory=default.copy, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def bound_errors(section: str, arguments: Any) -> list[str]:
-    """The numbers of a section that lie outside of their bounds; of lists, each number."""
-    errors = []
-    for item in fields(arguments):
-        value, bounds = getattr(arguments, item.name), item.metadata.get("bounds")
-        for number in value if isinstance(value, list) else [value]:
-            if bounds and number is not None and (error := bounds.error(f"{section}.{item.name}", number)):
-                errors.append(error)
-    return errors
 
 
 def as_option(value: Any) -> Any:
-    """A value as it is typed on the command line."""
+    """A value as typed on the command line."""
     return str(value).lower() if isinstance(value, bool) else value
 
 
-@dataclass
-class TokenizerArguments:
+@dataclass(frozen=True)
+class TokenizerType:
+    """A type of tokenizer, registered by `vocabulary.py`.
+
+    Attributes:
+        learn: `(texts, arguments, vocab_size, name)` → a tokenizer.
+        description: for the help.
+        has_merges: which BPE-dropout can drop.
+        has_bytes: for characters outside of its vocabulary.
+        has_subwords: whether it splits words into pieces.
+        has_min_frequency: whether rare pieces or words can be left out.
+    """
+
+    learn: Callable[..., Tokenizer]
+    description: str
+    has_merges: bool = False
+    has_bytes: bool = False
+    has_subwords: bool = True
+    has_min_frequency: bool = True
+
+
+TOKENIZER_TYPES: dict[str, TokenizerType] = {}
+
+
+def tokenizer_type(name: str, description: str, **traits: bool) -> Callable[[Callable], Callable]:
+    """Register the function that learns a type of tokenizer; `name` is the value of the key `tokenizer.type`."""
+
+    def register(learn: Callable) -> Callable:
+        TOKENIZER_TYPES[name] = TokenizerType(learn, description, **traits)
+        return learn
+
+    return register
+
+
+class TokenizerArguments(Section):
     """How text becomes tokens."""
 
-    type: Literal["bpe", "unigram", "wordpiece", "word"] = key(
-        "bpe", "bpe (byte-pair encoding), unigram (language model), wordpiece (longest match first) or word"
+    section = "tokenizer"
+
+    type: str = Key(
+        "bpe",
+        "bpe (byte-pair encoding), unigram (language model), wordpiece (longest match first) or word",
+        choices=TOKENIZER_TYPES,
     )
-    words: Literal["punctuation", "spaces", "rules"] = key(
+    pre_tokenizer: Literal["punctuation", "whitespace", "rules"] = Key(
         "punctuation",
-        "where words end. punctuation: at white space, punctuation and digits; spaces: at white space, for text that "
-        "is split into words (bpe, unigram, wordpiece); rules: don't is do n't, l'homme is l' homme (word)",
+        "where words end. punctuation: at whitespace, punctuation and digits; whitespace: at whitespace only, for "
+        "pre-tokenized text (bpe, unigram, wordpiece); rules: don't is do n't, l'homme is l' homme (word)",
     )
-    space_mark: Literal["before", "after"] = key(
+    word_boundary: Literal["before", "after"] = Key(
         "before",
         "where subwords mark a space: before words, as in SentencePiece, or after them, as in subword-nmt, "
-        "which marks their ends (with words=spaces)",
+        "which marks their ends (with pre_tokenizer=whitespace)",
     )
-    vocab_size: int = key(
-        8000, "most tokens of a vocabulary, special tokens included", least=1, most=LARGEST_VOCABULARY
+    vocab_size: int = Key(8000, "maximum vocabulary size, special tokens included", ge=1, le=LARGEST_VOCABULARY)
+    target_vocab_size: int | None = Key(
+        None, "the same for the target, with joint=false; default: vocab_size", ge=1, le=LARGEST_VOCABULARY
     )
-    target_vocab_size: int | None = key(
-        None, "the same for the target, with joint=false; default: vocab_size", least=1, most=LARGEST_VOCABULARY
+    joint: bool = Key(True, "one vocabulary for both languages, or one for each")
+    lowercase: bool = Key(False, "lowercase all text")
+    normalization: Literal["nfc", "nfkc", "none"] = Key(
+        "nfc", "Unicode form of all text: composed letters (nfc), also with wide and other variants unified (nfkc)"
     )
-    joint: bool = key(True, "one vocabulary for both languages, or one for each")
-    lowercase: bool = key(False, "lowercase all text")
-    normalization: Literal["nfc", "nfkc", "none"] = key(
-        "nfc", "Unicode form of all text: composed letters (nfc), wide and other variants unified, too (nfkc)"
-    )
-    min_frequency: int | None = key(
+    min_frequency: int | None = Key(
         None,
         "pairs of pieces (bpe, wordpiece) or words (word) seen less often are not learned; default: 2",
-        least=1,
-        most=COUNTLESS,
+        ge=1,
+        le=COUNTLESS,
     )
-    byte_fallback: bool = key(False, "characters outside the vocabulary become bytes, not <unk> (bpe, unigram)")
-    bpe_dropout: float = key(0.0, "share of merges left out at random, in training only (bpe)", least=0, below=1)
-    special_tokens: dict = key(
+    byte_fallback: bool = Key(False, "characters outside the vocabulary become bytes, not <unk> (bpe, unigram)")
+    bpe_dropout: float = Key(0.0, "share of merges dropped at random, in training only (bpe)", ge=0, lt=1)
+    special_tokens: dict = Key(
         {}, "other names of special tokens: {pad: '[PAD]', bos: '[SOS]', eos: '[EOS]', unk: '[UNK]'}, or some of them"
     )
-    path: str | None = key(
-        None, "folder or Hub id of a tokenizer made before; it is used as it is, whatever the keys for a new one say"
+    path: str | None = Key(
+        None, "folder or Hub id of an existing tokenizer, used unchanged; the keys for a new one are ignored"
     )
 
 
-# What has an effect on a tokenizer that was made before.
+# The keys that apply to an existing tokenizer.
 OF_ANY_TOKENIZER = {"bpe_dropout", "path"}
 
 
 def keys_of_a_new_tokenizer(arguments: TokenizerArguments) -> list[str]:
-    """The keys, other than at their defaults, that say how a new tokenizer is made."""
+    """The keys for a new tokenizer that are not at their defaults."""
     defaults = TokenizerArguments()
     return [
-        item.name
-        for item in fields(TokenizerArguments)
-        if item.name not in OF_ANY_TOKENIZER and getattr(arguments, item.name) != getattr(defaults, item.name)
+        name
+        for name in TokenizerArguments.model_fields
+        if name not in OF_ANY_TOKENIZER and getattr(arguments, name) != getattr(defaults, name)
     ]
 
 
@@ -144,77 +125,65 @@ def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
     return SPECIAL_TOKENS | {f"{role}_token": token for role, token in arguments.special_tokens.items()}
 
 
-def tokenizer_faults(arguments: TokenizerArguments) -> list[str]:
-    """What is wrong between the keys of section `tokenizer`, or with a value; empty where all is well."""
-    kinds = get_type_hints(TokenizerArguments)
-    plain = {name: kind for name, kind in kinds.items() if get_origin(kind) is not Literal}
-    if errors := type_errors(vars(arguments), plain):
-        return [f"tokenizer.{error}" for error in errors]
-    faults = bound_errors("tokenizer", arguments) + _choice_errors(arguments)
+def tokenizer_errors(arguments: TokenizerArguments) -> list[str]:
+    """The contradictions between the keys of the section `tokenizer`; empty if there are none."""
     if arguments.path is not None:
-        return faults
-    kind = f"tokenizer.type={arguments.type}"
-    if arguments.bpe_dropout and arguments.type != "bpe":
-        faults.append(f"tokenizer.bpe_dropout={arguments.bpe_dropout} leaves out merges, which {kind} does not have")
-    if arguments.byte_fallback and arguments.type not in ("bpe", "unigram"):
-        faults.append(f"tokenizer.byte_fallback=True is for the types bpe and unigram, not for {kind}")
-    if arguments.words == "rules" and arguments.type != "word":
-        faults.append(f"tokenizer.words=rules is for the type word, not for {kind}")
-    if arguments.words == "spaces" and arguments.type == "word":
-        faults.append(f"tokenizer.words=spaces is for sub-words, not for {kind}, whose words may end without a space")
-    if arguments.space_mark == "after" and arguments.words != "spaces":
-        faults.append(
-            f"tokenizer.space_mark=after is for words=spaces, not for words={arguments.words}, where a word before "
-            "punctuation would have no mark"
+        return []
+    errors, kind, traits = [], f"tokenizer.type={arguments.type}", TOKENIZER_TYPES[arguments.type]
+    if arguments.bpe_dropout and not traits.has_merges:
+        errors.append(f"tokenizer.bpe_dropout={arguments.bpe_dropout} drops merges, which {kind} does not have")
+    if arguments.byte_fallback and not traits.has_bytes:
+        others = " and ".join(name for name, other in TOKENIZER_TYPES.items() if other.has_bytes)
+        errors.append(f"tokenizer.byte_fallback=True is for the types {others}, not for {kind}")
+    if arguments.pre_tokenizer == "rules" and traits.has_subwords:
+        errors.append(f"tokenizer.pre_tokenizer=rules is for the type word, not for {kind}")
+    if arguments.pre_tokenizer == "whitespace" and not traits.has_subwords:
+        errors.append(
+            f"tokenizer.pre_tokenizer=whitespace is for subwords, not for {kind}, where words may end without a space"
         )
-    if arguments.min_frequency is not None and arguments.type == "unigram":
-        faults.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")
+    if arguments.word_boundary == "after" and arguments.pre_tokenizer != "whitespace":
+        errors.append(
+            "tokenizer.word_boundary=after is for pre_tokenizer=whitespace, not for "
+            f"pre_tokenizer={arguments.pre_tokenizer}, where a word before punctuation would have no mark"
+        )
+    if arguments.min_frequency is not None and not traits.has_min_frequency:
+        errors.append(f"tokenizer.min_frequency is not used by {kind}: leave it out")
     if arguments.target_vocab_size is not None and arguments.joint:
-        faults.append(
-            f"tokenizer.target_vocab_size={arguments.target_vocab_size} needs a vocabulary of the target's own: "
+        errors.append(
+            f"tokenizer.target_vocab_size={arguments.target_vocab_size} needs a separate target vocabulary: "
             "set tokenizer.joint to false"
         )
-    faults += _special_token_faults(arguments)
+    errors += _special_token_errors(arguments)
     fixed = len(SPECIAL_TOKENS) + BYTE_COUNT * arguments.byte_fallback
     for name in ("vocab_size", "target_vocab_size"):
         value = getattr(arguments, name)
         if value is not None and 1 <= value < fixed + FEWEST_PIECES:
             taken = f"{len(SPECIAL_TOKENS)} special tokens" + f" and {BYTE_COUNT} bytes" * arguments.byte_fallback
-            faults.append(
+            errors.append(
                 f"tokenizer.{name}={value} is too small: {taken} come first; it must be at least "
                 f"{fixed + FEWEST_PIECES}"
             )
-    return faults
+    return errors
 
 
-def _choice_errors(arguments: TokenizerArguments) -> list[str]:
-    """Values that are not among those that a key names."""
-    choices = {name: get_args(kind) for name, kind in get_type_hints(TokenizerArguments).items()}
-    return [
-        f"tokenizer.{name} must be one of {', '.join(map(repr, values))}, got {getattr(arguments, name)!r}"
-        for name, values in choices.items()
-        if get_origin(get_type_hints(TokenizerArguments)[name]) is Literal and getattr(arguments, name) not in values
-    ]
-
-
-def _special_token_faults(arguments: TokenizerArguments) -> list[str]:
-    faults = []
+def _special_token_errors(arguments: TokenizerArguments) -> list[str]:
+    errors = []
     for role, token in arguments.special_tokens.items():
         name = f"tokenizer.special_tokens.{role}"
         if role not in ROLES:
             close = difflib.get_close_matches(str(role).removesuffix("_token"), ROLES, n=1, cutoff=0.5)
             hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(ROLES)}"
-            faults.append(f"{name}: unknown role; {hint}")
+            errors.append(f"{name}: unknown role; {hint}")
         elif not isinstance(token, str):
             hint = "; put it in quotes" if isinstance(token, list) else ""
-            faults.append(f"{name} must be text, got {token!r}{hint}")
+            errors.append(f"{name} must be text, got {token!r}{hint}")
         elif not BRACKETED.fullmatch(token) or token in BYTES:
-            faults.append(f"{name} must stand in brackets, as [PAD] or <pad>, without spaces in it, got {token!r}")
-    if faults:
-        return faults
+            errors.append(f"{name} must be in brackets and without spaces, such as [PAD] or <pad>, got {token!r}")
+    if errors:
+        return errors
     tokens = special_tokens(arguments)
     for token in dict.fromkeys(tokens.values()):
         roles = [name.removesuffix("_token") for name in tokens if tokens[name] == token]
         if len(roles) > 1:
-            faults.append(f"tokenizer.special_tokens: {token} is the token of {' and '.join(roles)}; each has its own")
-    return faults
+            errors.append(f"tokenizer.special_tokens: {token} is given for {' and '.join(roles)}; they must differ")
+    return errors

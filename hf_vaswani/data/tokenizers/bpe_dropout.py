@@ -1,8 +1,8 @@
-"""BPE-dropout (Provilkov et al. 2020): in training a word is split anew each time, with some of its merges left out.
+"""BPE-dropout (Provilkov et al. 2020): in training, words are split differently each time, with some merges dropped.
 
-The `tokenizers` library has it too, but draws from a generator that cannot be seeded; here every draw comes from the
-caller's, so that a training which is gone on with is the same to the bit. It also tries dropped merges again within a
-step where its queue holds outdated ones, and so drops fewer than it is told; here it is as in the paper.
+The `tokenizers` library has it too, but its random generator cannot be seeded; here all draws come from the caller's
+generator, so that a resumed run is the same to the bit. The library also retries dropped merges within a step if its
+queue holds outdated ones, and so drops fewer than it should; this implementation follows the paper.
 """
 
 import json
@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from ...errors import InputError
 
-# Pieces of a word on its way from characters to sub-words, as ids.
+# The pieces of a word between characters and subwords, as ids.
 State = tuple[int, ...]
 # Rank, position in the word, merged piece.
 Merge = tuple[int, int, int]
@@ -23,22 +23,22 @@ Merge = tuple[int, int, int]
 class BpeDropout:
     """Encodes text with merges dropped at random.
 
-    In each step the merges that a word's pieces allow are tried in the order of their learning, then from left to
-    right. Each is dropped with the given probability; the first that is not is applied. Where all are dropped, the
-    word is done. Without dropout that is byte-pair encoding itself.
+    In each step, the merges possible in a word are tried in the order in which they were learned, then from left to
+    right. Each is dropped with the given probability; the first one that is not is applied. If all are dropped, the
+    word is done. Without dropout this is plain byte-pair encoding.
 
     Args:
-        backend: a tokenizer by byte-pair encoding, of `tokenizers`.
-        probability: of a merge to be dropped in a step, in [0, 1); the paper's choice is 0.1.
+        backend: a BPE tokenizer.
+        probability: that a merge is dropped in a step, in [0, 1); 0.1 in the paper.
 
     Raises:
-        InputError: where the tokenizer has no merges, or the probability is none.
+        InputError: the tokenizer has no merges, or the probability is out of range.
     """
 
-    # Words come again and again, so their states are remembered: so many, of at most so many pieces.
+    # Words recur, so states are cached: at most this many, of at most this many pieces.
     REMEMBERED_STATES = 200_000
     REMEMBERED_PIECES = 24
-    # The library's encodings take much memory.
+    # Encodings take a lot of memory.
     TEXTS_AT_ONCE = 512
 
     def __init__(self, backend: Tokenizer, probability: float):
@@ -48,7 +48,7 @@ class BpeDropout:
         model = parts["model"]
         if model["type"] != "BPE" or model.get("ignore_merges"):
             raise InputError(
-                f"BPE-dropout leaves out merges of byte-pair encoding; this tokenizer works by {model['type']}"
+                f"BPE-dropout drops merges of byte-pair encoding; this tokenizer uses {model['type']}"
                 + (" without merges for known words." if model.get("ignore_merges") else ".")
             )
         self.probability = probability
@@ -57,17 +57,17 @@ class BpeDropout:
             (vocabulary[left], vocabulary[right]): ((rank, vocabulary[left + right.removeprefix(prefix)]),)
             for rank, (left, right) in enumerate(model["merges"])
         }
-        # Without its merges the tokenizer gives the characters of each word: all else stays as it is.
+        # Without its merges, the tokenizer gives the characters of each word; everything else is unchanged.
         parts["model"] = {**model, "merges": [], "dropout": None}
         self._characters = Tokenizer.from_str(json.dumps({**parts, "truncation": None, "padding": None}))
         self._characters.encode_special_tokens = backend.encode_special_tokens
-        # State → its merges in order, and the states that they lead to, as far as these were needed.
+        # State → its merges in order, and the states that they lead to, filled in as needed.
         self._remembered: dict[State, tuple[list[Merge], list[State | None]]] = {}
 
     def encode(self, texts: Sequence[str], generator: np.random.Generator) -> list[list[int]]:
-        """Token ids of each text, `</s>` and the like included, as the tokenizer itself would add them.
+        """Token ids of each text, with `</s>` and the like added as by the tokenizer itself.
 
-        The draws of a text depend on nothing but the generator's state when its turn comes.
+        The result for a text depends only on the state of the generator when its turn comes.
         """
         rows = []
         for start in range(0, len(texts), self.TEXTS_AT_ONCE):
@@ -76,7 +76,7 @@ class BpeDropout:
         return rows
 
     def _encode(self, ids: list[int], words: list[int | None], generator: np.random.Generator) -> list[int]:
-        # How many merges are dropped before one is not. A word of n pieces takes fewer than n steps.
+        # How many merges are dropped before one is applied. A word of n pieces takes fewer than n steps.
         dropped = iter((generator.geometric(1 - self.probability, size=len(ids)) - 1).tolist())
         pieces: list[int] = []
         start = 0
@@ -87,7 +87,7 @@ class BpeDropout:
         return pieces
 
     def _split(self, state: State, dropped: Iterator[int]) -> Sequence[int]:
-        """Apply merges to a word until none is left or all are dropped."""
+        """Apply merges to a word until none are left or all are dropped."""
         if len(state) > self.REMEMBERED_PIECES:
             return self._split_long(list(state), dropped)
         while True:
@@ -115,9 +115,9 @@ class BpeDropout:
         return self._remembered[state]
 
     def _split_long(self, pieces: list[int], dropped: Iterator[int]) -> list[int]:
-        """The same for a word of many pieces, which will not come again: its merges are kept up to date instead."""
+        """The same for a word of many pieces, unlikely to recur: its list of merges is updated instead of cached."""
         end = len(pieces)
-        left, right = list(range(-1, end - 1)), list(range(1, end + 1))  # neighbours of the piece at each position
+        left, right = list(range(-1, end - 1)), list(range(1, end + 1))  # neighbors of the piece at each position
 
         def merges_at(*positions: int) -> list[Merge]:
             return [

@@ -1,22 +1,22 @@
-"""The tokenizer of a model: learnt from parallel text, or one that was made before."""
+"""The tokenizer of a model: learned from parallel text, or loaded."""
 
 import errno
 from collections.abc import Iterable
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, FSMTTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from ...core.pipeline_inputs import check_many, text_pairs
+from ...core.pipeline_inputs import check_many, target_encoding_error, text_pairs
 from ...core.tokenization_vaswani import VaswaniTokenizer
 from ...errors import InputError, reason
 from ...files import AGAIN, path_error, where_not_found
 from ..sources.parallel_files import Pair
-from .arguments import TokenizerArguments, special_tokens, tokenizer_faults
+from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
 from .tokenizer_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
 from .vocabulary import learn_vocabulary
 
-# All that saving one may write, of this package's own or of another system's.
+# All files that saving a tokenizer may write, this package's own or another system's.
 SAVED_FILES = (
     *TOKENIZER_FILES, "target_*.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "dict.txt",
     "*.model", "chat_template.jinja", "tokenization_*.py",
@@ -24,7 +24,7 @@ SAVED_FILES = (
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether a folder holds the files of a tokenizer, of any kind that transformers knows."""
+    """Whether a folder holds the files of a tokenizer of any kind known to transformers."""
     return any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES)
 
 
@@ -32,21 +32,19 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
     """Learn a tokenizer for source and target.
 
     Args:
-        pairs: the training text. It is read once for each vocabulary, and never held in memory; so it must be
-            possible to iterate it again.
-        arguments: kind and size of the vocabularies.
+        pairs: the training text, which must support repeated iteration: it is read once for each vocabulary, and
+            never held in memory.
 
     Returns:
-        A tokenizer that ends each text with the token `eos` and takes special tokens in a text for ordinary
-        characters; with a vocabulary for each side, a [`VaswaniTokenizer`]. The same text gives the same tokenizer,
-        byte for byte.
+        A tokenizer that ends each text with the token `eos` and treats special tokens inside a text as ordinary
+        characters; a [`VaswaniTokenizer`] if each side has its own vocabulary. The same text gives the same
+        tokenizer, byte for byte.
 
     Raises:
-        InputError: arguments that contradict each other, all at once; a text that is empty.
+        InputError: the arguments contradict each other (lists all errors), or the text is empty.
     """
-    faults = tokenizer_faults(arguments)
-    if faults:
-        raise InputError.of(faults)
+    if errors := tokenizer_errors(arguments):
+        raise InputError.of(errors)
     check_many("pairs", pairs, "(source, target)")
     settings = {
         **special_tokens(arguments),
@@ -66,24 +64,23 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
 
 
 def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
-    """A tokenizer made before, from a folder or the Hub.
+    """A tokenizer from a folder or the Hub.
 
     Raises:
-        InputError: where there is none.
+        InputError: it does not exist or cannot be loaded.
     """
     if error := path_error(path):
         raise InputError(error)
     if Path(path).is_dir() and not has_tokenizer(Path(path)):
-        raise InputError(f"{path} has no tokenizer (tokenizer.json). Name the folder of one, or a Hub id.")
-    if Path(path).is_dir():
-        check_tokenizer_settings(Path(path))
+        raise InputError(f"{path} has no tokenizer (tokenizer.json). Name a folder that has one, or a Hub id.")
+    check_tokenizer_settings(Path(path))
     try:
         return AutoTokenizer.from_pretrained(path)
-    except Exception as error:  # transformers raises many kinds for files that are damaged or missing
-        if faults := tokenizer_file_errors(Path(path)):
-            raise InputError.of(faults) from None
+    except Exception as error:  # transformers raises many types for damaged or missing files
+        if errors := tokenizer_file_errors(Path(path)):
+            raise InputError.of(errors) from None
         if isinstance(error, TypeError | AttributeError):
-            raise InputError(f"{path} cannot be loaded: a value in its files is of a wrong type. {AGAIN}") from None
+            raise InputError(f"{path} cannot be loaded: a value in its files has the wrong type. {AGAIN}") from None
         raise InputError(f"{path}{where_not_found(path)} cannot be loaded: {reason(error)}") from None
 
 
@@ -91,11 +88,11 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_othe
     """Write a tokenizer's files into a folder.
 
     Args:
-        beside_other_model: whether the folder's model is of another class than this package's, so that a tokenizer of
-            two vocabularies needs the form of [`VaswaniTokenizer.save_sides`].
+        beside_other_model: whether the model in the folder is not of this package, so that a tokenizer with two
+            vocabularies is written by [`VaswaniTokenizer.save_sides`].
 
     Raises:
-        OSError: where they cannot be written.
+        OSError: they cannot be written.
     """
     write = tokenizer.save_pretrained
     if beside_other_model and isinstance(tokenizer, VaswaniTokenizer):
@@ -103,44 +100,26 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_othe
     try:
         write(folder)
     except Exception as error:
-        # What the library tokenizers raises where it cannot write is of no kind of its own.
+        # The tokenizers library raises a plain Exception if it cannot write.
         if type(error) is not Exception:
             raise
         raise OSError(errno.EIO, str(error)) from error
 
 
-def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:
-    """The tokens of source and target with their ids."""
-    source = tokenizer.get_vocab()
-    if isinstance(tokenizer, FSMTTokenizer):
-        return source, {token: i for i, token in tokenizer.decoder.items()}
-    if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
-        return source, tokenizer.target_encoder
-    return source, tokenizer.get_target_vocab() if isinstance(tokenizer, VaswaniTokenizer) else source
-
-
 def check_target_encoding(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Refuse a tokenizer that cannot encode targets.
-
-    Raises:
-        InputError: for FSMT's with two vocabularies, which would take the source's without a word.
-    """
-    source, target = vocabularies(tokenizer) if isinstance(tokenizer, FSMTTokenizer) else ({}, {})
-    if source != target:
-        raise InputError(
-            "FSMTTokenizer encodes targets with the source's vocabulary, and the target has another: with it, given "
-            "targets can be neither trained on nor scored."
-        )
+    """Raise an [`InputError`] for a tokenizer that cannot encode targets: FSMT's with two vocabularies."""
+    if error := target_encoding_error(tokenizer):
+        raise InputError(error)
 
 
 def side_backends(tokenizer: PreTrainedTokenizerBase) -> dict[str, Tokenizer]:
-    """The tokenizers of `"source"` and `"target"`; the same one twice where the vocabulary is joint.
+    """The backends of `"source"` and `"target"`; the same one twice for a joint vocabulary.
 
     Raises:
-        InputError: where it is not made of them, as Marian's is not.
+        InputError: the tokenizer has no such backend, like Marian's.
     """
     if isinstance(tokenizer, VaswaniTokenizer):
         return tokenizer.backends
     if not tokenizer.is_fast:
-        raise InputError(f"{type(tokenizer).__name__} is not of the library tokenizers, which this needs.")
+        raise InputError(f"{type(tokenizer).__name__} is not built on the tokenizers library, which this needs.")
     return dict.fromkeys(("source", "target"), tokenizer.backend_tokenizer)

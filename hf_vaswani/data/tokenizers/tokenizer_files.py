@@ -1,4 +1,4 @@
-"""The files of a tokenizer in a folder, and what is wrong with them, told by the name of each."""
+"""The files of a tokenizer, and what is wrong with each."""
 
 import json
 from pathlib import Path
@@ -14,26 +14,24 @@ TOKENIZER_JSON = ("tokenizer*.json", "vocab*.json", "special_tokens_map.json", "
 
 
 def check_tokenizer_settings(folder: Path) -> None:
-    """Check `tokenizer_config.json`, whose values tokenizers take whatever their types, and fail at them later.
+    """Check `tokenizer_config.json`, if it exists; tokenizers accept values of any type and fail later.
 
     Raises:
-        InputError: where it is damaged, or has values of a wrong type; all of them.
+        InputError: it is damaged, or has values of the wrong type (lists all of them).
     """
     path, errors = folder / TOKENIZER_SETTINGS, []
-    if not path.exists():
-        return
-    settings = read_json(path)
-    longest, kind = settings.get("model_max_length"), settings.get("tokenizer_class")
-    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int | float)):
-        errors.append(f"{path}: model_max_length must be a number, got {json.dumps(longest)}. {AGAIN}")
-    if kind is not None and not isinstance(kind, str):
-        errors.append(f"{path}: tokenizer_class must be a name, got {json.dumps(kind)}. {AGAIN}")
+    settings = read_json(path) if path.exists() else {}
+    max_length, tokenizer_class = settings.get("model_max_length"), settings.get("tokenizer_class")
+    if max_length is not None and (isinstance(max_length, bool) or not isinstance(max_length, int | float)):
+        errors.append(f"{path}: model_max_length must be a number, got {json.dumps(max_length)}. {AGAIN}")
+    if tokenizer_class is not None and not isinstance(tokenizer_class, str):
+        errors.append(f"{path}: tokenizer_class must be a name, got {json.dumps(tokenizer_class)}. {AGAIN}")
     if errors:
         raise InputError.of(errors)
 
 
 def tokenizer_file_errors(folder: Path) -> list[str]:
-    """Files of a tokenizer that are damaged or missing."""
+    """What is wrong with a tokenizer's files: damaged or missing ones."""
     errors: list[str] = []
     for pattern in TOKENIZER_JSON:
         for path in sorted(folder.glob(pattern)):
@@ -49,5 +47,5 @@ def tokenizer_file_errors(folder: Path) -> list[str]:
 def _check_tokenizer(path: Path) -> None:
     try:
         Tokenizer.from_file(str(path))
-    except Exception as error:  # the library has no kind of its own
-        raise InputError(f"{path} cannot be read: it holds no tokenizer ({reason(error)}). {AGAIN}") from None
+    except Exception as error:  # the library has no exception type of its own
+        raise InputError(f"{path} cannot be read: it is not a tokenizer ({reason(error)}). {AGAIN}") from None

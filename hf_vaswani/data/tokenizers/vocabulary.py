@@ -1,14 +1,14 @@
-"""Learns a vocabulary from text and makes it a tokenizer: byte-pair encoding, unigram, word pieces or words.
+"""Learns a vocabulary from text and makes it a tokenizer: byte-pair encoding, unigram, WordPiece or words.
 
-Sub-words: the space before a word is the mark `▁` in front of its first piece, white space, punctuation and digits
-are set apart, and every further space is a piece of its own, so that decoding gives back the text. In text that is
-split into words already, a punctuation mark is a word with a space before it: set apart, it would be two pieces. In
-such text the mark may also stand behind the last piece of a word, where Sennrich et al. 2016 have their end of a word.
+Subwords: the space before a word becomes the word-boundary marker `▁` at its first piece; whitespace, punctuation and
+digits are isolated, and every further space is a separate piece, so that decoding restores the text. In pre-tokenized
+text, a punctuation mark is a word with a space before it: isolated, it would be two pieces. There the marker may also
+follow the last piece of a word, like the end-of-word symbol of Sennrich et al. 2016.
 
-Words: `word_splitting.py` says where they end, and marks where no space stood there.
+Words: `word_splitting.py` defines where they end, and marks ends without a space.
 
-The same text gives the same vocabulary, byte for byte. This is why two of the trainers of the `tokenizers` library
-are not used: the order of its hash tables decides between pieces in its unigram and word-piece trainers.
+The same text gives the same vocabulary, byte for byte. This rules out two trainers of the `tokenizers` library,
+unigram and WordPiece, which choose between equal pieces by the order of hash tables.
 """
 
 import io
@@ -21,37 +21,37 @@ from types import ModuleType
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from ...errors import InputError
-from .arguments import BYTES, TokenizerArguments, special_tokens
+from .arguments import BYTES, TOKENIZER_TYPES, TokenizerArguments, special_tokens, tokenizer_type
 from .word_splitting import JOINER, marks, splitter
 
 logger = logging.getLogger(__name__)
 
 SPACE = "▁"
-# Stands for a `▁` that is in the text itself: a code point that Unicode reserves for such use inside a program.
+# Replaces a `▁` in the text itself: a code point that Unicode reserves for internal use.
 LITERAL_SPACE_MARK = "\ufdd1"
 DEFAULT_MIN_FREQUENCY = 2
 LONGEST_WORD = 1000
-# Characters that SentencePiece has its own use for; they become pieces without it.
+# Characters with a special meaning in SentencePiece; they are added to its pieces.
 SENTENCEPIECE_RESERVED = frozenset("\0\t\n\r\x1f▅")
-# Always set apart, so that no text can be taken for a special token or a byte.
+# Always isolated, so that text is never mistaken for a special token or a byte.
 BRACKET = r"[<>\[\]{}()]"
 
-# A text that can be read again and again.
+# Each call reads the text from its beginning.
 Texts = Callable[[], Iterable[str]]
 
 
 def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """A tokenizer of at most `vocab_size` tokens, learnt from `texts`, that ends each text with the token `eos`.
+    """A tokenizer of at most `vocab_size` tokens, learned from `texts`, that ends each text with the token `eos`.
 
     Args:
-        texts: called for each reading; read once, and once more where not all its characters fit.
+        texts: read once, and again if not all its characters fit.
         vocab_size: special tokens and bytes included. A small text may give fewer tokens.
         name: of the text, for messages: "source".
 
     Raises:
-        InputError: where the text is empty.
+        InputError: the text is empty.
     """
-    tokenizer = _LEARNERS[arguments.type](texts, arguments, vocab_size, name)
+    tokenizer = TOKENIZER_TYPES[arguments.type].learn(texts, arguments, vocab_size, name)
     special = special_tokens(arguments)
     tokenizer.add_special_tokens(list(special.values()))
     end = special["eos_token"]
@@ -61,6 +61,7 @@ def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: in
     return tokenizer
 
 
+@tokenizer_type("bpe", "byte-pair encoding", has_merges=True, has_bytes=True)
 def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """Byte-pair encoding (Sennrich et al. 2016; section 5.1 of the paper)."""
     first = _first_pieces(arguments)
@@ -70,11 +71,12 @@ def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, nam
     return _subword_tokenizer(model, arguments)
 
 
+@tokenizer_type("wordpiece", "longest match first")
 def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """Word pieces (Wu et al. 2016): a word is cut into the longest pieces, from left to right.
+    """WordPiece (Wu et al. 2016): a word is split into the longest pieces, from left to right.
 
-    The pieces are learnt as those of byte-pair encoding, as is usual. As in that paper a mark begins a word; `##`
-    inside words, BERT's way, is not needed then.
+    The pieces are learned by byte-pair encoding, as is usual. As in that paper, a marker begins a word, which makes
+    BERT's `##` inside words unnecessary.
     """
     first = _first_pieces(arguments)
     pieces, _ = _learn_merges(texts, arguments, vocab_size - len(first), name)
@@ -85,13 +87,14 @@ def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: i
     return _subword_tokenizer(model, arguments)
 
 
+@tokenizer_type("unigram", "language model", has_bytes=True, has_min_frequency=False)
 def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """The unigram language model (Kudo 2018), learnt by SentencePiece from words and their counts."""
+    """The unigram language model (Kudo 2018), learned by SentencePiece from words and their counts."""
     try:
         import sentencepiece
     except ImportError:
         raise InputError(
-            "tokenizer.type=unigram is learnt by SentencePiece, which is not installed: pip install sentencepiece"
+            "tokenizer.type=unigram needs SentencePiece, which is not installed: pip install sentencepiece"
         ) from None
     normalizer, splitter = _subword_normalizer(arguments), _subword_splitter(arguments)
     words, counts, runs = Counter(), Counter(), Counter()
@@ -113,7 +116,7 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
 
 
 def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) -> dict[str, float]:
-    """At most `size` pieces with the logarithms of their probabilities, from words and their counts."""
+    """At most `size` pieces with their log probabilities, from words and their counts."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(f"{word}\t{count}" for word, count in sorted(words.items()) if word),
@@ -134,51 +137,40 @@ def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) 
         num_threads=1,
         minloglevel=2,
     )
-    learnt = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return {learnt.id_to_piece(i): learnt.get_score(i) for i in range(1, learnt.get_piece_size())}
+    learned = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return {learned.id_to_piece(i): learned.get_score(i) for i in range(1, learned.get_piece_size())}
 
 
+@tokenizer_type("word", "whole words", has_subwords=False)
 def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
     """The most frequent words; all others are unknown."""
-    by_rules, unknown = arguments.words == "rules", _unknown(arguments)
+    by_rules, unknown = arguments.pre_tokenizer == "rules", _unknown(arguments)
     normalizer = _normalizer(arguments, marks(by_rules))
     trained = Tokenizer(models.WordLevel(unk_token=unknown))
     trained.pre_tokenizer = splitter(by_rules)
     min_frequency = arguments.min_frequency or DEFAULT_MIN_FREQUENCY
     special = list(special_tokens(arguments).values())
     trainer = trainers.WordLevelTrainer(
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
-        special_tokens=special,
-        show_progress=False,
+        vocab_size=vocab_size, min_frequency=min_frequency, special_tokens=special, show_progress=False
     )
     trained.train_from_iterator(_counted(texts, normalizer, Counter(), name), trainer)
     vocabulary = trained.get_vocab()
     if len(vocabulary) == len(special):
         raise InputError(
-            f"No word of the {name} text occurs {min_frequency} times. Give more text or lower "
-            "tokenizer.min_frequency."
+            f"No word of the {name} text occurs {min_frequency} times. Use more text or lower tokenizer.min_frequency."
         )
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
     tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = splitter(by_rules)
-    tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.Replace(Regex("$"), " "),
-            decoders.Fuse(),
-            decoders.Replace(Regex(f" ?{JOINER} ?| $"), ""),
-        ]
-    )
+    joined = decoders.Replace(Regex(f" ?{JOINER} ?| $"), "")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(Regex("$"), " "), decoders.Fuse(), joined])
     return tokenizer
-
-
-_LEARNERS = {"bpe": _learn_bpe, "unigram": _learn_unigram, "wordpiece": _learn_wordpieces, "word": _learn_words}
 
 
 def _learn_merges(
     texts: Texts, arguments: TokenizerArguments, size: int, name: str
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """At most `size` pieces, single characters first, and the merges that make the longer ones, in order."""
+    """At most `size` pieces, single characters first, and the merges that form the others, in order."""
     normalizer, counts = _subword_normalizer(arguments), Counter()
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = _subword_splitter(arguments)
@@ -195,14 +187,14 @@ def _learn_merges(
     train(_counted(texts, normalizer, counts, name), initial_alphabet=[SPACE])
     alphabet = _alphabet(counts, size, name)
     if len(alphabet) < len(counts.keys() | {SPACE}):
-        # The library's own limit leaves it to chance which of the equally rare characters stay.
+        # With the library's own limit, it is random which of the equally rare characters stay.
         train(map(normalizer.normalize_str, texts()), initial_alphabet=list(alphabet), limit_alphabet=len(alphabet))
     model = json.loads(trained.to_str())["model"]
     return sorted(model["vocab"], key=model["vocab"].get), [tuple(pair) for pair in model["merges"]]
 
 
 def _counted(texts: Texts, normalizer: normalizers.Normalizer, counts: Counter, name: str) -> Iterator[str]:
-    """The texts, normalised, with their characters counted in passing."""
+    """The normalized texts, while counting their characters."""
     for text in texts():
         normalized = normalizer.normalize_str(text)
         counts.update(normalized)
@@ -212,7 +204,7 @@ def _counted(texts: Texts, normalizer: normalizers.Normalizer, counts: Counter, 
 
 
 def _alphabet(counts: Counter, size: int, name: str) -> dict[str, None]:
-    """The characters that are pieces: all, or the most frequent ones where there are more than `size`; sorted."""
+    """The characters that are pieces: all, or the `size` most frequent ones if there are more; sorted."""
     characters = sorted(counts.keys() | {SPACE}, key=lambda c: (c != SPACE, -counts[c], c))
     if len(characters) > size:
         logger.warning(
@@ -243,26 +235,26 @@ def _normalizer(arguments: TokenizerArguments, *further: normalizers.Normalizer)
 
 def _subword_normalizer(arguments: TokenizerArguments) -> normalizers.Normalizer:
     mark = [normalizers.Replace(SPACE, LITERAL_SPACE_MARK), normalizers.Replace(" ", SPACE)]
-    if arguments.space_mark == "after":
+    if arguments.word_boundary == "after":
         mark.append(normalizers.Replace(Regex(r"\z"), SPACE))
     return _normalizer(arguments, *mark)
 
 
 def _subword_splitter(arguments: TokenizerArguments) -> pre_tokenizers.PreTokenizer:
-    if arguments.words == "spaces":
-        set_apart = [pre_tokenizers.Split(Regex(BRACKET), "isolated")]
+    if arguments.pre_tokenizer == "whitespace":
+        isolated = [pre_tokenizers.Split(Regex(BRACKET), "isolated")]
     else:
-        set_apart = [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
-    if arguments.space_mark == "after":
+        isolated = [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
+    if arguments.word_boundary == "after":
         marked = [pre_tokenizers.Split(SPACE, "merged_with_previous")]
     else:
         marked = [
-            # A space before the text, and not before what follows an added token inside it. One `Metaspace` would
-            # leave it out before a text that begins with a space; here the spaces of the text are marks already.
+            # Add a space before the text, but not after an added token inside it. A single `Metaspace` would not add
+            # it to a text that begins with a space; here the text's own spaces are markers already.
             pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False),
             pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never"),
         ]
-    return pre_tokenizers.Sequence([*marked, pre_tokenizers.Split(Regex(r"\s"), "isolated"), *set_apart])
+    return pre_tokenizers.Sequence([*marked, pre_tokenizers.Split(Regex(r"\s"), "isolated"), *isolated])
 
 
 def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> Tokenizer:
@@ -271,7 +263,7 @@ def _subword_tokenizer(model: models.Model, arguments: TokenizerArguments) -> To
     tokenizer.pre_tokenizer = _subword_splitter(arguments)
     bytes_ = [decoders.ByteFallback()] if arguments.byte_fallback else []
     literal = decoders.Replace(LITERAL_SPACE_MARK, SPACE)
-    if arguments.space_mark == "after":
+    if arguments.word_boundary == "after":
         spaces, last = decoders.Replace(SPACE, " "), decoders.Replace(Regex(r" \z"), "")
         tokenizer.decoder = decoders.Sequence([spaces, *bytes_, decoders.Fuse(), last, literal])
     else:

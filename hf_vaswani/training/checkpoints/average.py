@@ -1,4 +1,4 @@
-"""One model that is the mean of several: checkpoints of a training (section 6.1), or finished models."""
+"""One model that is the mean of several: checkpoints of a run (section 6.1), or finished models."""
 
 import os
 from collections.abc import Iterator
@@ -17,9 +17,10 @@ from ...data.tokenizers.tokenizer import has_tokenizer, load_tokenizer, save_tok
 from ...errors import InputError, reason
 from ...files import new_folder
 from ...interop.model_files import check_settings, model_kind
-from ...interop.pretrained import damage_faults, load_model
+from ...interop.pretrained import damage_errors, load_model
+from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
-from .checkpoint import Tensors, average_weights, checkpoint_folders, damage_of, set_weights, weights, weights_file
+from .checkpoint import checkpoint_folders, damage_of, weights_file
 from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, TOKENIZER, is_checkpoint
 
 
@@ -50,8 +51,8 @@ class Member:
             values = load_file(weights_file(self.path))
         except (OSError, SafetensorError) as error:
             raise InputError(f"{self.path} cannot be read: {reason(error)}") from None
-        if faults := damage_faults(str(self.path), values.items()):
-            raise InputError.of(faults)
+        if errors := damage_errors(str(self.path), values.items()):
+            raise InputError.of(errors)
         return values
 
 
@@ -59,28 +60,28 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
     """Write a folder with the mean of some weights, ready for `from_pretrained` and `pipeline`.
 
     Args:
-        sources: folders of trainings, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.
+        sources: folders of runs, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.
         output: folder to make; it may exist only if empty.
-        last, best: how many checkpoints of each training, the last or the best ones; by default all of the last.
+        last, best: how many checkpoints of each run, the last or the best ones; by default all of the last.
 
     Returns:
         The folders that the mean is of.
 
     Raises:
-        InputError: a source that is none, or whose weights have other names or shapes; an output that exists.
+        InputError: a source of another kind, or whose weights have other names or shapes; an output that exists.
     """
-    members, faults = [], []
+    members, errors = [], []
     for source in sources:
         try:
             members += members_of(source, last, best)
         except InputError as error:
-            faults.append(str(error))
-    if faults:
-        raise InputError.of(faults)
+            errors.append(str(error))
+    if errors:
+        raise InputError.of(errors)
     tokenizer = _common_tokenizer(members)
     model = _empty_model(members[0].config)
     if tokenizer is not None and (error := vocabulary_error(model, tokenizer)):
-        raise InputError(f"{members[0].tokenizer}: {error}. Put tokenizer and model of one training together.")
+        raise InputError(f"{members[0].tokenizer}: {error}. Put the tokenizer and the model of one run together.")
     with new_folder(output) as folder:
         set_weights(model, average_weights(_alike(members)))
         model.save_pretrained(folder)
@@ -102,9 +103,9 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
             kind = "best weights" if best else "checkpoints"
             raise InputError(f"{source} holds {len(kept)} {kind}, and {number or 'some'} are needed.")
         chosen = kept[:number] if best else kept[-number:]
-        return [_of_training(path, source) for path in chosen]
+        return [_of_run(path, source) for path in chosen]
     if is_checkpoint(source):
-        return [_of_training(source, Path(os.path.abspath(source)).parent.parent)]
+        return [_of_run(source, Path(os.path.abspath(source)).parent.parent)]
     if (source / "config.json").exists():
         kind = model_kind(source)
         if kind != VaswaniConfig.model_type:
@@ -114,13 +115,13 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
             )
         check_settings(source)
         return [Member(source, config=source, tokenizer=source)]
-    raise InputError(f"{source} is no folder of a training, a checkpoint or a model.")
+    raise InputError(f"{source} is not the folder of a run, a checkpoint or a model.")
 
 
-def _of_training(path: Path, training: Path) -> Member:
-    if not (training / ARCHITECTURE / "config.json").exists():
-        raise InputError(f"{path}: {training / ARCHITECTURE} is missing, which says what model the weights are of.")
-    return Member(path, config=training / ARCHITECTURE, tokenizer=training / TOKENIZER)
+def _of_run(path: Path, run: Path) -> Member:
+    if not (run / ARCHITECTURE / "config.json").exists():
+        raise InputError(f"{path}: {run / ARCHITECTURE} is missing, which says what model the weights are of.")
+    return Member(path, config=run / ARCHITECTURE, tokenizer=run / TOKENIZER)
 
 
 def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:

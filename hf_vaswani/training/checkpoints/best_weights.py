@@ -1,25 +1,20 @@
-"""Which checkpoints are the best, how many of them are kept, and when there is no more to gain."""
+"""Which checkpoints are the best, how many of them are kept, and when nothing more is gained."""
 
 import json
 import math
 from pathlib import Path
 
+from accelerate import Accelerator
 from safetensors import SafetensorError
 
 from ...errors import TrainingError, reason
-from ...files import check_types, read_object
-from .checkpoint import (
-    WEIGHTS_FILE,
-    Progress,
-    Tensors,
-    checkpoint_folders,
-    damage_of,
-    remove,
-    save_weights,
-    tidy,
-    update_of,
-    write_whole,
-)
+from ...files import check_types, read_json
+from ...runtime.processes import on_main_process
+from ..listeners import StepListener, ValidationResult
+from ..optimization.weights import Tensors
+from .checkpoint import WEIGHTS_FILE, checkpoint_folders, damage_of, remove, save_weights, step_of, tidy, write_whole
+from .progress import Progress
+from .state import gather_weights
 
 # The scores of a validation, by measure, and which of them ranks the weights.
 SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"
@@ -42,21 +37,30 @@ def note_validation(progress: Progress, measure: str, score: float) -> None:
         progress.validations_without_gain += 1
 
 
-class BestWeights:
+class BestWeights(StepListener):
     """The weights that were best in validation: folders `update-…` with the weights and `scores.json`.
 
     Args:
         folder: that holds them.
         measure: by which they are ranked.
         keep: how many are kept.
+        processes: over which a model that is listened for may be spread.
     """
 
-    def __init__(self, folder: Path, measure: str, keep: int):
+    def __init__(self, folder: Path, measure: str, keep: int, processes: Accelerator | None = None):
         self.folder = folder
         self.measure = measure
         self.keep = keep
+        self.processes = processes
 
-    def consider(self, values: Tensors, update: int, scores: dict[str, float]) -> None:
+    def on_validation(self, result: ValidationResult) -> None:
+        """Keep the weights of the model that was measured where they are among the best."""
+        if self.keep:
+            # In 32 bits, which the model computes in 16 with mixed precision.
+            values, step = gather_weights(result.model), result.progress.step
+            on_main_process(self.processes, lambda: self.consider(values, step, result.scores))
+
+    def consider(self, values: Tensors, step: int, scores: dict[str, float]) -> None:
         """Store weights if they are among the best; the worst of too many goes.
 
         Args:
@@ -66,7 +70,7 @@ class BestWeights:
             TrainingError: where they cannot be written. Those that were kept are as they were.
         """
         tidy(self.folder)
-        path = self.folder / f"update-{update:08d}"
+        path = self.folder / f"update-{step:08d}"
         others = [other for other in ranked(self.folder) if other != path]
         if len(others) >= self.keep and not is_better(
             self.measure, scores[self.measure], score_of(others[self.keep - 1])[1]
@@ -81,7 +85,7 @@ class BestWeights:
             write_whole(path, write)
         except (OSError, SafetensorError) as error:
             raise TrainingError(
-                f"The best weights of update {update} cannot be written to {path}: {reason(error)}"
+                f"The best weights of step {step} cannot be written to {path}: {reason(error)}"
             ) from error
         for worse in ranked(self.folder)[self.keep :]:
             remove(worse)
@@ -97,8 +101,8 @@ def ranked(folder: Path) -> list[Path]:
     def rank(path: Path) -> tuple[float, int]:
         measure, score = score_of(path)
         if score != score:  # no number, and no order
-            return math.inf, update_of(path)
-        return score if measure in FALLING else -score, update_of(path)
+            return math.inf, step_of(path)
+        return score if measure in FALLING else -score, step_of(path)
 
     return sorted((path for path in checkpoint_folders(folder) if damage_of(path) is None), key=rank)
 
@@ -109,7 +113,7 @@ def score_of(path: Path) -> tuple[str, float]:
     Raises:
         InputError: where their file does not say so.
     """
-    scores = read_object(path / SCORES_FILE)
+    scores = read_json(path / SCORES_FILE)
     measure = scores.get(RANKED_BY)
     kinds = {RANKED_BY: str} | ({measure: float} if isinstance(measure, str) else {})
     check_types(path / SCORES_FILE, scores, kinds)

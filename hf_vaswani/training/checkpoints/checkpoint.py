@@ -1,4 +1,4 @@
-"""Checkpoints of a running training: everything that going on needs, written whole or not at all.
+"""Checkpoints of a run: everything that resuming it needs, written whole or not at all.
 
 A checkpoint is a folder `update-00001000`. It is written under another name and renamed once all of it has reached the
 disk; its list of digests tells later whether a file was damaged. Nothing is deleted before its successor stands.
@@ -9,10 +9,8 @@ import json
 import os
 import re
 import shutil
-import typing
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -22,9 +20,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from ...errors import InputError, TrainingError, reason
-from ...files import read_object, type_errors
-from ..optimization.sharding import part
+from ...errors import TrainingError, reason
+from ..optimization.weights import Tensors, check_shapes
+from .progress import Progress, progress_error
 
 WEIGHTS_FILE = "model.safetensors"
 EMA_FILE = "ema.safetensors"
@@ -35,82 +33,18 @@ DIGESTS_FILE = "digests.json"
 # Endings of what is written, or deleted, when a kill comes.
 LEFT_BY_A_KILL = ("part", "removed")
 
-DELETE_IT = "Delete it to go on from the one before."
-
-Tensors = dict[str, torch.Tensor]
-
-
-@dataclass
-class Progress:
-    """How far a training has come.
-
-    Attributes:
-        update: optimiser steps done.
-        epoch, part, batch: where the next batch stands: its epoch, the part of the epoch, its place in that part.
-        seconds: time spent in training, over all its runs.
-        skipped: updates left out because of a gradient that was not finite.
-        skipped_in_a_row: those since the last good update.
-        best_score: of the measure that early stopping watches; `None` before the first validation.
-        validations_without_gain: since that best one.
-        filters: what filters found in the first epoch of a stream.
-        seen: "pairs", "source_tokens" and "target_tokens" in all updates; `None` where an earlier version, which did
-            not count them, began the training.
-        energy: joules that were measured, and the seconds in which they were, by kind of device.
-        machines: that trained, in words, each once.
-        processes: numbers of them that trained, each once; `None` as with `seen`.
-        threads: of each process on a CPU; 0 where that is not known.
-        is_irregular: saved because the run ended, not because it was due.
-        log_window: sums since the last line of the log, so that the next line is that of a training in one.
-    """
-
-    update: int = 0
-    epoch: int = 0
-    part: int = 0
-    batch: int = 0
-    seconds: float = 0.0
-    skipped: int = 0
-    skipped_in_a_row: int = 0
-    best_score: float | None = None
-    validations_without_gain: int = 0
-    filters: dict[str, int] = field(default_factory=dict)
-    is_irregular: bool = False
-    log_window: dict[str, float] = field(default_factory=dict)
-    seen: dict[str, int] | None = field(default_factory=dict)
-    energy: dict[str, list[float]] = field(default_factory=dict)
-    machines: list[str] = field(default_factory=list)
-    processes: list[int] | None = field(default_factory=list)
-    threads: int = 0
+DELETE_IT = "Delete it to resume from the one before."
 
 
 @dataclass
 class TrainingState:
-    """All that a training is made of: names of weights → tensors, and the state dicts of optimiser and loss scaler."""
+    """All that a run is made of: names of weights → tensors, and the state dicts of optimizer and loss scaler."""
 
     weights: Tensors
     optimizer: dict[str, Any]
     progress: Progress
     ema: Tensors | None = None
     scaler: dict[str, Any] | None = None
-
-
-def weights(model: nn.Module) -> Tensors:
-    """A model's parameters by name, tied ones once; each process' share where they are sharded."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-
-def set_weights(model: nn.Module, values: Tensors) -> None:
-    """Copy values into the parameters of those names.
-
-    Raises:
-        ValueError: where the names are not the same; an [`InputError`] where shapes are not.
-    """
-    parameters = weights(model)
-    if parameters.keys() != values.keys():
-        raise ValueError(f"Other parameters than the model's: {sorted(parameters.keys() ^ values.keys())}")
-    _check_shapes(parameters, {name: tuple(value.shape) for name, value in values.items()})
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(part(values[name], parameter))
 
 
 def check_fits(model: nn.Module, checkpoint: Path) -> None:
@@ -128,17 +62,7 @@ def check_fits(model: nn.Module, checkpoint: Path) -> None:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise TrainingError(f"{checkpoint} is damaged ({reason(error)}). {DELETE_IT}") from None
-    _check_shapes(weights(model), shapes)
-
-
-def _check_shapes(parameters: Tensors, shapes: dict[str, tuple[int, ...]]) -> None:
-    wrong = [n for n, parameter in parameters.items() if n in shapes and tuple(parameter.shape) != shapes[n]]
-    if wrong:
-        raise InputError(
-            f"The weights that were stored have other shapes than the model's: {wrong[0]}, for one, is "
-            f"{shapes[wrong[0]]} and not {tuple(parameters[wrong[0]].shape)}. Its tokenizer or its architecture has "
-            "changed since: put them back, or begin again with --overwrite true."
-        )
+    check_shapes(model, shapes)
 
 
 def checkpoint_folders(folder: Path) -> list[Path]:
@@ -157,16 +81,16 @@ def is_of_checkpoints(name: str) -> bool:
     return is_checkpoint_name(stem) and ending in ("", *LEFT_BY_A_KILL, "old", "damaged")
 
 
-def update_of(path: Path) -> int:
-    """The update after which a checkpoint was written."""
+def step_of(path: Path) -> int:
+    """The step after which a checkpoint was written."""
     return int(path.name.removeprefix("update-"))
 
 
 def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
     """Write a checkpoint into `folder` and remove the oldest beyond `keep`.
 
-    One that was saved at the end of an earlier run goes, too, so that a training in parts ends with the checkpoints,
-    and thus their mean, of a training in one.
+    One that was saved because an earlier run ended goes, too, so that a resumed run ends with the checkpoints, and
+    thus their mean, of an uninterrupted one.
 
     Raises:
         TrainingError: where it cannot be written, a full disk say. The earlier checkpoints are as they were.
@@ -179,20 +103,20 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
         _save(state.optimizer, unfinished / OPTIMIZER_FILE)
         if state.scaler is not None:
             _save(state.scaler, unfinished / SCALER_FILE)
-        (unfinished / PROGRESS_FILE).write_text(json.dumps(asdict(state.progress)))
+        (unfinished / PROGRESS_FILE).write_text(state.progress.to_json())
 
-    path = folder / f"update-{state.progress.update:08d}"
+    path = folder / f"update-{state.progress.step:08d}"
     try:
         write_whole(path, write)
     except (OSError, RuntimeError, SafetensorError) as error:
         before = [old for old in checkpoint_folders(folder) if old != path]
-        last = f"The last good one is {before[-1]}." if before else "There is none before it."
+        last = f"The last good one is {before[-1]}." if before else "There is no earlier one."
         raise TrainingError(
-            f"The checkpoint of update {state.progress.update} cannot be written to {folder}: {reason(error)}. "
-            f"{last} Make room, then the same command goes on from there."
+            f"The checkpoint of step {state.progress.step} cannot be written to {folder}: {reason(error)}. "
+            f"{last} Make room, then the same command resumes from there."
         ) from error
     for old in checkpoint_folders(folder):
-        if old != path and _is_irregular(old):
+        if old != path and _is_unscheduled(old):
             remove(old)
     for old in checkpoint_folders(folder)[:-keep]:
         remove(old)
@@ -270,41 +194,33 @@ def damage_of(path: Path) -> str | None:
         return reason(error)
     if wrong:
         return f"{', '.join(wrong)} changed since it was written"
-    return _progress_error(path / PROGRESS_FILE) if (path / PROGRESS_FILE).exists() else None
-
-
-def _progress_error(path: Path) -> str | None:
-    """What is wrong with the progress in a checkpoint, whatever its digest says; `None` where nothing is."""
-    try:
-        errors = type_errors(read_object(path), typing.get_type_hints(Progress), optional=True)
-    except InputError as error:
-        return str(error).removesuffix(".")
-    return f"{path.name}: {'; '.join(errors)}" if errors else None
+    return progress_error(path / PROGRESS_FILE) if (path / PROGRESS_FILE).exists() else None
 
 
 def newest_intact(folder: Path, report) -> Path | None:
     """The newest checkpoint whose files are whole. Damaged ones are set aside under the ending `.damaged`.
 
     Args:
-        report: called with a line about each that is passed over.
+        report: called with a line about each that is skipped.
 
     Raises:
         TrainingError: where there are checkpoints, and none is whole.
     """
     tidy(folder)
-    checkpoints, faults = checkpoint_folders(folder), []
+    checkpoints, errors = checkpoint_folders(folder), []
     for path in reversed(checkpoints):
         damage = damage_of(path)
         if damage is None:
-            for damaged, fault in faults:
+            for damaged, error in errors:
                 _set_aside(damaged)
-                report(f"{fault}; passed over, and kept as {damaged.name}.damaged")
+                report(f"{error}; skipped, and kept as {damaged.name}.damaged")
             return path
-        faults.append((path, f"{path} is damaged ({damage})"))
-    if faults:
+        errors.append((path, f"{path} is damaged ({damage})"))
+    if errors:
         raise TrainingError(
-            "\n".join(fault for _, fault in faults) + "\nNo checkpoint is left to go on from. Bring one back, or give "
-            "--overwrite true to begin anew."
+            "\n".join(error for _, error in errors)
+            + "\nNo checkpoint is left to resume from. Bring one back, or give "
+            "--overwrite true to start over."
         )
     return None
 
@@ -319,24 +235,12 @@ def load_checkpoint(path: Path) -> TrainingState:
         return TrainingState(
             weights=load_file(path / WEIGHTS_FILE),
             optimizer=_load(path / OPTIMIZER_FILE),
-            progress=Progress(**{"seen": None, "processes": None, **json.loads((path / PROGRESS_FILE).read_text())}),
+            progress=Progress.from_json((path / PROGRESS_FILE).read_text()),
             ema=load_file(path / EMA_FILE) if (path / EMA_FILE).exists() else None,
             scaler=_load(path / SCALER_FILE) if (path / SCALER_FILE).exists() else None,
         )
     except (OSError, ValueError, TypeError, RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
         raise TrainingError(f"{path} is damaged ({reason(error)}). {DELETE_IT}") from None
-
-
-def average_weights(models: Iterable[Tensors]) -> Tensors:
-    """The mean of weights with the same names and shapes (section 6.1), summed in float64."""
-    total: Tensors = {}
-    kinds, number = {}, 0
-    for values in models:
-        number += 1
-        for name, value in values.items():
-            total[name] = total[name] + value.double() if name in total else value.double()
-            kinds[name] = value.dtype
-    return {name: (value / number).to(kinds[name]) for name, value in total.items()}
 
 
 def weights_file(path: Path) -> Path:
@@ -372,7 +276,7 @@ def tidy(folder: Path) -> None:
             os.replace(old, old.with_suffix(""))
 
 
-def _is_irregular(path: Path) -> bool:
+def _is_unscheduled(path: Path) -> bool:
     with suppress(OSError, ValueError, AttributeError):
         return bool(json.loads((path / PROGRESS_FILE).read_text()).get("is_irregular"))
     return False

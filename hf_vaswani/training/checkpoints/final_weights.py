@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...errors import InputError
-from ..configuration.arguments import TrainingArguments
+from ...hub.run_report import ComparedWeights, FinalWeights
+from ..recipe.arguments import TrainingArguments
 from .best_weights import ranked
-from .checkpoint import checkpoint_folders, damage_of, update_of, weights_file
+from .checkpoint import checkpoint_folders, damage_of, step_of, weights_file
 from .output_folder import BEST, CHECKPOINTS
 
 
@@ -30,9 +30,9 @@ class Candidate:
     paths: tuple[Path, ...]
 
     @property
-    def updates(self) -> list[int]:
+    def steps(self) -> list[int]:
         """After which the weights were stored."""
-        return [update_of(path) for path in self.paths]
+        return [step_of(path) for path in self.paths]
 
     @property
     def files(self) -> list[Path]:
@@ -41,18 +41,18 @@ class Candidate:
 
 
 def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str], None]) -> list[Candidate]:
-    """The weights to choose from, one where the recipe names it; damaged checkpoints are passed over.
+    """The weights to choose from, one where the recipe names it; damaged checkpoints are skipped.
 
     Args:
         folder: output folder.
-        report: called with a line about what is passed over.
+        report: called with a line about what is skipped.
 
     Raises:
         InputError: where there are none.
     """
     kind, best = arguments.average, ranked(folder / BEST)
     if kind == "best" and not best:
-        report("There were no validations, thus no best weights: the final model is the mean of the last checkpoints")
+        report("There were no validations, so no best weights: the final model is the mean of the last checkpoints")
         kind = "last"
     checkpoints = checkpoint_folders(folder / CHECKPOINTS)
     last = _whole(checkpoints, arguments.average_last, report) if kind != "best" else []
@@ -65,17 +65,17 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
     kept: dict[tuple[int, ...], Candidate] = {}
     for name in found if kind == "auto" else [kind]:
         if found[name].paths:
-            # Of the same updates they are the same weights, whatever they are called.
-            kept.setdefault(tuple(sorted(found[name].updates)), found[name])
+            # Of the same steps they are the same weights, whatever they are called.
+            kept.setdefault(tuple(sorted(found[name].steps)), found[name])
     if not kept:
         raise InputError(
-            f"{folder} holds no whole weights to make the final model from. Raise training.max_updates to train on."
+            f"{folder} holds no intact weights to make the final model from. Raise training.max_steps to train on."
         )
     return list(kept.values())
 
 
 def _whole(checkpoints: list[Path], last: int, report: Callable[[str], None]) -> list[Path]:
-    """Those of the last so many that are not damaged, or else the newest that is not."""
+    """Those of the last N that are not damaged, or else the newest that is not."""
     wanted = checkpoints[-last:]
     whole = [path for path in wanted if damage_of(path) is None]
     for path in wanted:
@@ -96,23 +96,13 @@ def lowest(losses: list[float]) -> int:
     return min(range(len(losses)), key=lambda i: losses[i] if losses[i] == losses[i] else math.inf)
 
 
-def describe(arguments: TrainingArguments, compared: list[Candidate], losses: list[float]) -> dict[str, Any]:
-    """What became the final model and why, as plain values for `results.json`."""
-    return {
-        "average": arguments.average,
-        "weights": compared[lowest(losses)].name,
-        "compared": [
-            {"weights": candidate.name, "updates": candidate.updates, "validation_loss": loss}
+def describe(arguments: TrainingArguments, compared: list[Candidate], losses: list[float]) -> FinalWeights:
+    """What became the final model and why."""
+    return FinalWeights(
+        average=arguments.average,
+        weights=compared[lowest(losses)].name,
+        compared=[
+            ComparedWeights(weights=candidate.name, steps=candidate.steps, validation_loss=loss)
             for candidate, loss in zip(compared, losses)
         ],
-    }
-
-
-def in_words(description: dict[str, Any]) -> str:
-    """A description as one line."""
-    name, compared = description["weights"], description["compared"]
-    if len(compared) == 1:
-        return f"The final model is {name} (training.average={description['average']})"
-    losses = {entry["weights"]: f"{entry['validation_loss']:.4f}" for entry in compared}
-    others = ", ".join(f"{losses[other]} of {other}" for other in losses if other != name)
-    return f"The final model is {name}: a validation loss of {losses[name]}, against {others}"
+    )

@@ -1,4 +1,4 @@
-"""The state of a training, gathered from model and optimiser and put back, however they are spread over processes."""
+"""The state of a run, gathered from model and optimizer and put back, however they are spread over processes."""
 
 from pathlib import Path
 
@@ -6,13 +6,15 @@ from accelerate import Accelerator
 from torch import nn
 
 from ..optimization.ema import MovingAverage
-from ..optimization.sharding import optimizer_state, set_optimizer_state, whole
-from .checkpoint import Progress, Tensors, TrainingState, load_checkpoint, set_weights, weights
+from ..optimization.sharding import full_tensor, optimizer_state, set_optimizer_state
+from ..optimization.weights import Tensors, set_weights, weights
+from .checkpoint import TrainingState, load_checkpoint
+from .progress import Progress
 
 
 def gather_weights(model: nn.Module) -> Tensors:
     """Whole weights by name, tied ones once, in every process."""
-    return {name: whole(value) for name, value in weights(model).items()}
+    return {name: full_tensor(value) for name, value in weights(model).items()}
 
 
 def gather_state(
@@ -23,7 +25,7 @@ def gather_state(
         weights=gather_weights(accelerator.unwrap_model(model)),
         optimizer=optimizer_state(optimizer),
         progress=progress,
-        ema={name: whole(value) for name, value in ema.shadow.items()} if ema else None,
+        ema={name: full_tensor(value) for name, value in ema.shadow.items()} if ema else None,
         scaler=accelerator.scaler.state_dict() if accelerator.scaler is not None else None,
     )
 
@@ -31,7 +33,7 @@ def gather_state(
 def restore_state(
     accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, checkpoint: Path
 ) -> Progress:
-    """Put a checkpoint's state into model, optimiser, average and loss scaler; returns how far it had come.
+    """Put a checkpoint's state into model, optimizer, average and loss scaler; returns how far it had come.
 
     Raises:
         TrainingError: where the checkpoint cannot be read.

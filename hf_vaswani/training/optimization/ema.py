@@ -6,43 +6,47 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from ..checkpoints.checkpoint import Tensors, set_weights, weights
-from .sharding import part
+from ..listeners import StepListener, StepResult
+from .sharding import shard_like
+from .weights import Tensors, set_weights, weights
 
 
-class MovingAverage:
-    """A shadow of a model's weights: after each update, shadow = decay · shadow + (1 - decay) · weights, in float32.
+class MovingAverage(StepListener):
+    """A shadow of a model's weights: after each step, shadow = decay · shadow + (1 - decay) · weights, in float32.
 
-    The decay of update t is min(decay, (1 + t) / (10 + t)), so that the first updates do not drag along the random
-    initialisation.
+    The decay of step t is min(decay, (1 + t) / (10 + t)), so that the first steps do not drag along the random
+    initialization.
 
     Args:
         model: whose weights are followed.
-        decay: below 1; 0.999 looks back about 1 000 updates.
+        decay: below 1; 0.999 looks back about 1 000 steps.
     """
 
     def __init__(self, model: nn.Module, decay: float):
-        self.decay = decay
+        self.model, self.decay = model, decay
         self.shadow = {name: value.float().clone() for name, value in weights(model).items()}
 
+    def on_step_end(self, result: StepResult) -> None:
+        self.follow(result.progress.step)
+
     @torch.no_grad()
-    def follow(self, model: nn.Module, update: int) -> None:
-        """Take in the weights that an update, counted from 1, has left."""
-        decay = min(self.decay, (1 + update) / (10 + update))
-        for name, value in weights(model).items():
+    def follow(self, step: int) -> None:
+        """Take in the weights that a step, counted from 1, has left."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        for name, value in weights(self.model).items():
             self.shadow[name].lerp_(value.float(), 1 - decay)
 
     @contextmanager
-    def in_place_of_weights(self, model: nn.Module) -> Iterator[None]:
+    def in_place_of_weights(self) -> Iterator[None]:
         """Put the average into the model while the block runs."""
-        own = {name: value.clone() for name, value in weights(model).items()}
-        set_weights(model, self.shadow)
+        own = {name: value.clone() for name, value in weights(self.model).items()}
+        set_weights(self.model, self.shadow)
         try:
             yield
         finally:
-            set_weights(model, own)
+            set_weights(self.model, own)
 
     def load(self, values: Tensors) -> None:
-        """Go on from stored values."""
+        """Take over stored values."""
         for name, value in values.items():
-            self.shadow[name].copy_(part(value, self.shadow[name]))
+            self.shadow[name].copy_(shard_like(value, self.shadow[name]))

@@ -17,13 +17,13 @@ from ...core.modeling_loss import (
 def training_loss(
     model: nn.Module, batch: dict[str, torch.Tensor], target_tokens: float, r_drop: float = 0.0
 ) -> torch.Tensor:
-    """A batch's part of the mean loss per target token of an update.
+    """A batch's part of the mean loss per target token of an optimizer step.
 
     Args:
         model: in training, as it is or wrapped for several processes.
         batch: `input_ids`, `attention_mask` and `labels` of the model; labels of -100 do not count.
-        target_tokens: what the sum over all target tokens is divided by: their number in the whole update, all its
-            batches and processes; of processes that average their gradients, the share of one of them.
+        target_tokens: what the sum over all target tokens is divided by: their number in the whole step, all its
+            batches and processes; for processes that average their gradients, the share of one of them.
         r_drop: weight alpha of R-Drop (Liang et al. 2021); 0 for none. Each pair is then computed twice in one
             forward pass, under two dropout masks.
     """
@@ -61,7 +61,7 @@ def r_drop_loss(
 
 class RDrop(LossWithGradient):
     """The loss on a CPU, of logits `(2 n, vocab_size)` with labels `(n,)`; its gradient is made along with it, some
-    rows at a time as in `loss_vaswani.py`.
+    rows at a time as in `core/modeling_loss.py`.
 
     With log-probabilities l and m and probabilities p and q of the two passes, d = l - m and K = sum(p d), the
     gradient of both divergences by the first pass' logits is p (d - K) + p - q; by the second's likewise, with -d

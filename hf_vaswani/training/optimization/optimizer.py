@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ...errors import InputError
-from ..configuration.arguments import TrainingArguments
+from ..recipe.arguments import TrainingArguments
 
 
 def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch.device) -> torch.optim.Optimizer:
@@ -25,8 +25,8 @@ def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch
     return kind(
         [group for group in groups if group["params"]],
         lr=arguments.learning_rate,
-        betas=tuple(arguments.adam_betas),
-        eps=arguments.adam_eps,
+        betas=(arguments.adam_beta1, arguments.adam_beta2),
+        eps=arguments.adam_epsilon,
         fused=device.type in ("cpu", "cuda"),
     )
 
@@ -38,24 +38,25 @@ def freeze(model: nn.Module, patterns: list[str]) -> None:
         patterns: regular expressions: `model.encoder`, `.*embed_tokens`, `model.decoder.layers.[0-2]`.
 
     Raises:
-        InputError: a pattern that is none or matches nothing, all of them at once, or where nothing is left to train.
+        InputError: all patterns at once that are not regular expressions or match nothing; where nothing is left to
+            train.
     """
-    faults, frozen = [], set()
+    errors, frozen = [], set()
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     for pattern in patterns:
         try:
             matched = {name for name in names if re.match(rf"(?:{pattern})(?:$|\.|(?<=\.))", name)}
         except re.error as error:
-            faults.append(f"training.freeze: {pattern!r} is no regular expression: {error}")
+            errors.append(f"training.freeze: {pattern!r} is not a regular expression: {error}")
             continue
         if not matched:
             examples = sorted({".".join(name.split(".")[:3]) for name in names})[:6]
-            faults.append(
+            errors.append(
                 f"training.freeze: {pattern!r} matches no parameter. Names begin with {', '.join(examples)}, …"
             )
         frozen |= matched
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     # A tied matrix has several names and is frozen by any of them.
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if name in frozen:

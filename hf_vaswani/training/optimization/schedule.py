@@ -1,34 +1,107 @@
-"""Learning rates: the paper's schedule (equation 3) and the usual others, exact at every update."""
+"""Learning-rate schedules: the paper's (equation 3) and the usual others, exact at every optimizer step.
+
+A schedule is a function in the registry `SCHEDULES`; its name is a value of the recipe's key `lr_scheduler_type`.
+"""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 
-def learning_rate(
-    schedule: str, update: int, *, peak: float, warmup: int, max_updates: int | None, d_model: int
-) -> float:
-    """The learning rate of an update.
+class Course(NamedTuple):
+    """What a schedule depends on besides the step.
 
-    Args:
-        schedule: `"paper"`: peak · d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), where `peak` is a factor,
-            1 in the paper. The others rise linearly to `peak` during warm-up and then: `"inverse_sqrt"` falls with
-            the root of the update, `"linear"` to 0 at `max_updates`, `"cosine"` likewise, `"constant"` stays.
-        update: counted from 1.
-        warmup, max_updates: in updates; the latter for the linear and cosine schedules alone.
+    Attributes:
+        peak: the highest rate; to the paper's schedule a factor, 1 in the paper.
+        warmup, max_steps: in optimizer steps; the latter for schedules that fall to the end.
     """
-    if schedule == "paper":
-        return peak * d_model**-0.5 * min(update**-0.5, update * warmup**-1.5)
-    if update <= warmup:
-        return peak * update / warmup
 
-    def progress() -> float:
-        """From warm-up to the last update, 0 to 1."""
-        return min((update - warmup) / max(max_updates - warmup, 1), 1.0)
+    peak: float
+    warmup: int
+    max_steps: int | None
+    d_model: int
 
-    after_warmup: dict[str, Callable[[], float]] = {
-        "inverse_sqrt": lambda: (warmup / update) ** 0.5,
-        "linear": lambda: 1 - progress(),
-        "cosine": lambda: (1 + math.cos(math.pi * progress())) / 2,
-        "constant": lambda: 1.0,
-    }
-    return peak * after_warmup[schedule]()
+    def progress(self, step: int) -> float:
+        """From warm-up to the last step, 0 to 1."""
+        return min((step - self.warmup) / max(self.max_steps - self.warmup, 1), 1.0)
+
+
+# Step, counted from 1 → learning rate.
+Rate = Callable[[int, Course], float]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the learning rate changes.
+
+    Attributes:
+        rate: of each step.
+        default_peak: where the recipe gives no `learning_rate`; `None` where it must.
+        needs_warmup: whether there must be at least one step of warm-up.
+        falls_to_end: whether it depends on the last step, so that another `max_steps` makes another run.
+    """
+
+    rate: Rate
+    default_peak: float | None = None
+    needs_warmup: bool = False
+    falls_to_end: bool = False
+
+
+SCHEDULES: dict[str, Schedule] = {}
+
+
+def schedule(name: str, **traits) -> Callable[[Rate], Rate]:
+    """Register a schedule; `traits` are those of [`Schedule`]."""
+
+    def register(rate: Rate) -> Rate:
+        SCHEDULES[name] = Schedule(rate, **traits)
+        return rate
+
+    return register
+
+
+def learning_rate(name: str, step: int, *, peak: float, warmup: int, max_steps: int | None, d_model: int) -> float:
+    """The learning rate of an optimizer step, counted from 1; the others are those of [`Course`]."""
+    return SCHEDULES[name].rate(step, Course(peak, warmup, max_steps, d_model))
+
+
+def warmed_up(after_warmup: Rate) -> Rate:
+    """A schedule that rises linearly to the peak during warm-up, and then is `after_warmup`."""
+
+    def rate(step: int, course: Course) -> float:
+        if step <= course.warmup:
+            return course.peak * step / course.warmup
+        return after_warmup(step, course)
+
+    return rate
+
+
+@schedule("paper", default_peak=1.0, needs_warmup=True)
+def _paper(step: int, course: Course) -> float:
+    """Equation 3, whose warm-up is part of it."""
+    return course.peak * course.d_model**-0.5 * min(step**-0.5, step * course.warmup**-1.5)
+
+
+@schedule("inverse_sqrt", needs_warmup=True)
+@warmed_up
+def _inverse_sqrt(step: int, course: Course) -> float:
+    return course.peak * (course.warmup / step) ** 0.5
+
+
+@schedule("linear", falls_to_end=True)
+@warmed_up
+def _linear(step: int, course: Course) -> float:
+    return course.peak * (1 - course.progress(step))
+
+
+@schedule("cosine", falls_to_end=True)
+@warmed_up
+def _cosine(step: int, course: Course) -> float:
+    return course.peak * ((1 + math.cos(math.pi * course.progress(step))) / 2)
+
+
+@schedule("constant")
+@warmed_up
+def _constant(step: int, course: Course) -> float:
+    return course.peak

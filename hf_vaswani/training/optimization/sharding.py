@@ -15,33 +15,35 @@ from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor:
+def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor with all its shards, in every process."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def part(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """This process' share of a whole tensor, sharded as another one is."""
+def shard_like(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """This process's share of a full tensor, sharded as another one is."""
     if not isinstance(like, DTensor) or isinstance(value, DTensor):
         return value
     return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
 
 
 def optimizer_state(optimizer) -> dict[str, Any]:
-    """An optimiser's state dict, whole."""
+    """An optimizer's state dict, with full tensors."""
     state = optimizer.state_dict()
-    entries = {number: {name: whole(value) for name, value in entry.items()} for number, entry in _entries(state)}
+    entries = {number: {name: full_tensor(v) for name, v in entry.items()} for number, entry in _entries(state)}
     return {**state, "state": entries}
 
 
 def set_optimizer_state(optimizer, state: dict[str, Any]) -> None:
-    """Put a whole state dict into an optimiser."""
+    """Put a state dict of full tensors into an optimizer."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    entries = {
+
+    def sharded(value: torch.Tensor, like: nn.Parameter) -> torch.Tensor:
         # Adam's count of steps is a number of its own, not one for each weight.
-        number: {
-            n: part(v, parameters[number]) if v.shape == parameters[number].shape else v for n, v in entry.items()
-        }
+        return shard_like(value, like) if value.shape == like.shape else value
+
+    entries = {
+        number: {name: sharded(value, parameters[number]) for name, value in entry.items()}
         for number, entry in _entries(state)
     }
     optimizer.load_state_dict({**state, "state": entries})
@@ -54,8 +56,8 @@ def _entries(state: dict[str, Any]):
 def shard_tied_embeddings(model: nn.Module, accelerator: Accelerator) -> None:
     """Shard the modules that share a matrix together, before Accelerate shards the rest.
 
-    Accelerate groups input embeddings and softmax alone; encoder and decoder embeddings would be torn from them. To be
-    called before the optimiser is made; does nothing unless the launcher asks for FSDP2.
+    Accelerate groups input embeddings and output projection alone; encoder and decoder embeddings would be torn from
+    them. To be called before the optimizer is made; does nothing unless the launcher asks for FSDP2.
     """
     if not accelerator.is_fsdp2:
         return

@@ -1,4 +1,4 @@
-"""What each process computes for each update: its share of the batches, from any point of the training on."""
+"""What each process computes for each optimizer step: its share of the batches, from any point of a run on."""
 
 import math
 import signal
@@ -12,22 +12,22 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ...core.modeling_loss import IGNORED_LABEL
 from ...data.encoding import Collator
-from ...data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ...data.epochs import Part, ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ...errors import InputError, TrainingError
 from ...runtime.signals import SIGNALS
 
-Corpus = TokenisedCorpus | ResampledCorpus | StreamedCorpus
+Corpus = TokenizedCorpus | ResampledCorpus | StreamedCorpus
 
 
 @dataclass(frozen=True)
-class UpdateData:
-    """What one process computes for one update.
+class StepBatches:
+    """What one process computes for one optimizer step.
 
     Attributes:
         micro_batches: tensors of each forward pass.
-        target_tokens, source_tokens, pairs: in the whole update, over all processes, without padding.
-        following: epoch, part and batch at which the next update begins.
-        counts: what filters found in the part that begins with this update, of a stream in its first epoch.
+        target_tokens, source_tokens, pairs: in the whole step, over all processes, without padding.
+        following: epoch, part and batch at which the next step begins.
+        counts: what filters found in the part that begins with this step, of a stream in its first epoch.
     """
 
     micro_batches: list[dict[str, torch.Tensor]]
@@ -38,15 +38,15 @@ class UpdateData:
     counts: dict[str, int] | None = None
 
 
-class Updates(IterableDataset):
-    """One process' share of all updates from a point on, one epoch after another, without end.
+class StepDataset(IterableDataset):
+    """One process's share of all steps from a point on, one epoch after another, without end.
 
     Args:
-        corpus: whose epochs are cut into updates of `processes * accumulation` batches each; the last of a part may
+        corpus: whose epochs are cut into steps of `processes * accumulation` batches each; the last of a part may
             have fewer.
         start: epoch, part and batch.
         rank, processes: of this process, and their number.
-        accumulation: forward passes of each process in an update.
+        accumulation: forward passes of each process in a step.
     """
 
     def __init__(
@@ -64,21 +64,21 @@ class Updates(IterableDataset):
         self.rank, self.processes = rank, processes
         self.accumulation = accumulation
 
-    def __iter__(self) -> Iterator[UpdateData | InputError | TrainingError]:
+    def __iter__(self) -> Iterator[StepBatches | InputError | TrainingError]:
         try:
-            yield from self._updates()
+            yield from self._steps()
         except (InputError, TrainingError) as error:
             # Raised in a worker process, it would come out with a traceback for its message.
             yield error
 
-    def _updates(self) -> Iterator[UpdateData]:
+    def _steps(self) -> Iterator[StepBatches]:
         epoch, first, position = self.start
         while True:
             last = None
-            for update in self._updates_of_epoch(epoch, first, position):
+            for step in self._steps_of_epoch(epoch, first, position):
                 if last:
                     yield last
-                last = update
+                last = step
             if last:
                 # It was held back, since only now it shows that the epoch is over.
                 yield replace(last, following=(epoch + 1, 0, 0))
@@ -86,18 +86,18 @@ class Updates(IterableDataset):
                 raise TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
             epoch, first, position = epoch + 1, 0, 0
 
-    def _updates_of_epoch(self, epoch: int, first: int, position: int) -> Iterator[UpdateData]:
+    def _steps_of_epoch(self, epoch: int, first: int, position: int) -> Iterator[StepBatches]:
         counts = Counter()
         for part in self.corpus.parts(epoch, first):
             counts.update(part.counts or {})
             if not part.batches:
                 continue
-            # A part begins at its first batch, save the one in whose middle the training is taken up again.
+            # A part begins at its first batch, except the one in whose middle the run is resumed.
             begin = position if part.number == first else 0
-            yield from self._updates_of(part, epoch, begin, dict(counts))
+            yield from self._steps_of_part(part, epoch, begin, dict(counts))
             counts = Counter()
 
-    def _updates_of(self, part: Part, epoch: int, begin: int, counts: dict[str, int]) -> Iterator[UpdateData]:
+    def _steps_of_part(self, part: Part, epoch: int, begin: int, counts: dict[str, int]) -> Iterator[StepBatches]:
         size = self.processes * self.accumulation
         for start in range(begin, len(part.batches), size):
             group = part.batches[start : start + size]
@@ -106,7 +106,7 @@ class Updates(IterableDataset):
             if is_filled_up:
                 micro_batches[-1]["labels"].fill_(IGNORED_LABEL)
             end = start + len(group)
-            yield UpdateData(
+            yield StepBatches(
                 micro_batches,
                 target_tokens=int(sum(part.pairs.target_lengths[batch].sum() for batch in group)),
                 source_tokens=int(sum(part.pairs.source_lengths[batch].sum() for batch in group)),
@@ -116,20 +116,20 @@ class Updates(IterableDataset):
             )
 
 
-class UpdatesLoader(DataLoader):
-    """Raises the error that ends the updates, wherever they are made."""
+class StepsLoader(DataLoader):
+    """Raises the error that ends the steps, wherever their batches are made."""
 
-    def __iter__(self) -> Iterator[UpdateData]:
+    def __iter__(self) -> Iterator[StepBatches]:
         for data in super().__iter__():
             if isinstance(data, Exception):
                 raise data
             yield data
 
 
-def updates_loader(updates: Updates, workers: int) -> UpdatesLoader:
-    """Updates as they are made, here or, ahead of the training, by one worker process."""
-    return UpdatesLoader(
-        updates,
+def steps_loader(steps: StepDataset, workers: int) -> StepsLoader:
+    """Steps as their batches are made, here or, ahead of the run, by one worker process."""
+    return StepsLoader(
+        steps,
         batch_size=None,
         num_workers=workers,
         prefetch_factor=4 if workers else None,
@@ -138,16 +138,16 @@ def updates_loader(updates: Updates, workers: int) -> UpdatesLoader:
 
 
 def ignore_stop_signals(worker: int) -> None:
-    """Leave stopping to the training: a worker that died of the same signal would take it down before it has saved."""
+    """Leave stopping to the run: a worker that died of the same signal would take it down before it has saved."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
-    """The batches of an update that fall to one process.
+    """The batches of a step that fall to one process.
 
-    All processes take as many forward passes, lest one wait for another. Where a process has a batch less, it repeats
-    one that another counts; the flag says so.
+    All processes take as many forward passes, so that none waits for another. Where a process has a batch less, it
+    repeats one that another counts; the flag says so.
     """
     share = group[rank::processes]
     is_filled_up = len(share) < math.ceil(len(group) / processes)

@@ -1,7 +1,7 @@
-"""What a training's folder says of its model: results, translations of the test set, pictures, the card.
+"""The artifacts of a run beside its model: results, translations of the test sets, figures, the card.
 
-They are never left beside a model of which they do not speak: they go before another one comes, and come after it. A
-card that was edited is kept, in its place as long as it speaks of this model, and else as `README.md.old`, or
+They are never left beside a model that they do not describe: they go before another one comes, and come after it. A
+card that was edited is kept, in its place as long as it matches this model, and otherwise as `README.md.old`, or
 `README.md.old.2` and so on where there is one already.
 """
 
@@ -16,21 +16,16 @@ from typing import Any
 
 from ...errors import InputError
 from ...files import type_errors
+from ...hub.run_report import RESULTS_FILE, RunReport
 
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
-RESULTS_FILE = "results.json"
 # With the name of the test set before it.
 TRANSLATIONS, GREEDY_TRANSLATIONS = "_translations.txt", "_translations_greedy.txt"
-# Sections of the recipe that say how the model was measured: they are stored with its scores.
-MEASURED_BY = ("generation", "evaluation")
-# Keys of the results: the digest of the card that was written with them, and the recipe that is in it, as the recipe's
-# own file is that of a run which may not have come to its end.
-CARD_DIGEST, RECIPE_AS_SHOWN = "card", "recipe"
-# The name that the card was given.
-CARD_NAME = "name"
-# A picture lies in the folder or in its `pictures/`.
-PICTURES = "pictures"
-PICTURE_NAME = re.compile(rf"({PICTURES}/)?[^/\\:\x00]+\.png")
+# Keys of the results: the digest of the card that was written with them, and the name that it was given.
+CARD_DIGEST, CARD_NAME = "card", "name"
+# A figure lies in the folder or in its `pictures/`.
+FIGURES = "pictures"
+FIGURE_NAME = re.compile(rf"({FIGURES}/)?[^/\\:\x00]+\.png")
 TEST_NAME = re.compile(r"[^/\\:\x00]+")
 
 
@@ -41,12 +36,6 @@ def read_results(folder: Path) -> dict[str, Any]:
         if isinstance(results, dict):
             return results
     return {}
-
-
-def results_text(results: dict[str, Any]) -> str:
-    """The content of `results.json`."""
-    # A JSON file of texts may hold half a character, which no file of UTF-8 can.
-    return json.dumps(results, indent=2, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n"
 
 
 def digest_of(card: str) -> str:
@@ -63,15 +52,13 @@ def has_edited_card(folder: Path) -> bool:
     return digest_of(card.decode("utf-8", "replace")) != read_results(folder).get(CARD_DIGEST)
 
 
-def speaks_of(folder: Path, results: dict[str, Any]) -> bool:
-    """Whether what stands in a folder was said of the same model, whoever the versions were that said it."""
+def matches(folder: Path, report: RunReport) -> bool:
+    """Whether the artifacts in a folder describe the same model, whichever versions wrote them."""
 
-    def claims(results: dict[str, Any]) -> dict[str, Any]:
-        # As they are read from a file: no tuples, no numbers as keys.
-        said = json.loads(json.dumps(results))
-        return {key: said[key] for key in said if key not in (CARD_DIGEST, CARD_NAME, RECIPE_AS_SHOWN, "versions")}
+    def measured(results: dict[str, Any]) -> dict[str, Any]:
+        return {key: results[key] for key in results if key not in (CARD_DIGEST, CARD_NAME, "recipe", "versions")}
 
-    return claims(read_results(folder)) == claims(results)
+    return measured(read_results(folder)) == measured(json.loads(report.to_json()))
 
 
 def keep_edited_card(folder: Path) -> None:
@@ -82,9 +69,9 @@ def keep_edited_card(folder: Path) -> None:
         (folder / CARD_FILE).replace(free)
 
 
-def claims_of(folder: Path) -> list[Path]:
-    """The files that say something of the model in a folder, whether they are there or not, the results last, which
-    name the others.
+def artifacts(folder: Path) -> list[Path]:
+    """The files that describe the model in a folder, whether they are there or not; the results last, which name the
+    others.
 
     Raises:
         InputError: where the results name what is no such file, or is not in the folder: it is not theirs to delete;
@@ -92,44 +79,44 @@ def claims_of(folder: Path) -> list[Path]:
     """
     results, results_file = read_results(folder), folder / RESULTS_FILE
     errors = type_errors(results, {"tests": dict, "pictures": list[str], CARD_NAME: str}, optional=True)
-    tests, pictures = ([], []) if errors else (results.get("tests", ["test"]), results.get("pictures", []))
+    tests, figures = ([], []) if errors else (results.get("tests", ["test"]), results.get("pictures", []))
     errors += [f"{name!r} cannot be the name of a test set" for name in tests if not TEST_NAME.fullmatch(name)]
-    errors += [error for name in pictures if (error := picture_error(folder, name))]
+    errors += [error for name in figures if (error := figure_error(folder, name))]
     if errors:
         raise InputError.of([f"{results_file}: {error}. Correct or delete that file." for error in errors])
     endings = (TRANSLATIONS, GREEDY_TRANSLATIONS)
-    names = [CARD_FILE, *(f"{test}{ending}" for test in tests for ending in endings), *pictures, RESULTS_FILE]
+    names = [CARD_FILE, *(f"{test}{ending}" for test in tests for ending in endings), *figures, RESULTS_FILE]
     paths = [folder / name for name in names]
     if folders := [path for path in paths if path.is_dir()]:
         raise InputError.of([f"{path} is a folder, where a file belongs. Move it away." for path in folders])
     return paths
 
 
-def picture_error(folder: Path, name: str) -> str | None:
-    """Why a name is not that of a picture in a folder; `None` where it is."""
-    if not PICTURE_NAME.fullmatch(name):
-        return f"{name!r} is not the name of a picture (NAME.png or {PICTURES}/NAME.png)"
+def figure_error(folder: Path, name: str) -> str | None:
+    """Why a name is not that of a figure in a folder; `None` where it is."""
+    if not FIGURE_NAME.fullmatch(name):
+        return f"{name!r} is not the name of a figure (NAME.png or {FIGURES}/NAME.png)"
     # Not by `resolve()`, which does not take links that lead in a circle.
     if not Path(os.path.realpath(folder / name)).is_relative_to(os.path.realpath(folder)):
         return f"{name!r} leads out of the folder, by a symbolic link"
     return None
 
 
-def withdraw(folder: Path) -> None:
-    """Remove results, translations, pictures and card; an edited card is renamed.
+def remove_stale(folder: Path) -> None:
+    """Remove results, translations, figures and card; an edited card is renamed.
 
     Raises:
-        InputError: as [`claims_of`], before anything is removed.
+        InputError: as [`artifacts`], before anything is removed.
         OSError: where that cannot be done.
     """
-    claims = claims_of(folder)
+    paths = artifacts(folder)
     keep_edited_card(folder)
-    for path in claims:
+    for path in paths:
         path.unlink(missing_ok=True)
 
 
 def in_order(files: list[Path]) -> list[Path]:
-    """Files in the order in which they may appear in a folder: what speaks of the model last, the card after all."""
+    """Files in the order in which they may appear in a folder: what describes the model last, the card after all."""
     last = [TRANSLATIONS, GREEDY_TRANSLATIONS, RESULTS_FILE, CARD_FILE]
     return sorted(
         files, key=lambda file: max((i for i, end in enumerate(last) if file.name.endswith(end)), default=-1)

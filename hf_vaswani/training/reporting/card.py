@@ -1,59 +1,51 @@
-"""The model card of a finished training, written anew from the files in its folder."""
+"""The model card of a finished run, written again from the files in its folder."""
 
 import os
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, reason
-from ...files import is_same_file, replace_files, type_errors, whole_file
-from ...hub.card import card_text, shown_pictures
-from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
-from ..configuration.recipe import Recipe, value_errors
-from .artifacts import (
-    CARD_DIGEST,
-    CARD_FILE,
-    CARD_NAME,
-    MEASURED_BY,
-    RECIPE_AS_SHOWN,
-    RESULTS_FILE,
-    digest_of,
-    keep_edited_card,
-    picture_error,
-    read_results,
-    results_text,
-)
-from .report import RESULT_TYPES
+from jinja2 import TemplateError
 
-# Larger pictures stay where they are: a copy is for a repository of source code.
-MOST_BYTES = 150_000
+from ...configuration.renamed_keys import with_new_names
+from ...errors import InputError, reason
+from ...files import atomic_write, is_same_file, replace_files
+from ...hub.card import card_text, shown_figures
+from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
+from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
+from ..recipe.recipe import Recipe, value_errors
+from ..recipe.shared_recipe import shared_recipe
+from .artifacts import CARD_FILE, digest_of, figure_error, keep_edited_card
+
+# In bytes. Larger figures stay where they are: a copy is for a repository of source code.
+LARGEST_FIGURE = 150_000
 
 
 def rewrite_card(folder: Path, output: Path | None = None, name: str | None = None, overwrite: bool = False) -> Path:
-    """Write the card of a finished training.
+    """Write the card of a finished run.
 
     Args:
-        folder: of the training.
-        output: file of a copy, whose pictures are put into the folder of its name; `None` for `README.md` in `folder`.
+        folder: of the run.
+        output: file of a copy, whose figures are put into the folder of its name; `None` for `README.md` in `folder`.
         name: of the model: its id on the Hub, say; by default the last that was given for this folder, else that of
             the folder; for a copy, that of the output without its suffix.
-        overwrite: whether the output, a Markdown file, and its pictures may replace what is there.
+        overwrite: whether the output, a Markdown file, and its figures may replace what is there.
 
     Returns:
         The path of the card.
 
     Raises:
-        InputError: where the folder holds no finished training, or one of an earlier version, or one that is running;
+        InputError: where the folder holds no finished run, or one of an earlier version, or one that is running;
             where the output is no Markdown file, or exists.
     """
-    faults = [
-        f"{folder / name} is missing: {folder} holds no finished training."
+    errors = [
+        f"{folder / name} is missing: {folder} holds no finished run."
         for name in (RECIPE_FILE, RESULTS_FILE)
         if not (folder / name).is_file()
     ]
     if output:
-        faults += _output_faults(folder, output, overwrite)
-    if faults:
-        raise InputError.of(faults)
+        errors += _output_errors(folder, output, overwrite)
+    if errors:
+        raise InputError.of(errors)
     try:
         with held(folder):
             return _copy(folder, output, name, overwrite) if output else _replace(folder, name)
@@ -61,102 +53,93 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
         raise InputError(f"{folder} cannot be read or written: {reason(error)}.") from None
 
 
-def _output_faults(folder: Path, output: Path, overwrite: bool) -> list[str]:
+def _output_errors(folder: Path, output: Path, overwrite: bool) -> list[str]:
     """Why a copy of the card cannot be written there."""
     if output.suffix != ".md":
-        return [f"{output} is no name of a Markdown file. Name one that ends in .md."]
+        return [f"{output} is not the name of a Markdown file. Name one that ends in .md."]
     if is_same_file(output, folder / CARD_FILE):
-        return [f"{output} is the card of the training itself, which is written without --output."]
+        return [f"{output} is the card of the run itself, which is written without --output."]
     if output.is_dir():
         return [f"{output} is a folder. Name a file."]
     if output.exists() and not overwrite:
-        return [f"{output} exists already. Name another, or replace it and its pictures with --overwrite."]
+        return [f"{output} exists already. Name another, or replace it and its figures with --overwrite."]
     return []
 
 
 def _replace(folder: Path, name: str | None) -> Path:
-    recipe, results = _content(folder)
+    recipe, report = _content(folder)
     if name:
-        results[CARD_NAME] = name
-    shown = {**results, "pictures": _pictures(folder, results)}
-    text = _text(folder, results.get(CARD_NAME) or folder.resolve().name, recipe, shown)
-    results[CARD_DIGEST] = digest_of(text)
+        report = report.model_copy(update={"name": name})
+    text = _text(report.name or folder.resolve().name, recipe, _with_figures(report, _figures(report)))
+    report = report.model_copy(update={"card": digest_of(text)})
     # The card takes its place last: without its digest it would be taken for an edited one.
-    with whole_file(folder / CARD_FILE) as card, whole_file(folder / RESULTS_FILE) as results_file:
+    with atomic_write(folder / CARD_FILE) as card, atomic_write(folder / RESULTS_FILE) as results_file:
         card.write_bytes(text.encode())
-        results_file.write_bytes(results_text(results).encode())
+        results_file.write_bytes(report.to_json().encode())
         keep_edited_card(folder)
     return folder / CARD_FILE
 
 
 def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -> Path:
-    recipe, results = _content(folder)
-    wanted = shown_pictures(_pictures(folder, results))
-    copied = [name for name in wanted if (folder / name).stat().st_size <= MOST_BYTES]
-    shown = {**results, "pictures": copied}
-    text = _text(folder, model_name or output.stem, recipe, shown, pictures_in=output.stem)
-    pictures = {name: output.with_suffix("") / name for name in copied}
-    # The pictures of the training itself, where the copy stands beside its folder, are those that are wanted.
-    pictures = {name: path for name, path in pictures.items() if not is_same_file(path, folder / name)}
-    if errors := _picture_errors(output, list(pictures.values()), overwrite):
+    recipe, report = _content(folder)
+    copied = [name for name in shown_figures(_figures(report)) if (folder / name).stat().st_size <= LARGEST_FIGURE]
+    text = _text(model_name or output.stem, recipe, _with_figures(report, copied), figures_in=output.stem)
+    figures = {name: output.with_suffix("") / name for name in copied}
+    # The figures of the run itself, where the copy stands beside its folder, are those that are wanted.
+    figures = {name: path for name, path in figures.items() if not is_same_file(path, folder / name)}
+    if errors := _figure_errors(output, list(figures.values()), overwrite):
         raise InputError.of(errors)
-    replace_files({output: text.encode(), **{path: (folder / name).read_bytes() for name, path in pictures.items()}})
+    replace_files({output: text.encode(), **{path: (folder / name).read_bytes() for name, path in figures.items()}})
     return output
 
 
-def _picture_errors(output: Path, pictures: list[Path], overwrite: bool) -> list[str]:
-    """Why copies of pictures cannot be written beside a card."""
+def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[str]:
+    """Why copies of figures cannot be written beside a card."""
     beside = os.path.realpath(output.parent)
     errors = [
         f"{path} leads out of {output.parent} by a symbolic link. Remove the link, or name another --output."
-        for path in pictures
+        for path in figures
         if not Path(os.path.realpath(path)).is_relative_to(beside)
     ]
-    existing = [path for path in pictures if os.path.lexists(path) and not overwrite]
+    existing = [path for path in figures if os.path.lexists(path) and not overwrite]
     return errors + [
         f"{path} exists already. Name another --output, or replace it with --overwrite." for path in existing
     ]
 
 
-def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Recipe and results of a training, both of its last run that came to its end.
+def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
+    """Recipe and report of a run, both of the last time that it came to its end.
 
     Raises:
         InputError: where one of them is damaged, or of an earlier version.
     """
-    stored, results = read_stored(folder / RECIPE_FILE), read_results(folder)
-    if "architecture" not in results:
-        raise _damaged(folder)
-    errors = type_errors(results, RESULT_TYPES, optional=True)
-    if not errors:
-        errors = [error for name in results.get("pictures", []) if (error := picture_error(folder, name))]
-    if errors:
-        raise _damaged(folder, "; ".join(errors))
-    # Results of an earlier version do not have these.
-    measured_by = {section: results[section] for section in MEASURED_BY if section in results}
-    shown = results.get(RECIPE_AS_SHOWN)
-    recipe = shown or {**stored, **measured_by}
+    stored, report = read_stored(folder / RECIPE_FILE), read_report(folder)
+    if errors := [error for name in report.figures if (error := figure_error(folder, name))]:
+        raise damaged(folder, "; ".join(errors))
+    # Reports of an earlier version do not have these.
+    sections = {"generation": report.generation, "evaluation": report.evaluation}
+    recipe = with_new_names(report.recipe or {}) or {
+        **stored,
+        **{name: keys for name, keys in sections.items() if keys},
+    }
     if errors := value_errors(recipe):
-        file = folder / (RESULTS_FILE if shown else RECIPE_FILE)
+        file = folder / (RESULTS_FILE if report.recipe else RECIPE_FILE)
         raise InputError.of([f"{file}: {error}" for error in errors])
-    return {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}, results
+    return {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}, report
 
 
-def _text(folder: Path, name: str, recipe: dict, results: dict, **where: str) -> str:
+def _text(name: str, recipe: dict[str, dict[str, Any]], report: RunReport, **where: str) -> str:
     try:
-        return card_text(name, recipe, results, Recipe().to_dict(), **where)
-    # Of what results once did not hold, or hold no more, or hold in another type.
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-        raise _damaged(folder, reason(error)) from None
+        return card_text(name, recipe, report, shared_recipe(recipe), **where)
+    # Of values that are of the right types and do not belong together, or of what an earlier version did not store.
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TemplateError) as error:
+        raise damaged(report.folder, reason(error)) from None
 
 
-def _damaged(folder: Path, why: str = "") -> InputError:
-    return InputError(
-        f"{folder / RESULTS_FILE} is damaged, or of an earlier version{f' ({why})' if why else ''}. The command of "
-        "the training, which trains no more, writes it again, and the card with it."
-    )
+def _with_figures(report: RunReport, figures: list[str]) -> RunReport:
+    return report.model_copy(update={"figures": figures})
 
 
-def _pictures(folder: Path, results: dict[str, Any]) -> list[str]:
-    """Those of a model's pictures that are there."""
-    return [name for name in results.get("pictures", []) if (folder / name).is_file()]
+def _figures(report: RunReport) -> list[str]:
+    """Those of a model's figures that are there."""
+    return [name for name in report.figures if (report.folder / name).is_file()]

@@ -1,4 +1,4 @@
-"""The cost of a training in floating-point operations, by the usual estimate (Table 2 of the paper has its own)."""
+"""The cost of a run in floating-point operations, by the usual estimate (Table 2 of the paper has its own)."""
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 
@@ -9,11 +9,11 @@ def training_flops(
     """6·N·D: six operations for each weight of a matrix and each token that passes it, two of them forward.
 
     Source tokens pass the encoder's layers and the keys and values of cross-attention; target tokens pass the rest of
-    the decoder's layers and the softmax's matrix. What attention itself, norms and embeddings cost is left out.
+    the decoder's layers and the output projection. What attention itself, norms and embeddings cost is left out.
 
     Args:
         source_tokens, target_tokens: seen in training, without padding.
-        passes: of each token through the network, in the mean of all updates.
+        passes: of each token through the network, in the mean of all steps.
 
     Returns:
         `None` where layers are left out in training, for which the estimate would be too high.

@@ -1,128 +1,215 @@
-"""What a training came to: figures, example translations, and how to go on."""
+"""The report of a run: scores, text, tokenizer, sizes, costs, examples, weak points."""
 
-from dataclasses import dataclass, field
+import re
 from pathlib import Path
-from textwrap import indent
-from typing import Any
 
-from ...errors import counted
-from ...evaluation.score import Score
-from ...hub.model_facts import duration
-from ...hub.usage import usage_code
-from ..configuration.arguments import MAIN_TEST
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...core.pipeline_inputs import target_vocab_size
+from ...data.encoding import encode_in_slices, plain_encoder
+from ...data.epochs import ResampledCorpus, StreamedCorpus, TokenizedCorpus
+from ...data.filters import issues_found, pairs_kept
+from ...data.sources.parallel_files import Pair
+from ...data.sources.text_source import BUILT_IN, TextSource
+from ...data.tokenizers.tokenizer import side_backends
+from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
+from ...hub.run_report import (
+    Analysis,
+    Architecture,
+    Example,
+    FinalWeights,
+    LengthGroup,
+    PairError,
+    RunReport,
+    Sample,
+    Seen,
+    Source,
+    TokenizerInfo,
+)
+from ...runtime.machine import precision, versions
+from ..build import TrainingSetup
+from ..checkpoints.progress import Progress
+from ..setup.splits import TESTS
+from .cost import training_flops
 from .scores import ScoredTest, perplexity
 
 EXAMPLES = 8
-# The types of what `results.json` holds, by which one that was edited is recognized before a card is made of it.
-RESULT_TYPES: dict[str, Any] = {
-    "update": int, "minutes": float, "seconds": float, "parameters": int, "averaged": list[int], "final_weights": dict,
-    "validation_loss": float, "validation_perplexity": float, "validation_accuracy": float,
-    "generation": dict, "evaluation": dict, "recipe": dict[str, dict], "name": str, "pictures": list[str],
-    "tests": dict[str, dict], "filters": dict[str, int], "sources": dict[str, list[dict]], "faults": list[dict],
-    "pairs": dict[str, int | None], "base_model": str | None, "text": str | None,
-    "tokenizer": dict, "architecture": dict, "seen": dict[str, int] | None, "epochs": float | None,
-    "flops": float | None, "energy": dict[str, list[float]], "machines": list[str], "processes": list[int] | None,
-    "precision": str, "versions": dict[str, str], "findings": dict,
-}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Results:
-    """What a training came to.
+def make_report(
+    setup: TrainingSetup,
+    progress: Progress,
+    model: VaswaniForConditionalGeneration,
+    final: FinalWeights,
+    validation: tuple[float, float],
+    averaged: list[int],
+    counts: dict[str, int],
+    tests: dict[str, ScoredTest],
+    figures: list[str],
+) -> RunReport:
+    """All that is known of a run.
 
-    Attributes:
-        folder: what `from_pretrained` and `pipeline` load.
-        update, minutes: of training.
-        parameters: of the model.
-        validation_loss: negative log-likelihood per target token of the final model.
-        validation_accuracy: share of target tokens that it ranks first, given those before.
-        averaged: updates whose weights the final model is the mean of, or has.
-        filters: counts of the filters of the training text.
-        settings: the recipe's sections `generation` and `evaluation`, by which the model was measured.
-        tests: each test set, translated and scored, by its name; the recipe's own is `test`.
-        pictures: paths relative to the folder.
-        facts: what else the model card tells, as plain values; of `facts.py`.
-        final_weights: what they are and why; of `final_weights.py`.
+    Args:
+        model: the final one.
+        final: what became of it and why.
+        validation: loss and token accuracy of the final model.
+        averaged: steps whose weights it is the mean of.
+        counts: of the filters.
+        tests: the translated test sets by name, whose first is analyzed.
+        figures: paths relative to the output folder.
     """
+    recipe, settings = setup.recipe, setup.filters
+    sections, (loss, accuracy) = recipe.to_dict(), validation
+    first = next(iter(tests.values()), None)
+    analysis = {"analysis": analyze_test_set(setup, first.pairs, first.found.texts)} if first else {}
+    return RunReport(
+        folder=setup.folder,
+        examples=first.examples(EXAMPLES) if first else [],
+        steps=progress.step,
+        minutes=progress.seconds / 60,
+        parameters=model.num_parameters(),
+        validation_loss=loss,
+        validation_perplexity=perplexity(loss),
+        validation_accuracy=accuracy,
+        averaged=averaged,
+        final_weights=final,
+        filters=counts,
+        figures=figures,
+        # How the model was measured.
+        generation=sections["generation"],
+        evaluation=sections["evaluation"],
+        tests={name: test.scores() for name, test in tests.items()},
+        sources={
+            split.removeprefix(TESTS): [describe_source(source) for source in sources]
+            for split, sources in setup.sources.items()
+        },
+        base_model=hub_id(recipe.training.start_from),
+        text=recipe.data.name,
+        pairs={
+            "train": pairs_kept(counts, settings) if counts and is_read_once(setup, progress) else None,
+            "validation": len(setup.validator.pairs),
+            **{name: len(pairs) for name, pairs in setup.splits.test_sets.items()},
+        },
+        pair_errors=[
+            PairError(pairs=count, meaning=meaning, left_out=settings.drops(error))
+            for error, count, meaning in (issues_found(counts, settings) if counts else [])
+        ],
+        tokenizer=describe_tokenizer(setup.tokenizer),
+        languages=[model.config.source_language, model.config.target_language],
+        architecture=Architecture(**{name: getattr(model.config, name) for name in Architecture.model_fields}),
+        seen=Seen(**progress.seen) if progress.seen is not None else None,
+        epochs=epochs(setup, progress.seen),
+        flops=flops(setup, model, progress),
+        seconds=progress.seconds,
+        energy=progress.energy,
+        machines=progress.machines,
+        processes=progress.processes,
+        precision=precision(setup.processes),
+        versions=versions(),
+        **analysis,
+    )
 
-    folder: Path
-    update: int
-    minutes: float
-    parameters: int
-    validation_loss: float
-    validation_accuracy: float
-    averaged: list[int]
-    filters: dict[str, int]
-    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
-    tests: dict[str, ScoredTest] = field(default_factory=dict)
-    pictures: list[str] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-    final_weights: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def test(self) -> list[Score]:
-        """BLEU and chrF2 on the recipe's own test set; empty where it has none."""
-        return self.tests[MAIN_TEST].found.scores if MAIN_TEST in self.tests else []
+def is_read_once(setup: TrainingSetup, progress: Progress) -> bool:
+    """Whether what filters counted is each pair of the text once: of a stream, once it was read to its end."""
+    is_stream = isinstance(setup.corpus, StreamedCorpus)
+    return not is_stream or (progress.epoch > 0 and not setup.splits.weights)
 
-    @property
-    def validation_perplexity(self) -> float:
-        """Per target token."""
-        return perplexity(self.validation_loss)
 
-    @property
-    def examples(self) -> list[tuple[str, str, str]]:
-        """Some sentences of the first test set: source, translation, reference."""
-        test = next(iter(self.tests.values()), None)
-        triples = zip(test.pairs, test.found.texts) if test else []
-        return [(source, translation, reference) for (source, reference), translation in triples][:EXAMPLES]
+def hub_id(name: str | None) -> str | None:
+    """A name of a model, if it is one of the Hub: not a path, and nothing that lies here."""
+    is_id = name and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) and not Path(name).exists()
+    return name if is_id else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in `results.json`."""
-        names = (
-            "update", "minutes", "parameters", "validation_loss", "validation_perplexity", "validation_accuracy",
-            "averaged", "final_weights", "filters", "pictures",
-        )  # fmt: skip
-        tests = {name: test.to_dict() for name, test in self.tests.items()}
-        # Those of the recipe's own test set once more, where they are easily found; the card reads `tests`.
-        scores = {}
-        for score in self.test:
-            name = f"test_{score.name.lower()}"
-            scores |= {name: score.value, f"{name}_signature": score.signature}
-        values = {name: getattr(self, name) for name in names}
-        return {**values, **self.settings, **scores, "tests": tests, **self.facts}
 
-    def report(self) -> str:
-        """What a reader wants to see at the end: example translations, the score, and how to go on."""
-        lines = []
-        for source, translation, reference in self.examples:
-            lines += [
-                f"source       {source}",
-                f"translation  {translation}",
-                f"reference    {reference}",
-                "",
-            ]
-        lines.append(
-            f"{counted(self.update, 'update')} in {duration(60 * self.minutes)}; {self.parameters:,} parameters"
-        )
-        lines.append(
-            f"validation loss {self.validation_loss:.4f} per target token, perplexity "
-            f"{self.validation_perplexity:.2f}; {self.validation_accuracy:.1%} right"
-        )
-        for name, test in self.tests.items():
-            lines += [f"{name} {score}" for score in test.found.scores]
-            if test.greedy:
-                values = ", ".join(f"{score.name} {score.value:.2f}" for score in test.greedy.scores)
-                lines.append(f"{name} with greedy search: {values}")
-        if self.pictures:
-            places = dict.fromkeys(picture.partition("/")[0] for picture in self.pictures)
-            lines.append(f"pictures: {', '.join(str(self.folder / place) for place in places)}")
-        lines += [
-            "",
-            "Go on in Python with:",
-            "",
-            indent(usage_code(str(self.folder), self._example_text()), " " * 4),
-        ]
-        return "\n".join(lines)
+def describe_source(source: TextSource) -> Source:
+    """A source by the names that others know it by, files without the folders that they lie in."""
+    if not source.dataset:
+        paths = [source.file] if source.file else [*source.source, *source.target]
+        return Source(files=[Path(path).name for path in paths], weight=source.weight)
+    is_local = source.dataset == BUILT_IN or Path(source.dataset).exists()
+    return Source(
+        dataset=Path(source.dataset).name if is_local else source.dataset,
+        on_hub=not is_local,
+        config=source.config,
+        split=source.split,
+        revision=source.revision,
+        weight=source.weight,
+    )
 
-    def _example_text(self) -> str:
-        return self.examples[0][0] if self.examples else "…"
+
+def describe_tokenizer(tokenizer: PreTrainedTokenizerBase) -> TokenizerInfo:
+    """Kind and sizes."""
+    if tokenizer.is_fast:
+        backends = side_backends(tokenizer)
+        kind, is_joint = type(backends["source"].model).__name__, backends["source"] is backends["target"]
+    else:  # of another system
+        kind, is_joint = type(tokenizer).__name__, not getattr(tokenizer, "separate_vocabs", False)
+    return TokenizerInfo(
+        type=kind, joint=is_joint, source_tokens=len(tokenizer), target_tokens=target_vocab_size(tokenizer)
+    )
+
+
+def epochs(setup: TrainingSetup, seen: dict[str, int] | None) -> float | None:
+    """How often each training pair was seen; `None` where that is not known, or not the same for all."""
+    if not seen or setup.splits.weights or isinstance(setup.corpus, StreamedCorpus):
+        return None
+    corpus = setup.corpus
+    return seen["pairs"] / len(corpus.text if isinstance(corpus, ResampledCorpus) else corpus.pairs)
+
+
+def flops(setup: TrainingSetup, model: VaswaniForConditionalGeneration, progress: Progress) -> float | None:
+    """The estimated cost of training; `None` where it cannot be estimated."""
+    training, seen = setup.recipe.training, progress.seen
+    if not seen or training.freeze:
+        return None
+    # Steps with R-Drop compute their tokens twice; all steps have about as many.
+    doubled = max(progress.step - training.r_drop_from + 1, 0) / progress.step if training.r_drop else 0
+    return training_flops(model, seen["source_tokens"], seen["target_tokens"], passes=1 + doubled)
+
+
+def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[str]) -> Analysis:
+    """What the translations of the test set show: an example, the best and the worst, and where the model is weak.
+
+    Args:
+        test: its pairs.
+        hypotheses: the translation of each.
+    """
+    sources, references = map(list, zip(*test))
+    source_ids, hypothesis_ids = encode_in_slices(plain_encoder(setup.tokenizer), sources, hypotheses)
+    lengths, hypothesis_lengths = (np.array([len(row) for row in rows]) for rows in (source_ids, hypothesis_ids))
+    unknown, limit = setup.tokenizer.unk_token_id, setup.model.config.longest_sequence
+    longest = greatest_lengths(lengths, setup.recipe.generation.max_length_offset, limit)
+    samples = best_and_worst(sources, hypotheses, references, lengths)
+    trained = {}
+    if isinstance(setup.corpus, TokenizedCorpus):
+        longest_trained = int(setup.corpus.pairs.source_lengths.max())
+        trained = {"longest_trained": longest_trained, "beyond_training": int((lengths > longest_trained).sum())}
+    return Analysis(
+        sentences=len(test),
+        example=Example(**short_example(sources, hypotheses)),
+        best=[Sample(**sample) for sample in samples["best"]],
+        worst=[Sample(**sample) for sample in samples["worst"]],
+        by_length=[LengthGroup(**group) for group in scores_by_length(hypotheses, references, lengths)],
+        source_tokens=int(lengths.sum()),
+        unknown_tokens=int(sum((row == unknown).sum() for row in source_ids)) if unknown is not None else 0,
+        empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
+        # The tokens of a translation that was cut, and the end that it has not. It may have been longer before its
+        # unknown tokens were left out of the text: these are the least.
+        at_limit=int((hypothesis_lengths > longest).sum()),
+        sources_cut=int((lengths > limit).sum()) if limit else 0,
+        **trained,
+    )
+
+
+def greatest_lengths(lengths: np.ndarray, offset: int, positions: int | None) -> np.ndarray:
+    """The tokens at which the search for each translation ends.
+
+    Args:
+        lengths: of the sources, in tokens.
+        offset: tokens that a translation may have more.
+        positions: of the model, where they are learned; the token that a translation begins with takes the first.
+    """
+    return lengths + offset if positions is None else np.minimum(lengths + offset, positions - 1)

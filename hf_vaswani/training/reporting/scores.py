@@ -1,4 +1,4 @@
-"""The scores of a training: those of its validations, and those of the test sets that its final model translates."""
+"""The scores of a run: those of its validations, and those of the test sets that its final model translates."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from typing import Any
 
 from ...data.sources.parallel_files import Pair
 from ...evaluation.score import Score, bleu, chrf
-from ..configuration.arguments import EvaluationArguments
+from ...hub.run_report import TestScores
+from ..recipe.arguments import EvaluationArguments
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,19 @@ class ScoredTest:
     found: Translations
     greedy: Translations | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in `results.json`: `bleu`, `bleu_signature`, `chrf2`, …; `greedy_bleu`, …."""
+    def examples(self, number: int) -> list[tuple[str, str, str]]:
+        """Source, translation and reference of its first sentences."""
+        found = zip(self.pairs[:number], self.found.texts)
+        return [(source, translation, reference) for (source, reference), translation in found]
+
+    def scores(self) -> TestScores:
+        """Its scores alone."""
         values: dict[str, Any] = {"sentences": len(self.pairs)}
         for prefix, translations in (("", self.found), ("greedy_", self.greedy)):
             for score in translations.scores if translations else []:
                 name = f"{prefix}{score.name.lower()}"
                 values |= {name: score.value, f"{name}_signature": score.signature}
-        return values
+        return TestScores(**values)
 
 
 def score_test(
@@ -74,5 +80,5 @@ def bleu_and_chrf(hypotheses: list[str], references: list[str], tokenize: str) -
     Args:
         tokenize: sacreBLEU's tokenizer for BLEU.
     """
-    # Text that is scored as it is may well be tokenised already, of which sacreBLEU would warn.
+    # Text that is scored as it is may be tokenized already, which sacreBLEU would warn of.
     return [bleu(hypotheses, references, tokenize=tokenize, force=tokenize == "none"), chrf(hypotheses, references)]

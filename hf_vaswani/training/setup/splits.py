@@ -14,15 +14,15 @@ from ...data.sources.columns import Languages
 from ...data.sources.hub_datasets import is_whole_split
 from ...data.sources.parallel_files import Pair
 from ...data.sources.sides import SAMPLE
-from ...data.sources.text_source import EMBEDDED, TextSource, check_source, iterate_pairs
+from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iterate_pairs
 from ...errors import InputError
-from ..configuration.arguments import MAIN_TEST, SPLITS, DataArguments
+from ..recipe.arguments import MAIN_TEST, SPLITS, DataArguments
 
 TESTS = "tests."  # before the names of further test sets
 
 
 @dataclass(frozen=True)
-class Texts:
+class Splits:
     """What a model learns from and is judged by.
 
     Attributes:
@@ -31,7 +31,7 @@ class Texts:
         train: the training pairs, filtered; `None` where they are streamed.
         validation, test: pairs, held out of the training text or of their own; the test set is optional.
         tests: pairs of the further test sets, by their names.
-        digests: of training and validation text, by which a training is recognised.
+        digests: of training and validation text, by which a run is recognized.
     """
 
     sources: list[TextSource]
@@ -48,14 +48,14 @@ class Texts:
         return {**({MAIN_TEST: self.test} if self.test else {}), **self.tests}
 
 
-def sources_of(data: DataArguments) -> dict[str, list[TextSource]]:
+def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
     """The sources of `"train"`, `"validation"`, `"test"` where there is one, and `"tests.NAME"` of further ones.
 
     Raises:
-        InputError: all faults in their description at once.
+        InputError: all errors in their description at once.
     """
     sources: dict[str, list[TextSource]] = {}
-    faults = []
+    errors = []
     further = {f"{TESTS}{name}": _listed(value, "test", data) for name, value in data.tests.items()}
     for split, entries in {**{split: _entries(data, split) for split in SPLITS}, **further}.items():
         parsed = []
@@ -64,57 +64,53 @@ def sources_of(data: DataArguments) -> dict[str, list[TextSource]]:
             try:
                 parsed.append(TextSource.parse(entry, name))
             except InputError as error:
-                faults.append(str(error))
+                errors.append(str(error))
         if entries:
             sources[split] = parsed
         weighted = [source for source in parsed if source.weight is not None]
         if weighted and split != "train":
-            faults.append(f"data.{split}: weights are for training sources; every {split} pair counts once")
+            errors.append(f"data.{split}: weights are for training sources; every {split} pair counts once")
         elif weighted and len(weighted) < len(entries):
-            faults.append(
+            errors.append(
                 f"data.{split}: give all sources a weight, or none; without any, each pair comes once an epoch"
             )
-    if faults:
-        raise InputError.of(faults)
+    if errors:
+        raise InputError.of(errors)
     return sources
 
 
-def check_sources(data: DataArguments) -> list[str]:
-    """All faults of a recipe's sources that show without reading them whole."""
-    try:
-        sources = sources_of(data)
-    except InputError as error:
-        return str(error).split("\n")
-    faults, unusable = [], set()
+def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> list[str]:
+    """What is wrong with a recipe's sources, as far as it shows without reading them whole."""
+    errors, unusable = [], set()
     for split, entries in sources.items():
         for source in entries:
-            # A data set that cannot be reached is said so once, and not waited for once more.
-            data_set = (source.dataset, source.config, source.revision)
-            if data_set in unusable:
+            # A dataset that cannot be reached is reported once, and not waited for again.
+            dataset = (source.dataset, source.config, source.revision)
+            if dataset in unusable:
                 continue
             is_streamed = data.streaming and split == "train"
             found = check_source(source, languages_of(data), is_streamed)
-            faults += [f"data.{split}: {fault}{_split_hint(data, split, fault)}" for fault in found]
-            if source.dataset and found and not any("split" in fault for fault in found):
-                unusable.add(data_set)
-    return faults
+            errors += [f"data.{split}: {error}{_split_hint(data, split, error)}" for error in found]
+            if source.dataset and found and not any("split" in error for error in found):
+                unusable.add(dataset)
+    return errors
 
 
-def load_texts(data: DataArguments) -> Texts:
-    """Read a recipe's texts; the training text is filtered, and found prepared where it was read before.
+def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Splits:
+    """Read a recipe's sources; the training text is filtered, and found prepared where it was read before.
 
     Raises:
-        InputError: the faults of all texts at once.
+        InputError: the errors of all texts at once.
     """
-    sources, faults = sources_of(data), []
+    errors: list[str] = []
     pairs: dict[str, Any] = {}
     for split in dict.fromkeys([*SPLITS, *sources]):
         try:
             pairs[split] = _read(data, sources, split)
         except InputError as error:
-            faults.append(f"data.{split}: {error}")
-    if faults:
-        raise InputError.of(faults)
+            errors.append(f"data.{split}: {error}")
+    if errors:
+        raise InputError.of(errors)
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
     tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
     train, held_out = pairs["train"], held_out_of(data)
@@ -124,7 +120,7 @@ def load_texts(data: DataArguments) -> Texts:
         "train": _digest([train.digest, str(weights)] if train else description),
         "validation": _digest(f"{source}\t{target}" for source, target in pairs["validation"]),
     }
-    return Texts(sources["train"], weights, train, pairs["validation"], pairs["test"], tests, digests)
+    return Splits(sources["train"], weights, train, pairs["validation"], pairs["test"], tests, digests)
 
 
 def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
@@ -142,7 +138,7 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
     return [
         pair
         for source in sources[split]
-        # Otherwise all splits of a data set would be downloaded for this one.
+        # Otherwise all splits of a dataset would be downloaded for this one.
         for pair in iterate_pairs(source, languages, data.streaming and is_whole_split(source.split))
     ]
 
@@ -157,11 +153,11 @@ def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
     return held_out_of(data).select(iterate_pairs(source, languages_of(data), streaming=True), "train")
 
 
-def sample_of(texts: Texts, data: DataArguments) -> list[Pair]:
+def sample_of(splits: Splits, data: DataArguments) -> list[Pair]:
     """The first training pair and some from all parts of the text; of a stream, the first ones of its first source."""
-    if texts.train is None:
-        return list(islice(stream_of(data, texts.sources[0]), SAMPLE))
-    rows = texts.train.dataset[range(0, len(texts.train), max(1, len(texts.train) // SAMPLE))]
+    if splits.train is None:
+        return list(islice(stream_of(data, splits.sources[0]), SAMPLE))
+    rows = splits.train.dataset[range(0, len(splits.train), max(1, len(splits.train) // SAMPLE))]
     return list(zip(rows["source"], rows["target"]))
 
 
@@ -195,7 +191,7 @@ def _entries(data: DataArguments, split: str) -> list[Any]:
 
 
 def _listed(value: Any, split: str, data: DataArguments) -> list[Any]:
-    """One source or a list of them as a list. What is none at all stays in it, to be refused."""
+    """One source or a list of them as a list. Anything else stays in it, to be refused."""
     entries = value if isinstance(value, list) and value else [value]
     return [_with_columns(entry, split, data) for entry in entries]
 
@@ -205,16 +201,16 @@ def _columns(data: DataArguments) -> dict[str, str | None]:
 
 
 def _with_columns(entry: Any, split: str, data: DataArguments) -> Any:
-    """An entry with what the recipe says of columns, unless it is embedded, parallel files, or has its own."""
+    """An entry with what the recipe says of columns, unless it is built-in, parallel files, or has its own."""
     if isinstance(entry, str):
-        entry = {"dataset": EMBEDDED, "split": split} if entry == EMBEDDED else {"file": entry}
-    if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == EMBEDDED:
+        entry = {"dataset": BUILT_IN, "split": split} if entry == BUILT_IN else {"file": entry}
+    if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == BUILT_IN:
         return entry
     return {**_columns(data), **({"header": data.header} if "file" in entry else {}), **entry}
 
 
-def _split_hint(data: DataArguments, split: str, fault: str) -> str:
-    if not data.dataset or split not in SPLITS or "split" not in fault or "stream" in fault:
+def _split_hint(data: DataArguments, split: str, error: str) -> str:
+    if not data.dataset or split not in SPLITS or "split" not in error or "stream" in error:
         return ""
     ways = {"validation": "for example train[:1%]", "test": "or null for none", "train": "for example train[1%:]"}
     return f" Choose it with data.{split}_split, {ways[split]}."

@@ -1,4 +1,4 @@
-"""Tokenizer and model before the first update: new ones, or those of a checkpoint that training starts from."""
+"""Tokenizer and model before the first step: new ones, or those of a checkpoint that training starts from."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,14 +8,13 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase, set_seed
 
 from ...core.configuration_vaswani import VaswaniConfig
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
-from ...core.pipeline_inputs import language_code, target_vocab_size, vocabulary_error
+from ...core.pipeline_inputs import language_code, target_vocab_size, vocabularies, vocabulary_error
 from ...data.sources.parallel_files import Pair
 from ...data.tokenizers.tokenizer import (
     check_target_encoding,
     has_tokenizer,
     load_tokenizer,
     train_tokenizer,
-    vocabularies,
 )
 from ...errors import InputError, reason
 from ...interop import import_model, import_tokenizer
@@ -23,8 +22,9 @@ from ...interop.model_files import CONFIG_FILE, check_settings, model_kind
 from ...interop.model_size import WEIGHTS, memory_errors
 from ...interop.pretrained import load_model
 from ..checkpoints.output_folder import TOKENIZER
-from ..configuration.arguments import GenerationArguments
-from ..configuration.recipe import Recipe
+from ..optimization.optimizer import freeze
+from ..recipe.arguments import GenerationArguments
+from ..recipe.recipe import Recipe
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ FREE_FIELDS = {
 
 
 def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> PreTrainedTokenizerBase:
-    """The tokenizer of the training that is gone on with, the one that the recipe names, or a new one.
+    """The tokenizer of the run that is resumed, the one that the recipe names, or a new one.
 
     Args:
         pairs: that a new one learns from; read more than once.
@@ -46,15 +46,20 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
     if is_resumed:
         path = str(Path(recipe.training.output_dir) / TOKENIZER)
         return checked(load_tokenizer(path), path)
+    return existing_tokenizer(recipe) or train_tokenizer(pairs, recipe.tokenizer)
+
+
+def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
+    """The tokenizer that the recipe names, or that of the model which it starts from; `None` without one."""
     if source := recipe.tokenizer.path:
         return named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
     if source := recipe.training.start_from:
         return named("training.start_from", lambda: checked(tokenizer_of(source), source))
-    return train_tokenizer(pairs, recipe.tokenizer)
+    return None
 
 
 def named(key: str, work: Callable[[], T]) -> T:
-    """Do some work, whose errors shall name the recipe's key that they are about."""
+    """Do some work whose errors should name the recipe's key that they are about."""
     try:
         return work()
     except InputError as error:
@@ -100,8 +105,8 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
     return tokenizer
 
 
-def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
-    """The model that training begins with: of the recipe's architecture, from its seed, or the one it starts from.
+def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
+    """The model that training begins with, frozen as the recipe says: new, from its seed, or the one it starts from.
 
     Raises:
         InputError: where a model to start from cannot be read, or fits neither recipe nor tokenizer.
@@ -128,6 +133,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFo
         raise InputError(
             f"training.start_from={recipe.training.start_from}, generation_config: {reason(error)}"
         ) from None
+    freeze(model, recipe.training.freeze)
     return model
 
 
@@ -160,33 +166,33 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     """The model that a recipe starts from, with what the recipe may change in it."""
     source = recipe.training.start_from
     model = named("training.start_from", lambda: read_model(source))
-    config, faults = model.config, []
+    config, errors = model.config, []
     for name, value in recipe.model.items():
         if name in FREE_FIELDS:
             setattr(config, name, value)
         elif getattr(config, name) != value:
-            faults.append(f"model.{name}={value!r} contradicts training.start_from={source}, which has "
+            errors.append(f"model.{name}={value!r} contradicts training.start_from={source}, which has "
                           f"{getattr(config, name)!r}; leave it out")  # fmt: skip
     if error := vocabulary_error(model, tokenizer):
-        faults.append(f"training.start_from={source}: {error}. Start from a model and the tokenizer of its training")
+        errors.append(f"training.start_from={source}: {error}. Start from a model and its own tokenizer")
     for kind in ("pad_token_id", "eos_token_id"):
         if getattr(tokenizer, kind) != getattr(config, kind):
-            faults.append(
+            errors.append(
                 f"the tokenizer's {kind} is {getattr(tokenizer, kind)}, but that of the model of training.start_from="
                 f"{source} is {getattr(config, kind)}"
             )
     limit = config.longest_sequence
     if limit and (recipe.data.max_length or 0) > limit:
-        faults.append(
+        errors.append(
             f"data.max_length={recipe.data.max_length} is beyond the {limit} learned positions of "
             f"training.start_from={source}; lower it"
         )
     try:
         config.validate_architecture()
     except ValueError as error:
-        faults.append(f"model: {error}")
-    if faults:
-        raise InputError.of(faults)
+        errors.append(f"model: {error}")
+    if errors:
+        raise InputError.of(errors)
     # Layers took their dropout from the config when they were made.
     if FREE_FIELDS & recipe.model.keys():
         before = model
@@ -223,9 +229,9 @@ def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
     settings |= {"max_length": None, "max_new_tokens": None}  # a model that training starts from may have them
     if arguments.num_beams == 1:
         # The model that training starts from may have been saved with beam search, whose settings are refused here.
-        defaults = GenerationConfig()
+        deerrors = GenerationConfig()
         beam_search = ("length_penalty", "early_stopping", "num_return_sequences")
-        return {**settings, **{name: getattr(defaults, name) for name in beam_search}}
+        return {**settings, **{name: getattr(deerrors, name) for name in beam_search}}
     penalty = {"length_penalty": arguments.length_penalty, "length_penalty_type": arguments.length_penalty_type}
     return {**settings, **penalty, "early_stopping": arguments.early_stopping}
 

@@ -8,34 +8,34 @@ from transformers import PreTrainedTokenizerBase
 
 from ...data.cache import cache_folder
 from ...data.encoding import dropout_encoder, plain_encoder
-from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenisedCorpus
+from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCorpus
 from ...data.filters import FilterSettings, PairFilter, covering_length
-from ...data.prepared import tokenise, usable
+from ...data.prepared import tokenize, usable
 from ...data.sources.parallel_files import Pair
-from ..configuration.recipe import Recipe
 from ..optimization.steps import Corpus
-from .splits import Texts, filter_settings, stream_of
+from ..recipe.recipe import Recipe
+from .splits import Splits, filter_settings, stream_of
 
 # Pairs from the beginning of a stream that a new tokenizer learns from.
 STREAM_SAMPLE = 1_000_000
 
 
-def tokenizer_text(recipe: Recipe, texts: Texts) -> Iterable[Pair]:
+def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
     """The pairs that a new tokenizer learns from; of a stream, its first million."""
-    return texts.train if texts.train is not None else StreamSample(recipe, texts)
+    return splits.train if splits.train is not None else StreamSample(recipe, splits)
 
 
 class StreamSample:
-    """The first pairs of all streamed sources, read anew whenever they are iterated over."""
+    """The first pairs of all streamed sources, read again whenever they are iterated over."""
 
-    def __init__(self, recipe: Recipe, texts: Texts):
-        self.recipe, self.texts = recipe, texts
+    def __init__(self, recipe: Recipe, splits: Splits):
+        self.recipe, self.splits = recipe, splits
 
     def __iter__(self) -> Iterator[Pair]:
         data = self.recipe.data
         pair_filter = PairFilter(filter_settings(data))
-        share = STREAM_SAMPLE // len(self.texts.sources)
-        for source in self.texts.sources:
+        share = STREAM_SAMPLE // len(self.splits.sources)
+        for source in self.splits.sources:
             for number, pair in enumerate(pair_filter(stream_of(data, source))):
                 if number == share:
                     break
@@ -43,7 +43,7 @@ class StreamSample:
 
 
 def make_corpus(
-    recipe: Recipe, texts: Texts, tokenizer: PreTrainedTokenizerBase
+    recipe: Recipe, splits: Splits, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[Corpus, FilterSettings, dict[str, int]]:
     """The training pairs, batch by batch, what filters they went through, and what these found in them.
 
@@ -59,16 +59,16 @@ def make_corpus(
     def budget() -> Budget:
         return Budget(training.max_tokens, training.max_sentences, settings.max_length, training.seed)
 
-    if texts.train is None:
-        streams = [partial(stream_of, data, source) for source in texts.sources]
-        stream = StreamedCorpus(streams, texts.weights, settings, encode, plain, budget(), data.stream_part)
+    if splits.train is None:
+        streams = [partial(stream_of, data, source) for source in splits.sources]
+        stream = StreamedCorpus(streams, splits.weights, settings, encode, plain, budget(), data.stream_part)
         return stream, settings, {}
-    tokenised = tokenise(texts.train, tokenizer, cache_folder(data.cache_dir), data.processes)
+    tokenized = tokenize(splits.train, tokenizer, cache_folder(data.cache_dir), data.num_proc)
     if data.max_length_coverage:
-        length = covering_length(tokenised.source_lengths, tokenised.target_lengths, data.max_length_coverage)
+        length = covering_length(tokenized.source_lengths, tokenized.target_lengths, data.max_length_coverage)
         settings = replace(settings, max_length=length)
-    pairs, text, counts = usable(texts.train, tokenised, settings)
-    corpus = TokenisedCorpus(pairs, budget(), texts.weights)
+    pairs, text, counts = usable(splits.train, tokenized, settings)
+    corpus = TokenizedCorpus(pairs, budget(), splits.weights)
     if probability:
-        corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, texts.weights)
+        corpus = ResampledCorpus(text, encode, plain, budget(), pairs.origins, splits.weights)
     return corpus, settings, counts

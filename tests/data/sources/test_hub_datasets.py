@@ -8,8 +8,9 @@ from datasets import Dataset, Features, Translation, Value
 
 from hf_vaswani.data.sources.text_source import TextSource, check_source, digest, iterate_pairs
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.arguments import DataArguments
-from hf_vaswani.training.setup.splits import load_texts
+from hf_vaswani.training.recipe.arguments import DataArguments
+
+from ...training.helpers import splits_of
 
 PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(2_500)]
 LANGUAGES = ("de", "en")
@@ -17,7 +18,7 @@ LANGUAGES = ("de", "en")
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
-    """A cache of data sets that is this test's own."""
+    """A cache of datasets that is this test's own."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
     datasets.disable_progress_bars()
     yield
@@ -63,7 +64,7 @@ def test_validation_text_of_a_streamed_recipe_is_streamed_unless_it_is_a_part_of
         data = DataArguments(
             dataset=str(folder), source_language="de", target_language="en", validation_split=split, streaming=True
         )
-        assert load_texts(data).validation == PAIRS[: 2 if expected else 1]
+        assert splits_of(data).validation == PAIRS[: 2 if expected else 1]
         assert streamed[split] == expected
 
 
@@ -86,8 +87,8 @@ def test_parts_of_splits_are_read_but_not_streamed(folder):
     source = TextSource(dataset=str(folder), split="test+train[2:4]")
     assert read(source) == PAIRS[:4]
     assert check_source(source, LANGUAGES) == []
-    (fault,) = check_source(source, LANGUAGES, streaming=True)
-    assert "a part of a split ('test+train[2:4]') cannot be streamed" in fault
+    (error,) = check_source(source, LANGUAGES, streaming=True)
+    assert "a part of a split ('test+train[2:4]') cannot be streamed" in error
 
 
 def test_wrong_split_config_and_columns_name_the_right_ones(folder):
@@ -104,8 +105,8 @@ def test_wrong_split_config_and_columns_name_the_right_ones(folder):
         TextSource(dataset=path, split="test", source_column="id", target_column="en"): "'id' holds int64, not text",
     }
     for source, message in cases.items():
-        (fault,) = check_source(source, LANGUAGES)
-        assert message in fault
+        (error,) = check_source(source, LANGUAGES)
+        assert message in error
         assert path in error_of(read, source)
 
 
@@ -142,10 +143,10 @@ def test_digest_of_a_folder_is_that_of_the_split_wherever_it_lies(folder, tmp_pa
 
 def test_hub_out_of_reach_says_how_to_give_local_files():
     source = TextSource(dataset="nobody/nothing", config="de-en", split="train")
-    (fault,) = check_source(source, LANGUAGES)
-    assert fault.startswith("nobody/nothing/de-en cannot be reached on the Hub")
-    assert "--train_source FILE --train_target FILE, or --train FILE.tsv" in fault
-    assert error_of(read, source) == error_of(read, source, streaming=True) == error_of(digest, source) == fault
+    (error,) = check_source(source, LANGUAGES)
+    assert error.startswith("nobody/nothing/de-en cannot be reached on the Hub")
+    assert "--train_source FILE --train_target FILE, or --train FILE.tsv" in error
+    assert error_of(read, source) == error_of(read, source, streaming=True) == error_of(digest, source) == error
 
 
 @pytest.mark.parametrize(
@@ -163,8 +164,8 @@ def test_errors_of_the_hub_say_what_to_do(monkeypatch, error, message):
         raise error
 
     monkeypatch.setattr(datasets, "load_dataset_builder", fail)
-    (fault,) = check_source(TextSource(dataset="a/b", split="train"), LANGUAGES)
-    assert message in fault and "local files instead" in fault
+    (error,) = check_source(TextSource(dataset="a/b", split="train"), LANGUAGES)
+    assert message in error and "local files instead" in error
 
 
 def test_data_set_in_the_cache_is_read_without_the_hub_and_known_by_its_commit(folder):

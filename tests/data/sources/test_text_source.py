@@ -1,4 +1,4 @@
-"""Sources of every kind: pairs, columns, faults and digests."""
+"""Sources of every kind: pairs, columns, errors and digests."""
 
 import gzip
 import json
@@ -162,21 +162,21 @@ def corpus() -> dict:
 
 def test_built_in_corpus_is_what_its_grammar_generates(corpus):
     shipped = {
-        split: list(iterate_pairs(TextSource(dataset="embedded", split=split), ("de", "en"))) for split in corpus
+        split: list(iterate_pairs(TextSource(dataset="built-in", split=split), ("de", "en"))) for split in corpus
     }
     assert shipped == corpus
 
 
 def test_built_in_corpus_comes_by_split_and_in_either_direction(corpus):
     test = corpus["test"]
-    embedded = TextSource(dataset="embedded", split="test")
+    embedded = TextSource(dataset="built-in", split="test")
     assert list(iterate_pairs(embedded, (None, None))) == test
     assert list(iterate_pairs(embedded, ("en", "de"))) == [(english, german) for german, english in test]
-    assert check_source(embedded, ("fr", "en")) == ["the embedded corpus has the languages de and en, not fr and en"]
+    assert check_source(embedded, ("fr", "en")) == ["the built-in corpus has the languages de and en, not fr and en"]
 
 
 @pytest.mark.parametrize("name", ["text.tsv", "text.csv", "text.jsonl", "text.tsv.gz", "text.jsonl.zst"])
-def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
+def test_first_pairs_come_before_the_file_is_read_to_its_errors(write, name):
     row = '{"de": "a", "en": "b"}\n' if "jsonl" in name else "a,b\n".replace(",", "," if "csv" in name else "\t")
     pairs = iterate_pairs(TextSource(file=write(name, row.encode() * 50_000 + b"\xff\n")), LANGUAGES)
     assert [next(pairs) for _ in range(10)] == [("a", "b")] * 10
@@ -192,7 +192,7 @@ def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
         ("t.tsv", "a\tb\nc\n", "line 2: 1 column where 2 are expected"),
         ("t.tsv", "de\ten\nc\td\n\n\ne\tf\tg\n", "line 5: 3 columns where 2 are expected"),
         ("t.tsv", "a\tb\tc\n", "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'a', 'b', 'c'"),
-        ("t.csv", "de,en,de\na,b,c\n", "line 1: more than one column is called 'de'"),
+        ("t.csv", "de,en,de\na,b,c\n", "line 1: more than one column is named 'de'"),
         ("t.csv", 'de,en\n"a\nb",c\nd\n', "line 4: 1 column where 2 are expected"),
         ("t.csv", 'de,en\na,b\n"c,d\ne,f\n', "line 3: unexpected end of data"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n\n{"de": }\n', "line 3: not JSON: "),
@@ -201,7 +201,7 @@ def test_first_pairs_come_before_the_file_is_read_to_its_faults(write, name):
         ("t.jsonl", '{"de": "a"}\n', "line 1: no columns 'de' and 'en' or 'source' and 'target'. There are: 'de'"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c"}\n', "line 2: column 'en' is missing here. There are: 'de'"),
         ("t.jsonl", '{"de": "a", "en": "b"}\n{"de": "c", "en": 7}\n', "line 2: column 'en' holds int 7, not text"),
-        ("t.jsonl", '{"de": "a", "en": "\\ud800"}\n', "line 1: half of a surrogate pair"),
+        ("t.jsonl", '{"de": "a", "en": "\\ud800"}\n', "line 1: an unpaired surrogate"),
         ("t.jsonl", '{"de": "a", "en": null}\n{"de": "b", "en": " "}\n', "no line has text in column 'en'"),
         ("t.csv", "de,en\n", "is empty: it has no lines with text"),
         ("t.jsonl", b"{}\n\xe4\n", "line 1: no columns"),
@@ -255,7 +255,7 @@ def test_sides_of_different_length_name_the_lines_of_that_file(write):
 
 def test_entry_of_a_recipe_becomes_a_source():
     assert TextSource.parse("corpus.tsv", "data.train") == TextSource(file="corpus.tsv")
-    assert TextSource.parse("embedded", "data.train") == TextSource(dataset="embedded")
+    assert TextSource.parse("built-in", "data.train") == TextSource(dataset="built-in")
     entry = {"source": ["a.de", "b.de"], "target": "a.en", "weight": "2", "split": None}
     parsed = TextSource.parse(entry, "data.train")
     assert parsed == TextSource(source=("a.de", "b.de"), target=("a.en",), weight=2.0)
@@ -277,7 +277,7 @@ def test_entry_with_faults_names_them_all():
 
 
 @pytest.mark.parametrize(
-    ("fields", "faults"),
+    ("fields", "errors"),
     [
         ({}, ["no text is named"]),
         ({"file": "a.tsv", "dataset": "x"}, ["dataset and file are given together"]),
@@ -294,16 +294,16 @@ def test_entry_with_faults_names_them_all():
             ["config does not belong to file", "source_column is missing", "weight must be above 0", "unknown suffix"],
         ),
         ({"file": "a.tsv", "source_column": "x", "target_column": "x"}, ["are the same, 'x'"]),
-        ({"file": "a.parquet.gz"}, ["Parquet files are compressed inside"]),
-        ({"dataset": "embedded", "revision": "x"}, ["revision does not belong", "train, validation, test, got None"]),
+        ({"file": "a.parquet.gz"}, ["Parquet files are compressed internally"]),
+        ({"dataset": "built-in", "revision": "x"}, ["revision does not belong", "train, validation, test, got None"]),
         ({"dataset": "./absent"}, ["./absent does not exist"]),
         ({"dataset": __file__}, ["is a file. Give it as file:"]),
     ],
 )
-def test_contradictions_are_found_all_together(fields, faults):
+def test_contradictions_are_found_all_together(fields, errors):
     found = check_source(TextSource(**fields), LANGUAGES)
-    assert len(found) == len(faults)
-    assert all(part in line for part, line in zip(faults, found))
+    assert len(found) == len(errors)
+    assert all(part in line for part, line in zip(errors, found))
     assert error_of(next, iterate_pairs(TextSource(**fields), LANGUAGES)) == "\n".join(found)
 
 
@@ -322,13 +322,13 @@ def test_check_finds_what_the_beginning_of_files_shows(write, tmp_path):
     (tmp_path / "plain.tsv.gz").write_bytes(b"a\tb\n")
     write("damaged.parquet", b"PAR1 and then nothing")
     for name, message in cases.items():
-        (fault,) = check_source(TextSource(file=str(tmp_path / name)), LANGUAGES)
-        assert message in fault
+        (error,) = check_source(TextSource(file=str(tmp_path / name)), LANGUAGES)
+        assert message in error
 
 
 def test_check_finds_the_faults_of_both_sides(write, tmp_path):
-    faults = check_source(TextSource(source=str(tmp_path / "absent"), target=write("empty", b"")), LANGUAGES)
-    assert ["absent does not exist" in faults[0], "empty is empty" in faults[1], len(faults)] == [True, True, 2]
+    errors = check_source(TextSource(source=str(tmp_path / "absent"), target=write("empty", b"")), LANGUAGES)
+    assert ["absent does not exist" in errors[0], "empty is empty" in errors[1], len(errors)] == [True, True, 2]
 
 
 # Digests
@@ -358,8 +358,8 @@ def test_digest_depends_on_how_the_content_is_read(write):
         TextSource(source=lines, target=more),
         TextSource(source=more, target=lines),
         TextSource(source=[lines, more], target=[more, lines]),
-        TextSource(dataset="embedded", split="train"),
-        TextSource(dataset="embedded", split="test"),
+        TextSource(dataset="built-in", split="train"),
+        TextSource(dataset="built-in", split="test"),
     ]
     assert len({digest(source) for source in sources}) == len(sources)
 
@@ -370,7 +370,7 @@ def test_digest_depends_on_how_the_content_is_read(write):
 def test_row_that_looks_like_names_is_a_pair_only_when_told(write, names):
     path = write("t.tsv", f"{names}\nEin Hund\tA dog\n")
     first, second = names.split("\t")
-    with pytest.raises(InputError, match=rf"t.tsv, line 1: '{first}' and '{second}' look like names of columns"):
+    with pytest.raises(InputError, match=rf"t.tsv, line 1: '{first}' and '{second}' look like column names"):
         list(iterate_pairs(TextSource(file=path), (None, None)))
     told = {header: list(iterate_pairs(TextSource(file=path, header=header), LANGUAGES)) for header in (True, False)}
     assert told == {True: [("Ein Hund", "A dog")], False: [(first, second), ("Ein Hund", "A dog")]}
@@ -386,7 +386,7 @@ def test_first_pair_of_few_words_is_a_pair(write, pair):
 
 def test_file_without_names_has_two_columns(write):
     path = write("t.tsv", "1\tEin Hund\tA dog\n")
-    with pytest.raises(InputError, match=r"line 1: without a row of names \(header: false\), a file has two columns"):
+    with pytest.raises(InputError, match=r"line 1: without a header \(header: false\), a file has two columns"):
         list(iterate_pairs(TextSource(file=path, header=False), LANGUAGES))
 
 
@@ -394,6 +394,6 @@ def test_header_of_an_entry_is_true_or_false():
     assert TextSource.parse({"file": "a.tsv", "header": False}, "data.train").header is False
     with pytest.raises(InputError, match="data.train.header must be true or false, got 1"):
         TextSource.parse({"file": "a.tsv", "header": 1}, "data.train")
-    assert check_source(TextSource(dataset="embedded", split="train", header=True), LANGUAGES) == [
-        "header does not belong to embedded"
+    assert check_source(TextSource(dataset="built-in", split="train", header=True), LANGUAGES) == [
+        "header does not belong to built-in"
     ]

@@ -162,7 +162,7 @@ def test_decoding_gives_back_the_text():
 
 
 def test_other_tokenizers_and_impossible_probabilities_are_refused():
-    with pytest.raises(InputError, match="this tokenizer works by WordLevel"):
+    with pytest.raises(InputError, match="this tokenizer uses WordLevel"):
         BpeDropout(learn(type="word").backend_tokenizer, 0.1)
     for probability in (-0.1, 1.0):
         with pytest.raises(InputError, match=r"must be in \[0, 1\)"):

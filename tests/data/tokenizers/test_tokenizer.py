@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniTokenizer
-from hf_vaswani.data.tokenizers.arguments import TokenizerArguments, tokenizer_faults
+from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import load_tokenizer, save_tokenizer, side_backends, train_tokenizer
 from hf_vaswani.errors import InputError
 
@@ -60,9 +60,9 @@ def test_decoding_gives_back_the_text(type, joint):
 
 @pytest.mark.parametrize("type", ["bpe", "wordpiece"])
 @pytest.mark.parametrize("mark, marked", [("before", "▁{}"), ("after", "{}▁")])
-def test_words_of_tokenised_text_are_whole_pieces_with_punctuation_and_digits(type, mark, marked):
+def test_words_of_tokenized_text_are_whole_pieces_with_punctuation_and_digits(type, mark, marked):
     pairs = [("zwei t-shirts , 12 ?", "two t-shirts , 12 ?")] * 20
-    arguments = TokenizerArguments(type=type, words="spaces", space_mark=mark, vocab_size=90)
+    arguments = TokenizerArguments(type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=90)
     tokenizer = train_tokenizer(pairs, arguments)
     words = ["two", "t-shirts", ",", "12", "?"]
     assert tokenizer.tokenize("two t-shirts , 12 ?") == [marked.format(word) for word in words]
@@ -71,15 +71,19 @@ def test_words_of_tokenised_text_are_whole_pieces_with_punctuation_and_digits(ty
 
 def test_mark_behind_words_lets_a_compound_end_as_the_word_that_it_ends_in():
     pairs = [("baum haus", "haus baum")] * 20
-    tokenizer = train_tokenizer(pairs, TokenizerArguments(words="spaces", space_mark="after", vocab_size=40))
+    tokenizer = train_tokenizer(
+        pairs, TokenizerArguments(pre_tokenizer="whitespace", word_boundary="after", vocab_size=40)
+    )
     assert tokenizer.tokenize("haus") == ["haus▁"] and tokenizer.tokenize("baumhaus")[-1] == "haus▁"
 
 
 @pytest.mark.parametrize("mark", ["before", "after"])
 @pytest.mark.parametrize("type", WITH_BYTES)
-def test_no_word_of_tokenised_text_is_taken_for_a_special_token_or_a_byte(type, mark):
+def test_no_word_of_tokenized_text_is_taken_for_a_special_token_or_a_byte(type, mark):
     pairs = [("a<pad> [X]b <0x41>", "<0x41> a<pad>")] * 20
-    arguments = TokenizerArguments(type=type, words="spaces", space_mark=mark, vocab_size=400, byte_fallback=True)
+    arguments = TokenizerArguments(
+        type=type, pre_tokenizer="whitespace", word_boundary=mark, vocab_size=400, byte_fallback=True
+    )
     tokenizer = train_tokenizer(pairs, arguments)
     for text in (*STRANGE, *TEXTS, *pairs[0]):
         assert both_ways(tokenizer, text) == text
@@ -247,7 +251,7 @@ def test_text_takes_the_normal_form_asked_for():
     assert [both_ways(forms[form], wide) for form in forms] == [wide, "A", wide]
 
 
-def test_separate_vocabularies_are_learnt_from_their_own_side():
+def test_separate_vocabularies_are_learned_from_their_own_side():
     tokenizer = learn(joint=False)
     source, target = tokenizer.get_vocab(), tokenizer.get_target_vocab()
     assert "ß" in source and "ß" not in target
@@ -302,10 +306,10 @@ def test_text_without_a_repeated_word_is_refused():
 
 
 @pytest.mark.parametrize(
-    "arguments, fault",
+    "arguments, expected",
     [
-        ({"type": "word", "bpe_dropout": 0.1}, "bpe_dropout=0.1 leaves out merges"),
-        ({"type": "unigram", "bpe_dropout": 0.1}, "bpe_dropout=0.1 leaves out merges"),
+        ({"type": "word", "bpe_dropout": 0.1}, "bpe_dropout=0.1 drops merges"),
+        ({"type": "unigram", "bpe_dropout": 0.1}, "bpe_dropout=0.1 drops merges"),
         ({"bpe_dropout": 1.0}, r"bpe_dropout must be in \[0, 1\), got 1.0"),
         ({"bpe_dropout": -0.1, "path": "x"}, r"bpe_dropout must be in \[0, 1\)"),
         ({"type": "wordpiece", "byte_fallback": True}, "byte_fallback=True is for the types bpe and unigram"),
@@ -316,25 +320,28 @@ def test_text_without_a_repeated_word_is_refused():
         ({"vocab_size": 5}, "vocab_size=5 is too small: 4 special tokens come first; it must be at least 6"),
         ({"vocab_size": 261, "byte_fallback": True}, "4 special tokens and 256 bytes come first; it must be at least"),
         ({"joint": False, "target_vocab_size": 5}, "target_vocab_size=5 is too small"),
-        ({"words": "rules"}, "words=rules is for the type word"),
-        ({"words": "spaces", "type": "word"}, "words=spaces is for sub-words"),
-        ({"space_mark": "after"}, "space_mark=after is for words=spaces, not for words=punctuation"),
+        ({"pre_tokenizer": "rules"}, "pre_tokenizer=rules is for the type word"),
+        ({"pre_tokenizer": "whitespace", "type": "word"}, "pre_tokenizer=whitespace is for subwords"),
+        (
+            {"word_boundary": "after"},
+            "word_boundary=after is for pre_tokenizer=whitespace, not for pre_tokenizer=punctuation",
+        ),
         ({"special_tokens": {"ukn": "[UNK]"}}, "special_tokens.ukn: unknown role; did you mean 'unk'?"),
         ({"special_tokens": {"cls": "[CLS]"}}, "special_tokens.cls: unknown role; known are pad, bos, eos, unk"),
         ({"special_tokens": {"unk": ["UNK"]}}, r"must be text, got \['UNK'\]; put it in quotes"),
-        ({"special_tokens": {"unk": "unk"}}, "must stand in brackets"),
-        ({"special_tokens": {"unk": "[un k]"}}, "must stand in brackets"),
-        ({"special_tokens": {"unk": "<0x41>"}}, "must stand in brackets"),
-        ({"special_tokens": {"unk": "<pad>"}}, "<pad> is the token of pad and unk; each has its own"),
-        ({"special_tokens": "<pad>"}, 'tokenizer.special_tokens is "<pad>"'),
-        ({"vocab_size": "40"}, 'tokenizer.vocab_size is "40", not a whole number'),
-        ({"byte_fallback": 2**31}, "tokenizer.byte_fallback is 2147483648, not true or false"),
+        ({"special_tokens": {"unk": "unk"}}, "must be in brackets"),
+        ({"special_tokens": {"unk": "[un k]"}}, "must be in brackets"),
+        ({"special_tokens": {"unk": "<0x41>"}}, "must be in brackets"),
+        ({"special_tokens": {"unk": "<pad>"}}, "<pad> is given for pad and unk; they must differ"),
+        ({"special_tokens": "<pad>"}, "tokenizer.special_tokens must be keys with values, got '<pad>'"),
+        ({"vocab_size": "40"}, "tokenizer.vocab_size must be a whole number, got '40'"),
+        ({"byte_fallback": 2**31}, "tokenizer.byte_fallback must be true or false, got 2147483648"),
     ],
 )
-def test_arguments_that_contradict_each_other_are_refused(arguments, fault):
-    assert len(tokenizer_faults(TokenizerArguments(**arguments))) == 1
-    with pytest.raises(InputError, match=fault):
+def test_arguments_that_contradict_each_other_are_refused(arguments, expected):
+    with pytest.raises(InputError, match=expected) as error:
         train_tokenizer(PAIRS, TokenizerArguments(**arguments))
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -372,7 +379,7 @@ def test_tokenizer_made_before_is_loaded_and_a_missing_one_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="has no tokenizer"):
         load_tokenizer(str(tmp_path / "empty"))
-    with pytest.raises(InputError, match="absent is no folder here, and cannot be loaded"):
+    with pytest.raises(InputError, match="absent is not a local folder, and cannot be loaded"):
         load_tokenizer(str(tmp_path / "absent"))
 
 

@@ -28,7 +28,7 @@ TEXTS = {**ENGLISH, **FRENCH}
 
 def learn(**arguments):
     pairs = [(text, text) for text in TEXTS]
-    arguments = {"type": "word", "words": "rules", "min_frequency": 1, "vocab_size": 1000, **arguments}
+    arguments = {"type": "word", "pre_tokenizer": "rules", "min_frequency": 1, "vocab_size": 1000, **arguments}
     return train_tokenizer(pairs, TokenizerArguments(**arguments))
 
 
@@ -40,7 +40,7 @@ def test_rules_part_contractions_and_elisions_and_leave_numbers_and_abbreviation
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("words", ["rules", "punctuation"])
 def test_decoding_gives_back_the_text_after_reloading(words, joint, tmp_path):
-    learn(words=words, joint=joint).save_pretrained(tmp_path)
+    learn(pre_tokenizer=words, joint=joint).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     for text in TEXTS:
         ids = tokenizer(text_target=text)["input_ids"]

@@ -17,7 +17,7 @@ from ...conftest import tiny_model
 
 @pytest.fixture
 def training(recipe):
-    return train(recipe("--max_updates=9", "--save_every=3", "--validate_every=2", "--keep_best=3")).folder
+    return train(recipe("--max_steps=9", "--save_steps=3", "--eval_steps=2", "--keep_best=3")).folder
 
 
 def parameters(folder) -> dict[str, torch.Tensor]:
@@ -95,7 +95,7 @@ def test_models_of_another_kind_or_without_all_their_weights_are_refused(tmp_pat
 
 @pytest.mark.parametrize("file", ["architecture/config.json", "architecture", "tokenizer/tokenizer.json"])
 def test_what_belongs_to_checkpoints_and_is_damaged_or_missing_is_named(recipe, tmp_path, file):
-    training = train(recipe("--max_updates=3")).folder
+    training = train(recipe("--max_steps=3")).folder
     path = training / file
     shutil.rmtree(path) if path.is_dir() else path.write_text("{")
     with pytest.raises(InputError, match=rf"{file.partition('/')[0]}.* (is missing|cannot be (read|loaded))"):
@@ -124,6 +124,6 @@ def test_damaged_checkpoint_is_refused(training, tmp_path):
 
 
 def test_models_with_other_tokenizers_are_refused(recipe, training, tmp_path):
-    other = train(recipe("--max_updates=3", "--vocab_size=20", "--type=unigram", output="other")).folder
+    other = train(recipe("--max_steps=3", "--vocab_size=20", "--type=unigram", output="other")).folder
     with pytest.raises(InputError, match="has another tokenizer than"):
         average([training, other], tmp_path / "mean")

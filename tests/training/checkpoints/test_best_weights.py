@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hf_vaswani.training.checkpoints.best_weights import BestWeights, note_validation, ranked
-from hf_vaswani.training.checkpoints.checkpoint import Progress
+from hf_vaswani.training.checkpoints.progress import Progress
 from hf_vaswani.training.train import train
 
 VALUES = {"weight": torch.ones(2)}
@@ -55,6 +55,6 @@ def test_validations_without_gain_are_counted(measure, scores, counts):
 
 
 def test_training_whose_validation_losses_are_no_numbers_ends_with_its_patience(recipe, monkeypatch, capsys):
-    monkeypatch.setattr("hf_vaswani.training.validation.Validation.likelihood", lambda *arguments: (math.nan, 0.0))
-    assert train(recipe("--patience=1")).update == 6
+    monkeypatch.setattr("hf_vaswani.training.validation.Validator.likelihood", lambda *arguments: (math.nan, 0.0))
+    assert train(recipe("--early_stopping_patience=1")).steps == 6
     assert "no gain in validation loss for 1 validation (best: none)" in capsys.readouterr().out

@@ -9,17 +9,15 @@ from safetensors.torch import load_file
 from hf_vaswani.errors import TrainingError
 from hf_vaswani.training.checkpoints import checkpoint
 from hf_vaswani.training.checkpoints.checkpoint import (
-    Progress,
     TrainingState,
-    average_weights,
     checkpoint_folders,
     damage_of,
     load_checkpoint,
     newest_intact,
     save_checkpoint,
-    set_weights,
-    weights,
 )
+from hf_vaswani.training.checkpoints.progress import Progress
+from hf_vaswani.training.optimization.weights import average_weights, set_weights, weights
 
 from ...conftest import tiny_model
 
@@ -78,7 +76,7 @@ def test_copies_that_somebody_has_made_are_no_checkpoints_and_stay(tmp_path):
 def test_last_one_of_an_earlier_run_goes_with_the_next_one(tmp_path):
     model, optimizer = stepped()
     for update in (10, 13, 20):
-        progress = Progress(update, is_irregular=update == 13)
+        progress = Progress(update, is_unscheduled=update == 13)
         save_checkpoint(tmp_path, TrainingState(weights(model), optimizer.state_dict(), progress), 5)
     assert names(tmp_path) == ["update-00000010", "update-00000020"]
 
@@ -132,7 +130,7 @@ def test_full_disk_is_a_clear_error_and_loses_nothing(tmp_path, monkeypatch, at)
     monkeypatch.setattr(checkpoint, "save_file", fill_up("save_file"))
     monkeypatch.setattr(torch, "save", fill_up("save"))
     monkeypatch.setattr(checkpoint.Path, "write_text", fill_up("write_text"))
-    with pytest.raises(TrainingError, match="update 6 cannot be written .*No space left on device.*update-00000005"):
+    with pytest.raises(TrainingError, match="step 6 cannot be written .*No space left on device.*update-00000005"):
         save(tmp_path, 6, keep=1)
     monkeypatch.undo()
     assert [entry.name for entry in tmp_path.iterdir()] == ["update-00000005"]

@@ -12,7 +12,7 @@ from ..helpers import records
 
 
 def compared(results) -> dict[str, float]:
-    return {entry["weights"]: entry["validation_loss"] for entry in results.final_weights["compared"]}
+    return {entry.weights: entry.validation_loss for entry in results.final_weights.compared}
 
 
 @pytest.fixture
@@ -20,16 +20,16 @@ def tune(recipe):
     """A fine-tuning whose checkpoints are most of the warm-up, of a model that had so many updates."""
 
     def run(updates, learning_rate):
-        base = train(recipe(f"--max_updates={updates}", "--learning_rate=0.01", output="base")).folder
+        base = train(recipe(f"--max_steps={updates}", "--learning_rate=0.01", output="base")).folder
         return train(
             recipe(
                 f"--start_from={base}",
-                "--schedule=linear",
+                "--lr_scheduler_type=linear",
                 f"--learning_rate={learning_rate}",
-                "--max_updates=20",
-                "--warmup_updates=15",
-                "--save_every=4",
-                "--validate_every=20",
+                "--max_steps=20",
+                "--warmup_steps=15",
+                "--save_steps=4",
+                "--eval_steps=20",
                 "--average=auto",
                 "--average_last=5",
             )  # fmt: skip
@@ -45,9 +45,10 @@ def test_short_fine_tuning_ends_with_the_better_model(tune, capsys):
     assert losses["the mean of the last 5 checkpoints"] > 1.02 * losses["the last checkpoint"]
     assert results.validation_loss == min(losses.values()) and results.averaged == [20]
     out = capsys.readouterr().out
-    assert "The final model is the last checkpoint: a validation loss of" in out
+    assert "The final model is the last checkpoint, chosen by validation loss: " in out
     stored = json.loads((results.folder / "results.json").read_text())
-    assert stored["final_weights"] == {**results.final_weights, "average": "auto"}
+    assert stored["final_weights"] == results.final_weights.model_dump(by_alias=True)
+    assert results.final_weights.average == "auto"
     assert f"chosen by validation loss: {results.validation_loss:.4f}, against" in (
         (results.folder / "README.md").read_text()
     )
@@ -56,12 +57,12 @@ def test_short_fine_tuning_ends_with_the_better_model(tune, capsys):
 def test_mean_becomes_the_model_where_it_is_better(tune):
     results = tune(updates=60, learning_rate=0.02)
     losses = compared(results)
-    assert min(losses, key=losses.get) == results.final_weights["weights"] == "the mean of the last 5 checkpoints"
+    assert min(losses, key=losses.get) == results.final_weights.weights == "the mean of the last 5 checkpoints"
     assert results.averaged == [4, 8, 12, 16, 20]
 
 
 def test_all_that_is_kept_is_compared(recipe):
-    results = train(recipe("--average=auto", "--average_last=2", "--keep_best=2", "--validate_every=3"))
+    results = train(recipe("--average=auto", "--average_last=2", "--keep_best=2", "--eval_steps=3"))
     assert set(compared(results)) == {
         "the mean of the last 2 checkpoints", "the mean of the best 2 weights in validation",
         "the last checkpoint",
@@ -75,8 +76,8 @@ def test_all_that_is_kept_is_compared(recipe):
         (["--average=last"], [8, 12]),
         (["--average=none"], [12]),
         (["--average_last=3"], [4, 8, 12]),
-        (["--average=best", "--keep_best=2", "--validate_every=3"], "best two"),
-        (["--average_best=1", "--validate_every=3"], "best one"),
+        (["--average=best", "--keep_best=2", "--eval_steps=3"], "best two"),
+        (["--average_best=1", "--eval_steps=3"], "best one"),
     ],
 )
 def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):
@@ -89,11 +90,11 @@ def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):
 
 
 def test_choice_follows_what_is_given():
-    from hf_vaswani.training.configuration.overrides import complete
+    from hf_vaswani.training.recipe.overrides import add_implied
 
     def kind(**training):
         values = {"training": training}
-        complete(values)
+        add_implied(values)
         return values["training"].get("average")
 
     assert kind() is None
@@ -127,5 +128,5 @@ def test_newest_whole_checkpoint_stands_in_where_the_last_are_damaged(recipe):
         (folder / "checkpoints" / f"update-{update:08d}" / "model.safetensors").write_bytes(b"")
     said = []
     [candidate] = candidates(given.training, folder, said.append)
-    assert candidate.updates == [4] and isinstance(candidate, Candidate)
+    assert candidate.steps == [4] and isinstance(candidate, Candidate)
     assert len(said) == 2

@@ -24,7 +24,7 @@ time.sleep(60)
 
 
 def test_second_training_in_one_folder_is_refused_while_the_first_runs(recipe, tmp_path):
-    folder = train(recipe("--max_updates=3")).folder
+    folder = train(recipe("--max_steps=3")).folder
     begun = folder / "checkpoints" / "update-00000099.part"  # what the other training is writing
     begun.mkdir()
     (begun / "model.safetensors").touch()
@@ -32,17 +32,17 @@ def test_second_training_in_one_folder_is_refused_while_the_first_runs(recipe, t
     other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE)
     try:
         other.stdout.readline()
-        with pytest.raises(InputError, match="Another training is running"):
+        with pytest.raises(InputError, match="Another run is training"):
             train(recipe())
         assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     finally:
         other.kill()
         other.wait()
-    assert train(recipe()).update == 12
+    assert train(recipe()).steps == 12
 
 
 def test_training_of_another_precision_is_refused(recipe):
-    train(recipe("--max_updates=3"))
+    train(recipe("--max_steps=3"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
         with pytest.raises(InputError, match="mixed precision was no and is now bf16"):
@@ -50,34 +50,34 @@ def test_training_of_another_precision_is_refused(recipe):
 
 
 def test_best_weights_are_chosen_by_the_same_sentences_throughout(recipe):
-    options = ("--best_metric=bleu", "--keep_best=1")
-    train(recipe(*options, "--max_updates=6", "--validate_sentences=4"))
-    with pytest.raises(InputError, match="training.validate_sentences was 4 and is now 8"):
-        train(recipe(*options, "--validate_sentences=8"))
+    options = ("--metric_for_best_model=bleu", "--keep_best=1")
+    train(recipe(*options, "--max_steps=6", "--eval_sentences=4"))
+    with pytest.raises(InputError, match="training.eval_sentences was 4 and is now 8"):
+        train(recipe(*options, "--eval_sentences=8"))
 
 
 def test_recipe_of_an_earlier_version_without_newer_keys_is_gone_on_with(recipe):
-    folder = train(recipe("--max_updates=3")).folder
+    folder = train(recipe("--max_steps=3")).folder
     stored = yaml.safe_load((folder / "training_recipe.yaml").read_text())
     del stored["training"]["r_drop"], stored["launched"]
     (folder / "training_recipe.yaml").write_text(yaml.safe_dump(stored))
-    assert train(recipe()).update == 12
+    assert train(recipe()).steps == 12
 
 
 def test_changed_interval_of_saving_keeps_the_checkpoints_that_are_there(recipe):
-    train(recipe("--keep_last=9", "--max_updates=8", "--save_every=2"))
-    folder = train(recipe("--keep_last=9", "--save_every=3")).folder
+    train(recipe("--save_total_limit=9", "--max_steps=8", "--save_steps=2"))
+    folder = train(recipe("--save_total_limit=9", "--save_steps=3")).folder
     updates = [int(path.name[7:]) for path in sorted((folder / "checkpoints").iterdir())]
     assert updates == [2, 4, 6, 8, 9, 12]
 
 
 def test_best_weights_of_a_training_killed_before_its_first_checkpoint_are_not_deleted_by_another(recipe):
-    options = ("--validate_every=4", "--keep_best=2")
+    options = ("--eval_steps=4", "--keep_best=2")
     folder = train(recipe(*options)).folder
     for path in (*(folder / "checkpoints").iterdir(), folder / "results.json", folder / "model.safetensors"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     kept = sorted((folder / "best").iterdir())
-    with pytest.raises(InputError, match="holds a training of another recipe .model.d_model was"):
+    with pytest.raises(InputError, match="holds a run of another recipe .model.d_model was"):
         train(recipe(*options, "--d_model=8"))
     assert sorted((folder / "best").iterdir()) == kept
     train(recipe(*options))
@@ -85,22 +85,22 @@ def test_best_weights_of_a_training_killed_before_its_first_checkpoint_are_not_d
 
 
 def test_only_checkpoint_that_was_being_replaced_is_found(recipe):
-    folder = train(recipe("--max_updates=4", "--average_last=1", "--keep_last=1")).folder
+    folder = train(recipe("--max_steps=4", "--average_last=1", "--save_total_limit=1")).folder
     [path] = (folder / "checkpoints").iterdir()
     path.rename(path.with_name(f"{path.name}.old"))
-    train(recipe("--average_last=1", "--keep_last=1"))
+    train(recipe("--average_last=1", "--save_total_limit=1"))
     assert len(losses(folder)) == 12
 
 
 def test_damaged_lines_of_the_log_are_left_out_when_it_is_cut(recipe):
-    folder = train(recipe("--max_updates=5")).folder
+    folder = train(recipe("--max_steps=5")).folder
     log = folder / "log.jsonl"
     log.write_text("\0\0\0\n" + log.read_text() + "[]\n" + json.dumps({"update": 99, "loss": 1.0}) + "\n")
     assert [record["update"] for record in records(train(recipe()).folder) if "loss" in record] == list(range(1, 13))
 
 
 def test_damaged_tokenizer_of_a_training_is_a_clear_error(recipe):
-    folder = train(recipe("--max_updates=5")).folder
+    folder = train(recipe("--max_steps=5")).folder
     (folder / "tokenizer" / "tokenizer.json").write_text("{")
     with pytest.raises(InputError, match=r"tokenizer\.json cannot be read: it is not JSON"):
         train(recipe())
@@ -120,10 +120,10 @@ def make_run(folder, precious):
 @pytest.mark.parametrize(
     ("results", "message"),
     [
-        ({"pictures": ["../precious.png"]}, "'../precious.png' is not the name of a picture"),
-        ({"pictures": ["pictures/../../precious.png"]}, "is not the name of a picture"),
-        ({"pictures": ["{parent}/precious.png"]}, "is not the name of a picture"),
-        ({"pictures": ["thesis.txt"]}, "'thesis.txt' is not the name of a picture"),
+        ({"pictures": ["../precious.png"]}, "'../precious.png' is not the name of a figure"),
+        ({"pictures": ["pictures/../../precious.png"]}, "is not the name of a figure"),
+        ({"pictures": ["{parent}/precious.png"]}, "is not the name of a figure"),
+        ({"pictures": ["thesis.txt"]}, "'thesis.txt' is not the name of a figure"),
         ({"pictures": ["pictures/link.png"]}, "'pictures/link.png' leads out of the folder"),
         ({"pictures": "all"}, 'pictures is "all", not a list'),
         ({"tests": {"../other": {}}}, "'../other' cannot be the name of a test set"),
@@ -131,7 +131,7 @@ def make_run(folder, precious):
         ({"name": 3}, "name is 3, not text"),
     ],
 )
-@pytest.mark.parametrize("options", [["--max_updates=5"], ["--overwrite=true"]])
+@pytest.mark.parametrize("options", [["--max_steps=5"], ["--overwrite=true"]])
 def test_results_that_name_files_outside_the_folder_are_refused_and_nothing_is_deleted(
     recipe, tmp_path, results, message, options
 ):
@@ -173,7 +173,7 @@ def test_overwriting_does_not_delete_its_own_training_text(recipe, tmp_path, pla
 
 
 def test_overwriting_does_not_delete_the_model_or_tokenizer_that_it_begins_with(recipe, tmp_path):
-    folder = train(recipe("--max_updates=2")).folder
+    folder = train(recipe("--max_steps=2")).folder
     before = files_in(folder)
     for option, path in (("start_from", folder), ("tokenizer.path", folder / "tokenizer")):
         with pytest.raises(InputError, match=f"{option}: {path} would be deleted by this run"):
@@ -182,7 +182,7 @@ def test_overwriting_does_not_delete_the_model_or_tokenizer_that_it_begins_with(
 
 
 def test_overwriting_keeps_text_and_other_files_beside_the_checkpoints(recipe, tmp_path):
-    folder = train(recipe("--max_updates=4", "--keep_best=1", "--validate_every=2")).folder
+    folder = train(recipe("--max_steps=4", "--keep_best=1", "--eval_steps=2")).folder
     text = folder / "checkpoints" / "train.x"
     shutil.copy(tmp_path / "train.x", text)
     mine = [text, *(folder / name / "notes.txt" for name in ("checkpoints", "best", "tokenizer", "architecture"))]
@@ -190,7 +190,7 @@ def test_overwriting_keeps_text_and_other_files_beside_the_checkpoints(recipe, t
     for path in mine[1:]:
         path.write_text("mine")
     (folder / "checkpoints" / "update-00000002.damaged").mkdir()
-    assert train(recipe("--overwrite=true", f"--train_source={text}", "--max_updates=3")).update == 3
+    assert train(recipe("--overwrite=true", f"--train_source={text}", "--max_steps=3")).steps == 3
     assert text.read_bytes() == (tmp_path / "train.x").read_bytes()
     assert all(path.read_text() == "mine" for path in mine[1:])
     names = {path.name for path in (folder / "checkpoints").iterdir()} - {path.name for path in mine}
@@ -199,35 +199,35 @@ def test_overwriting_keeps_text_and_other_files_beside_the_checkpoints(recipe, t
 
 
 def test_overwriting_leaves_no_file_of_the_tokenizer_before(recipe):
-    folder = train(recipe("--max_updates=2", "--joint=false", "--vocab_size=30")).folder
+    folder = train(recipe("--max_steps=2", "--joint=false", "--vocab_size=30")).folder
     names = {path.name for path in (folder / "tokenizer").rglob("*")}
     assert "target_tokenizer.json" in names
-    train(recipe("--max_updates=2", "--overwrite=true"))
+    train(recipe("--max_steps=2", "--overwrite=true"))
     assert {path.name for path in (folder / "tokenizer").rglob("*")} == {"tokenizer.json", "tokenizer_config.json"}
 
 
 def test_scores_of_best_weights_that_have_a_wrong_type_are_refused_before_the_training(recipe):
-    folder = train(recipe("--max_updates=4", "--keep_best=1", "--validate_every=2")).folder
+    folder = train(recipe("--max_steps=4", "--keep_best=1", "--eval_steps=2")).folder
     [scores] = (folder / "best").glob("*/scores.json")
     for content, message in (({"ranked_by": "loss", "loss": "low"}, 'loss is "low", not a number'), ([], "holds")):
         scores.write_text(json.dumps(content))
         (scores.parent / "digests.json").write_text("{}")
         with pytest.raises(InputError, match=f"{scores}.*{message}"):
-            train(recipe("--keep_best=1", "--validate_every=2"))
+            train(recipe("--keep_best=1", "--eval_steps=2"))
 
 
 def test_checkpoint_whose_progress_has_a_wrong_type_is_passed_over(recipe, capsys):
-    folder = train(recipe("--max_updates=8")).folder
+    folder = train(recipe("--max_steps=8")).folder
     progress = folder / "checkpoints" / "update-00000008" / "progress.json"
     progress.write_text(json.dumps({**json.loads(progress.read_text()), "seconds": "long"}))
     progress.with_name("digests.json").write_text("{}")
-    assert train(recipe()).update == 12
+    assert train(recipe()).steps == 12
     assert 'update-00000008 is damaged (progress.json: seconds is "long", not a number)' in capsys.readouterr().out
 
 
 def test_run_that_logs_nothing_says_so_in_place_of_its_curves(recipe, capsys):
-    folder = train(recipe("--max_updates=3", "--log_every=10")).folder
-    assert "No curves.png: nothing was logged in 3 updates. A lower training.log_every" in capsys.readouterr().out
+    folder = train(recipe("--max_steps=3", "--logging_steps=10")).folder
+    assert "No curves.png: nothing was logged in 3 steps. A lower training.logging_steps" in capsys.readouterr().out
     assert main(["curves", str(folder)]) == 2
     error = capsys.readouterr().err
     assert f"{folder} holds no log.jsonl: nothing was logged yet" in error and error.count("error:") == 1

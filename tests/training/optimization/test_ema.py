@@ -1,7 +1,7 @@
 import torch
 
-from hf_vaswani.training.checkpoints.checkpoint import weights
 from hf_vaswani.training.optimization.ema import MovingAverage
+from hf_vaswani.training.optimization.weights import weights
 
 from ...conftest import tiny_model
 
@@ -12,11 +12,11 @@ def test_average_follows_the_weights_by_its_formula_with_a_warm_up_of_the_decay(
     average = MovingAverage(model, decay=0.9)
     expected = parameter.detach().double().clone()
     generator = torch.Generator().manual_seed(1)
-    for update in range(1, 201):
+    for step in range(1, 201):
         with torch.no_grad():
             parameter.add_(torch.randn(parameter.shape, generator=generator))
-        average.follow(model, update)
-        decay = min(0.9, (1 + update) / (10 + update))
+        average.follow(step)
+        decay = min(0.9, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * parameter.detach().double()
     torch.testing.assert_close(average.shadow[name].double(), expected, atol=1e-4, rtol=1e-5)
 
@@ -29,6 +29,6 @@ def test_weights_are_back_after_the_average_was_in_their_place():
         for parameter in model.parameters():
             parameter.add_(1.0)
     own = {name: value.clone() for name, value in weights(model).items()}
-    with average.in_place_of_weights(model):
+    with average.in_place_of_weights():
         assert all(torch.equal(value, before[name]) for name, value in weights(model).items())
     assert all(torch.equal(value, own[name]) for name, value in weights(model).items())

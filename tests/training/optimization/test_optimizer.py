@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.arguments import TrainingArguments
 from hf_vaswani.training.optimization.optimizer import freeze, make_optimizer
+from hf_vaswani.training.recipe.arguments import TrainingArguments
 
 from ...conftest import tiny_model
 
@@ -56,7 +56,7 @@ def test_patterns_that_are_none_or_match_nothing_are_refused_together():
     lines = str(error.value).splitlines()
     assert len(lines) == 3
     assert "'encoder' matches no parameter" in lines[0] and "model.encoder.layers" in lines[0]
-    assert "'(' is no regular expression" in lines[2]
+    assert "'(' is not a regular expression" in lines[2]
 
 
 def test_nothing_left_to_train_is_an_error():

@@ -4,17 +4,17 @@ import pytest
 
 from hf_vaswani.training.optimization.schedule import learning_rate
 
-UPDATES = [1, 2, 3999, 4000, 4001, 100_000]
+STEPS = [1, 2, 3999, 4000, 4001, 100_000]
 
 
-def rate(schedule, update, peak=1.0):
-    return learning_rate(schedule, update, peak=peak, warmup=4000, max_updates=100_000, d_model=512)
+def rate(schedule, step, peak=1.0):
+    return learning_rate(schedule, step, peak=peak, warmup=4000, max_steps=100_000, d_model=512)
 
 
-@pytest.mark.parametrize("update", UPDATES)
-def test_paper_schedule_is_equation_3(update):
-    expected = 1 / math.sqrt(512) * min(1 / math.sqrt(update), update / 4000**1.5)
-    assert rate("paper", update) == pytest.approx(expected, rel=1e-12)
+@pytest.mark.parametrize("step", STEPS)
+def test_paper_schedule_is_equation_3(step):
+    expected = 1 / math.sqrt(512) * min(1 / math.sqrt(step), step / 4000**1.5)
+    assert rate("paper", step) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear", "cosine", "constant"])

@@ -14,11 +14,11 @@ from sacrebleu import sentence_chrf
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
-from hf_vaswani.files import ARE_THERE_LOCKS
+from hf_vaswani.files import HAS_LOCKS
 from hf_vaswani.training.checkpoints.output_folder import held
-from hf_vaswani.training.reporting.metadata import greatest_lengths, hub_id
+from hf_vaswani.training.reporting.report import greatest_lengths, hub_id
 from hf_vaswani.training.train import train
-from hf_vaswani.training.validation import Validation
+from hf_vaswani.training.validation import Validator
 
 from ...conftest import largest_file
 from ..helpers import files_in
@@ -29,7 +29,7 @@ def results_of(folder):
 
 
 def test_results_hold_what_was_seen_and_what_came_of_it(recipe, tmp_path):
-    folder = train(recipe("--max_updates=25", "--type=word", "--min_frequency=1")).folder
+    folder = train(recipe("--max_steps=25", "--type=word", "--min_frequency=1")).folder
     results = results_of(folder)
     lines = (tmp_path / "train.x").read_text().splitlines()
     # Each word is a token, each text ends with one, and both sides have as many.
@@ -57,7 +57,7 @@ def test_results_hold_what_was_seen_and_what_came_of_it(recipe, tmp_path):
 
 
 def test_code_in_the_card_prints_the_translation_that_it_names(recipe):
-    folder = train(recipe("--max_updates=25")).folder
+    folder = train(recipe("--max_steps=25")).folder
     code = (folder / "README.md").read_text().split("```python\n")[1].split("\n```")[0]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -98,21 +98,21 @@ def test_greatest_lengths_are_those_at_which_the_search_ends(positions, ends):
 
 
 def test_what_was_seen_is_counted_over_all_runs_and_is_that_of_a_training_in_one(recipe):
-    whole = results_of(train(recipe("--accumulation=2", output="whole")).folder)
-    train(recipe("--accumulation=2", "--max_updates=5", output="parts"))
-    parts = results_of(train(recipe("--accumulation=2", output="parts")).folder)
+    whole = results_of(train(recipe("--gradient_accumulation_steps=2", output="whole")).folder)
+    train(recipe("--gradient_accumulation_steps=2", "--max_steps=5", output="parts"))
+    parts = results_of(train(recipe("--gradient_accumulation_steps=2", output="parts")).folder)
     assert parts["seen"] == whole["seen"]
     assert parts["machines"] == whole["machines"] and len(whole["machines"]) == 1
 
 
 def test_cost_counts_the_tokens_of_updates_with_r_drop_twice(recipe):
-    plain = results_of(train(recipe("--max_updates=4", output="plain")).folder)["flops"]
-    doubled = results_of(train(recipe("--max_updates=4", "--r_drop=1", "--r_drop_from=2", output="doubled")).folder)
+    plain = results_of(train(recipe("--max_steps=4", output="plain")).folder)["flops"]
+    doubled = results_of(train(recipe("--max_steps=4", "--r_drop=1", "--r_drop_from=2", output="doubled")).folder)
     assert doubled["flops"] == pytest.approx(plain * (1 + 3 / 4))
 
 
 def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(recipe):
-    folder = train(recipe("--max_updates=4")).folder
+    folder = train(recipe("--max_steps=4")).folder
     [checkpoint] = (folder / "checkpoints").glob("update-*")
     progress = json.loads((checkpoint / "progress.json").read_text())
     for name in ("seen", "energy", "machines", "processes"):
@@ -121,14 +121,14 @@ def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(re
     (checkpoint / "digests.json").write_text("{}")
     results = results_of(train(recipe()).folder)
     assert results["seen"] is results["epochs"] is results["flops"] is results["processes"] is None
-    assert "tokens an update" not in (folder / "README.md").read_text()
+    assert "tokens a step" not in (folder / "README.md").read_text()
 
 
 def test_card_that_was_edited_is_kept_under_another_name_once_it_speaks_of_another_model(recipe):
-    card = train(recipe("--max_updates=4")).folder / "README.md"
+    card = train(recipe("--max_steps=4")).folder / "README.md"
     card.write_text("my own words")
     train(recipe())
-    assert "12 updates" in card.read_text()
+    assert "12 steps" in card.read_text()
     assert card.with_name("README.md.old").read_text() == "my own words"
 
 
@@ -161,12 +161,12 @@ def test_copy_of_a_card_replaces_another_when_told(recipe, tmp_path):
 
 
 def test_card_that_was_not_edited_follows_the_model_without_a_copy(recipe):
-    card = train(recipe("--max_updates=4")).folder / "README.md"
+    card = train(recipe("--max_steps=4")).folder / "README.md"
     train(recipe())
-    assert "12 updates" in card.read_text()
+    assert "12 steps" in card.read_text()
     # Nothing is trained here, and the model is another one all the same.
     train(recipe("--average_last=1"))
-    assert "has the weights after update 12" in card.read_text()
+    assert "has the weights after step 12" in card.read_text()
     assert not card.with_name("README.md.old").exists()
 
 
@@ -177,7 +177,7 @@ def test_overwriting_takes_the_old_claims_away_before_anything_is_trained(recipe
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hf_vaswani.training.loop.TrainingLoop.run", stop)
+    monkeypatch.setattr("hf_vaswani.training.train.fit", stop)
     with pytest.raises(KeyboardInterrupt):
         train(recipe("--overwrite=true", "--seed=9"))
     names = {path.name for path in folder.iterdir()}
@@ -207,17 +207,17 @@ def left_of(claims, folder):
 
 
 def test_failing_test_set_leaves_model_and_card_of_before(recipe, monkeypatch):
-    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    folder = train(recipe("--max_steps=4", "--attention=1")).folder
     before = claims_of(folder)
     curves = (folder / "curves.png").read_bytes()
-    original = Validation.translate
+    original = Validator.translate
 
     def fail(self, model, texts, **options):
         if "show_progress" in options:  # that of the test set
             raise RuntimeError
         return original(self, model, texts, **options)
 
-    monkeypatch.setattr(Validation, "translate", fail)
+    monkeypatch.setattr(Validator, "translate", fail)
     with pytest.raises(RuntimeError):
         train(recipe("--attention=1"))
     assert claims_of(folder) == before
@@ -227,14 +227,14 @@ def test_failing_test_set_leaves_model_and_card_of_before(recipe, monkeypatch):
 
 
 def test_training_killed_once_its_pictures_are_drawn_leaves_those_of_the_model_before(recipe, monkeypatch):
-    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    folder = train(recipe("--max_steps=4", "--attention=1")).folder
     before = claims_of(folder)
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hf_vaswani.training.reporting.export.save_results", interrupt)
+        patch.setattr("hf_vaswani.training.export.save_report", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train(recipe("--attention=1"))
     assert claims_of(folder) == before
@@ -245,7 +245,7 @@ def test_training_killed_once_its_pictures_are_drawn_leaves_those_of_the_model_b
 
 @pytest.mark.parametrize("moment", ["model.safetensors", "results.json", "README.md"])
 def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(recipe, monkeypatch, moment):
-    folder = train(recipe("--max_updates=4", "--attention=1")).folder
+    folder = train(recipe("--max_steps=4", "--attention=1")).folder
     old = claims_of(folder)
     original = type(folder).replace
 
@@ -264,7 +264,7 @@ def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(r
         assert (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
     monkeypatch.undo()
     train(recipe())
-    assert "12 updates" in (folder / "README.md").read_text()
+    assert "12 steps" in (folder / "README.md").read_text()
 
 
 def test_command_writes_the_card_anew(recipe, capsys):
@@ -278,12 +278,12 @@ def test_command_writes_the_card_anew(recipe, capsys):
     assert (folder / "README.md.old").read_text() == "my own words"
     # It is known as one that nobody has edited.
     (folder / "README.md.old").unlink()
-    train(recipe("--max_updates=13"))
+    train(recipe("--max_steps=13"))
     assert not (folder / "README.md.old").exists()
 
 
 def test_command_puts_a_copy_of_the_card_and_its_pictures_elsewhere(recipe, tmp_path):
-    folder = train(recipe("--validate_every=4")).folder
+    folder = train(recipe("--eval_steps=4")).folder
     results = results_of(folder)
     (folder / "attention.png").write_bytes(bytes(150_001))
     (folder / "results.json").write_text(
@@ -361,9 +361,7 @@ def train_interrupted(monkeypatch):
 def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(recipe, train_interrupted):
     folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
     written = (folder / "README.md").read_text()
-    train_interrupted(
-        recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.reporting.export.score_tests"
-    )
+    train_interrupted(recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.export.score_tests")
     assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["generation"]["num_beams"] == 4
     assert main(["card", str(folder)]) == 0
     assert (folder / "README.md").read_text() == written
@@ -379,14 +377,14 @@ def test_results_of_an_earlier_version_have_the_search_of_the_recipe(recipe):
     assert "| beam 3 |" in written and (folder / "README.md").read_text() == written
 
 
-@pytest.mark.skipif(not ARE_THERE_LOCKS, reason="needs locks")
+@pytest.mark.skipif(not HAS_LOCKS, reason="needs locks")
 def test_command_is_refused_while_a_training_runs(recipe, tmp_path, capsys):
     folder = train(recipe()).folder
     (folder / "README.md").unlink()
     with held(folder):
         assert main(["card", str(folder)]) == 2
         assert main(["card", str(folder), "--output", str(tmp_path / "copy.md")]) == 2
-    assert capsys.readouterr().err.count(f"Another training is running in {folder}.") == 2
+    assert capsys.readouterr().err.count(f"Another run is training in {folder}.") == 2
     assert not (folder / "README.md").exists() and not (tmp_path / "copy.md").exists()
     assert main(["card", str(folder)]) == 0
 
@@ -405,12 +403,12 @@ def test_recipe_without_newer_keys_gives_a_card(recipe):
 def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recipe, train_interrupted):
     folder = train(recipe()).folder
     written = (folder / "README.md").read_text()
-    later = recipe("--max_updates=14", "--average_last=1", "--data.name=Other")
-    train_interrupted(later, "hf_vaswani.training.train.finish")
-    assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["training"]["max_updates"] == 14
+    later = recipe("--max_steps=14", "--average_last=1", "--data.name=Other")
+    train_interrupted(later, "hf_vaswani.training.train.export")
+    assert yaml.safe_load((folder / "training_recipe.yaml").read_text())["training"]["max_steps"] == 14
     assert main(["card", str(folder)]) == 0
     assert (folder / "README.md").read_text() == written
-    assert "max_updates: 12\n" in written
+    assert "max_steps: 12\n" in written
 
 
 def test_results_hold_no_path_of_this_machine(recipe, tmp_path):
@@ -419,9 +417,11 @@ def test_results_hold_no_path_of_this_machine(recipe, tmp_path):
 
 
 def test_stream_that_was_not_read_to_its_end_has_no_number_of_pairs(recipe):
-    whole = results_of(train(recipe("--streaming=true", "--max_length=20", "--max_epochs=1", output="whole")).folder)
+    whole = results_of(
+        train(recipe("--streaming=true", "--max_length=20", "--num_train_epochs=1", output="whole")).folder
+    )
     assert whole["pairs"]["train"] == 60
-    folder = train(recipe("--streaming=true", "--max_length=20", "--max_updates=1", output="part")).folder
+    folder = train(recipe("--streaming=true", "--max_length=20", "--max_steps=1", output="part")).folder
     assert results_of(folder)["pairs"]["train"] is None
     card = (folder / "README.md").read_text()
     assert "60 training pairs were read in the first epoch, as far as it went." in card
@@ -448,14 +448,14 @@ def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
 
 
 def test_licence_that_the_hub_cannot_know_is_refused(recipe):
-    with pytest.raises(InputError, match="training.license='CC BY' is no identifier"):
+    with pytest.raises(InputError, match="training.license='CC BY' is not a license identifier"):
         recipe("--training.license=CC BY")
 
 
 @pytest.fixture
 def finished(recipe):
     """The folder of a run that has finished, with a picture outside of it that is nobody's to touch."""
-    folder = train(recipe("--max_updates=2", "--log_every=1")).folder
+    folder = train(recipe("--max_steps=2", "--logging_steps=1")).folder
     (folder.parent / "precious.png").write_text("mine")
     return folder
 
@@ -554,11 +554,25 @@ def test_name_that_the_card_was_given_is_kept_by_the_next_card_and_the_next_run(
     assert main(["card", str(finished), "--name", "you/reversal"]) == 0
     assert main(["card", str(finished)]) == 0
     assert ModelCard.load(finished / "README.md").data.model_name == "you/reversal"
-    train(recipe("--max_updates=3"))
+    train(recipe("--max_steps=3"))
     card = ModelCard.load(finished / "README.md")
-    assert "3 updates" in card.content and card.data.model_name == "you/reversal"
+    assert "3 steps" in card.content and card.data.model_name == "you/reversal"
     # A copy elsewhere is called after its file, as before.
     assert main(["card", str(finished), "--output", str(finished.parent / "copy.md")]) == 0
     assert ModelCard.load(finished.parent / "copy.md").data.model_name == "copy"
-    train(recipe("--max_updates=3", "--overwrite=true"))
+    train(recipe("--max_steps=3", "--overwrite=true"))
     assert ModelCard.load(finished / "README.md").data.model_name == "out"
+
+
+def test_card_of_a_run_of_an_earlier_version_has_todays_keys(recipe):
+    folder = train(recipe()).folder
+    path = folder / "results.json"
+    results = json.loads(path.read_text())
+    training = results["recipe"]["training"]
+    training["max_updates"], training["schedule"] = training.pop("max_steps"), training.pop("lr_scheduler_type")
+    path.write_text(json.dumps(results))
+    before = (folder / "README.md").read_text()
+    assert main(["card", str(folder)]) == 0
+    card = (folder / "README.md").read_text()
+    assert "max_updates" not in card and "  lr_scheduler_type: inverse_sqrt\n" in card
+    assert sorted(card.splitlines()) == sorted(before.splitlines())

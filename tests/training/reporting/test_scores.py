@@ -11,15 +11,16 @@ from transformers import pipeline
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training import validation
-from hf_vaswani.training.configuration.recipe import load_recipe
+from hf_vaswani.training.export import write_translations
+from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting import figures as pictures
-from hf_vaswani.training.reporting.export import write_translations
 from hf_vaswani.training.reporting.figures import readable_sentences
+from hf_vaswani.training.reporting.summary import summary
 from hf_vaswani.training.train import train
 
 from ..helpers import records
 
-FEW = ("--max_updates=4", "--validate_sentences=4")
+FEW = ("--max_steps=4", "--eval_sentences=4")
 
 
 def stored(folder) -> dict:
@@ -63,7 +64,7 @@ def test_each_test_set_is_translated_scored_and_stored_under_its_name(recipe, mo
         assert scores["bleu"] == pytest.approx(sacrebleu.corpus_bleu(written, references).score)
         assert scores["chrf2"] == pytest.approx(sacrebleu.corpus_chrf(written, references).score)
         assert "tok:13a" in scores["bleu_signature"] and "nc:6" in scores["chrf2_signature"]
-        assert f"{name} chrF2 {scores['chrf2']:.2f} (" in results.report()
+        assert f"{name} chrF2 {scores['chrf2']:.2f} (" in summary(results)
     assert values["test_bleu"] == values["tests"]["test"]["bleu"]
     assert values["test_chrf2_signature"] == values["tests"]["test"]["chrf2_signature"]
     assert "greedy_bleu" not in values["tests"]["test"]
@@ -79,7 +80,7 @@ def test_greedy_search_is_scored_beside_the_recipes_own(recipe, tmp_path):
     assert scores["greedy_chrf2"] == pytest.approx(sacrebleu.corpus_chrf(greedy, references).score)
     assert scores["greedy_bleu_signature"] == scores["bleu_signature"]
     bleu, chrf = scores["greedy_bleu"], scores["greedy_chrf2"]
-    assert f"test with greedy search: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in results.report()
+    assert f"test with greedy search: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in summary(results)
 
 
 def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
@@ -88,7 +89,7 @@ def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
     monkeypatch.setattr(
         validation, "translate", lambda *given, **options: calls.append(options) or translate(*given, **options)
     )
-    results = train(recipe("--max_updates=4", "--validate_every=9", "--greedy", "--num_beams=1"))
+    results = train(recipe("--max_steps=4", "--eval_steps=9", "--greedy", "--num_beams=1"))
     assert len(calls) == 1
     scores = stored(results.folder)["tests"]["test"]
     assert scores["greedy_chrf2"] == scores["chrf2"]
@@ -103,7 +104,7 @@ def test_bleu_of_tokenised_text_is_that_of_its_own_tokens(recipe, tmp_path, monk
     hypotheses = ["a b,c d e f h ."] * 120
     monkeypatch.setattr(validation, "translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)])
     with caplog.at_level(logging.WARNING):
-        results = train(recipe("--max_updates=1", "--validate_every=1", "--tokenize=none"))
+        results = train(recipe("--max_steps=1", "--eval_steps=1", "--tokenize=none"))
     expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True).score
     assert expected != pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references], force=True).score)
     [measured] = [record for record in records(results.folder) if "validation_bleu" in record]
@@ -126,7 +127,7 @@ def test_perplexity_is_reported_with_the_loss(recipe):
     results = train(recipe(*FEW))
     perplexity = math.exp(results.validation_loss)
     assert stored(results.folder)["validation_perplexity"] == pytest.approx(perplexity)
-    assert f"perplexity {perplexity:.2f};" in results.report()
+    assert f"perplexity {perplexity:.2f};" in summary(results)
 
 
 # What may change, and what is refused.
@@ -136,15 +137,15 @@ def test_finished_training_is_measured_anew_in_another_way(recipe, more_tests):
     first = train(recipe(*FEW))
     weights = (first.folder / "model.safetensors").read_bytes()
     again = train(recipe(*FEW, "--tokenize=char", "--greedy", "--attention=1", more_tests()))
-    assert again.update == 4 and (again.folder / "model.safetensors").read_bytes() == weights
-    assert "tok:char" in again.test[0].signature
-    assert len(again.tests) == 3 and again.tests["short"].greedy
+    assert again.steps == 4 and (again.folder / "model.safetensors").read_bytes() == weights
+    assert "tok:char" in again.tests["test"].bleu_signature
+    assert len(again.tests) == 3 and again.tests["short"].greedy_bleu is not None
 
 
 def test_bleu_that_chooses_the_best_weights_stays_the_same(recipe):
-    train(recipe(*FEW, "--best_metric=bleu"))
+    train(recipe(*FEW, "--metric_for_best_model=bleu"))
     with pytest.raises(InputError, match="evaluation.tokenize was '13a' and is now 'none'"):
-        train(recipe(*FEW, "--best_metric=bleu", "--tokenize=none"))
+        train(recipe(*FEW, "--metric_for_best_model=bleu", "--tokenize=none"))
 
 
 def test_faults_of_the_keys_are_named_together(recipe):
@@ -161,8 +162,8 @@ def test_faults_of_the_keys_are_named_together(recipe):
         "evaluation.greedy must be true or false, got 'often'",
         "data.tests: 'a/b' cannot be the name of a test set",
         "data.tests: 'üüü",
-        "data.tests: 'test' is the text that data.test",
-        "data.tests: 'train' is the text that data.train",
+        "data.tests: 'test' is the set that data.test",
+        "data.tests: 'train' is the set that data.train",
     ):
         assert expected in str(error.value)
     with pytest.raises(InputError, match="data.tests must be keys with values, got 'a.tsv'"):
@@ -189,7 +190,7 @@ def test_unknown_tokenizer_and_bad_test_sets_are_refused_before_any_work(recipe,
 def test_section_is_read_from_the_file(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(
-        "data: {dataset: embedded, tests: {news: {source: a.de, target: a.en}}}\ntraining: {output_dir: o}\n"
+        "data: {dataset: built-in, tests: {news: {source: a.de, target: a.en}}}\ntraining: {output_dir: o}\n"
         "evaluation: {tokenize: none, greedy: true, attention: 2, attention_layers: all}\n"
     )
     loaded = load_recipe(path)
@@ -209,7 +210,7 @@ def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(reci
     results = train(recipe(*FEW, "--type=word", "--min_frequency=1", "--attention=2"))
     names = [f"attention_test_{line}_{kind}.png" for line in (2, 4) for kind in ("encoder", "decoder", "cross")]
     assert stored(results.folder)["pictures"] == ["pictures/curves.png", *(f"pictures/{name}" for name in names)]
-    assert f"pictures: {results.folder / 'pictures'}\n" in results.report()
+    assert f"figures: {results.folder / 'pictures'}\n" in summary(results)
     for name in names:
         assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
 
@@ -223,13 +224,13 @@ def test_every_layer_gets_a_picture_with_all_heads_and_replaces_those_of_before(
     figure = pictures.attention_figure
     monkeypatch.setattr(pictures, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
     results = train(recipe(*options, "--attention=1", "--attention_layers=all"))
-    [_, first, *_] = results.pictures
+    [_, first, *_] = results.figures
     prefix = first.removesuffix("_encoder_layer_0.png")
-    assert results.pictures[1:] == [
+    assert results.figures[1:] == [
         f"{prefix}_{end}.png" for end in ("encoder_layer_0", "encoder_layer_1", "decoder_layer_0", "cross_layer_0")
     ]
     assert prefix.startswith("pictures/attention_validation_")
-    assert {f"pictures/{path.name}" for path in (folder / "pictures").iterdir() if path != mine} == {*results.pictures}
+    assert {f"pictures/{path.name}" for path in (folder / "pictures").iterdir() if path != mine} == {*results.figures}
     panels = [[axes.get_title() for axes in each.axes if axes.images] for each in drawn]
     assert panels == [["head 0", "head 1"]] * 4
     assert mine.read_bytes() == b"mine"
@@ -269,8 +270,8 @@ def test_model_whose_loss_is_not_a_number_is_validated_without_translations(monk
     def no_translations(*arguments, **options):
         raise ValueError("The model's scores are NaN, not numbers.")
 
-    measuring = object.__new__(validation.Validation)
+    measuring = object.__new__(validation.Validator)
     measuring.texts, measuring.tokenize = [("a b c d", "d c b a")], "13a"
-    monkeypatch.setattr(validation.Validation, "likelihood", lambda self, model: (math.nan, 0.0))
-    monkeypatch.setattr(validation.Validation, "translate", no_translations)
-    assert measuring.measure(None)["validation_bleu"] == 0
+    monkeypatch.setattr(validation.Validator, "likelihood", lambda self, model: (math.nan, 0.0))
+    monkeypatch.setattr(validation.Validator, "translate", no_translations)
+    assert measuring.measure(None)["bleu"] == 0

@@ -6,11 +6,11 @@ import json
 import pytest
 
 from hf_vaswani.errors import InputError
-from hf_vaswani.training.configuration.recipe import load_recipe
-from hf_vaswani.training.setup.splits import check_sources, load_texts, stream_of
+from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.setup.splits import stream_of
 from hf_vaswani.training.train import train
 
-from ..helpers import losses, same_weights
+from ..helpers import losses, same_weights, source_errors_of, splits_of
 
 BARE = "model: {d_model: 32}\ntraining: {output_dir: out}\n"
 
@@ -46,8 +46,8 @@ def test_a_file_with_both_sides_is_named_in_one_option(data_of, table):
     languages = ("--source_language=de", "--target_language=en")
     for name in ("train.tsv", "train.tsv.gz", "train.jsonl.gz"):
         data = data_of(f"--train={table(name, PAIRS)}", f"--validation={table('valid.jsonl', PAIRS)}", *languages)
-        assert check_sources(data) == []
-        texts = load_texts(data)
+        assert source_errors_of(data) == []
+        texts = splits_of(data)
         assert list(texts.train) == texts.validation == PAIRS
         assert texts.test is None
 
@@ -59,27 +59,27 @@ def test_sources_are_mixed_as_the_recipe_lists_them(tmp_path, table):
         BARE + f"data:\n  train:\n    - {{file: {first}, weight: 2}}\n    - {{file: {second}, weight: 1}}\n"
         f"  validation: {second}\n"
     )
-    texts = load_texts(load_recipe(path).data)
+    texts = splits_of(load_recipe(path).data)
     assert texts.weights == [2.0, 1.0]
     assert texts.train.dataset["origin"][:] == [0, 0, 1]
     option = f"--train=[{{file: {first}}}, {{file: {second}}}]"
-    unweighted = load_texts(load_recipe(path, [option]).data)
+    unweighted = splits_of(load_recipe(path, [option]).data)
     assert unweighted.weights is None
     assert unweighted.digests["train"] != texts.digests["train"]
 
 
 def test_embedded_corpus_and_slices_of_a_data_set_are_splits(data_of, table, tmp_path):
-    for options in (["--dataset=embedded", "--test_split=null"], ["--train=embedded", "--validation=embedded"]):
-        texts = load_texts(data_of(*options))
+    for options in (["--dataset=built-in", "--test_split=null"], ["--train=built-in", "--validation=built-in"]):
+        texts = splits_of(data_of(*options))
         assert len(texts.validation) == 500 and texts.test is None
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "train.jsonl").write_text("".join(json.dumps({"de": f"d{i}", "en": f"e{i}"}) + "\n" for i in range(10)))
     options = (f"--dataset={folder}", "--source_language=de", "--target_language=en", "--test_split=null")
-    texts = load_texts(data_of(*options, "--train_split=train[:8]", "--validation_split=train[8:]"))
+    texts = splits_of(data_of(*options, "--train_split=train[:8]", "--validation_split=train[8:]"))
     assert len(texts.train) == 8
     assert texts.validation == [("d8", "e8"), ("d9", "e9")]
-    [fault] = check_sources(data_of(*options))
+    [fault] = source_errors_of(data_of(*options))
     assert "no split 'validation'" in fault and "data.validation_split" in fault
 
 
@@ -88,18 +88,18 @@ def test_all_faults_of_all_sources_come_together(data_of, table):
         f"--train=[{{file: absent.tsv, weight: 1}}, {{file: {table('a.tsv', PAIRS)}}}]",
         "--validation={fil: x.tsv}", "--test_source=absent.de", "--test_target=absent.en",
     )  # fmt: skip
-    faults = check_sources(data)
+    faults = source_errors_of(data)
     assert len(faults) == 2
     assert "give all sources a weight, or none" in faults[0]
     assert "data.validation: unknown key 'fil'; did you mean 'file'?" in faults[1]
     data = data_of("--train=absent.tsv", "--validation=absent.xyz", "--test_source=absent.de", "--test_target=no.en")
-    assert [fault.partition(":")[0] for fault in check_sources(data)] == [
+    assert [fault.partition(":")[0] for fault in source_errors_of(data)] == [
         "data.train", "data.validation", "data.test", "data.test",
     ]  # fmt: skip
 
 
 def test_hub_that_cannot_be_reached_says_how_to_give_local_files(data_of):
-    [fault] = check_sources(data_of("--dataset=somebody/something"))
+    [fault] = source_errors_of(data_of("--dataset=somebody/something"))
     assert "somebody/something" in fault
     assert "--train_source FILE --train_target FILE" in fault
 
@@ -120,44 +120,44 @@ def test_validation_and_test_pairs_are_held_out_of_the_training_text(data_of, ta
     else:
         options = (f"--train=[{{file: {table('a.tsv', NUMBERS[:99])}}}, {{file: {table('b.tsv', NUMBERS[99:])}}}]",)
     data = data_of(*options, *SHARES)
-    assert check_sources(data) == []
-    texts = load_texts(data)
+    assert source_errors_of(data) == []
+    texts = splits_of(data)
     train, validation, test = list(texts.train), texts.validation, texts.test
     assert sorted(train + validation + test) == sorted(NUMBERS)
     # The same ones in whatever form the text comes; four standard deviations of a binomial.
     assert [len(validation), len(test)] == pytest.approx([30, 60], abs=28)
-    assert validation == load_texts(data_of(f"--train={table('other.tsv', NUMBERS)}", *SHARES)).validation
-    other = load_texts(data_of(*options, *SHARES, "--split_seed=2"))
+    assert validation == splits_of(data_of(f"--train={table('other.tsv', NUMBERS)}", *SHARES)).validation
+    other = splits_of(data_of(*options, *SHARES, "--split_seed=2"))
     assert other.validation != validation and other.digests["train"] != texts.digests["train"]
 
 
 def test_stream_leaves_out_the_held_out_pairs_that_are_read_once_before(data_of, table):
     options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES)
-    texts, streamed = load_texts(data_of(*options)), load_texts(data_of(*options, "--streaming"))
+    texts, streamed = splits_of(data_of(*options)), splits_of(data_of(*options, "--streaming"))
     assert streamed.train is None
     assert (streamed.validation, streamed.test) == (texts.validation, texts.test)
     data = data_of(*options, "--streaming")
     assert list(stream_of(data, streamed.sources[0])) == list(texts.train)
-    others = load_texts(data_of(*options, "--streaming", "--split_seed=2"))
+    others = splits_of(data_of(*options, "--streaming", "--split_seed=2"))
     assert others.digests["train"] != streamed.digests["train"]
 
 
 def test_text_too_small_for_its_shares_is_a_clear_error(data_of, table):
     data = data_of(f"--train={table('all.tsv', PAIRS)}", "--validation_share=0.001", "--test_share=0.001")
     with pytest.raises(InputError) as error:
-        load_texts(data)
+        splits_of(data)
     lines = str(error.value).splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["data.validation", "data.test"]
-    assert "Raise data.validation_share, or give a validation set of its own" in lines[0]
+    assert "Raise data.validation_share, or give a separate validation set" in lines[0]
 
 
 def test_training_on_held_out_text_says_so_and_another_split_is_another_training(
     data_of, table, tmp_path, recipe, capsys
 ):
-    options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES, "--max_updates=1")
+    options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES, "--max_steps=1")
     results = train(recipe(*WITHOUT_FILES, *options))
     printed = capsys.readouterr().out
-    texts = load_texts(data_of(*options))
+    texts = splits_of(data_of(*options))
     assert f"{len(texts.validation)} pairs (0.1) of the training text held out as validation set" in printed
     assert f"{len(texts.test)} pairs (0.2) of the training text held out as test set" in printed
     assert len((results.folder / "test_translations.txt").read_text().splitlines()) == len(texts.test)
@@ -175,14 +175,14 @@ def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table
     # 10 pairs of 1 to 10 words; with the end each has a token more.
     words = [(" ".join("abcdefghij"[:n]), "a b") for n in range(1, 11)]
     options = (f"--train={table('t.tsv', words)}", f"--validation={table('v.tsv', PAIRS)}")
-    learnt = ("--type=word", "--min_frequency=1", "--max_updates=1")
+    learnt = ("--type=word", "--min_frequency=1", "--max_steps=1")
     results = train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75"))
     printed = capsys.readouterr().out
     assert "training text: 75.0% of its pairs have at most 9 tokens on a side, which is max_length" in printed
     assert "2 with more than 9 tokens on a side: left out" in printed
     assert json.loads((results.folder / "results.json").read_text())["filters"]["too_long"] == 2
     # The same command goes on.
-    assert train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75")).update == 1
+    assert train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75")).steps == 1
 
 
 def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
@@ -194,9 +194,9 @@ def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
 
 
 def test_streamed_training_in_parts_equals_one_in_a_piece(recipe):
-    options = ("--streaming=true", "--stream_part=20", "--save_every=1", "--max_length=100")
+    options = ("--streaming=true", "--stream_part=20", "--save_steps=1", "--max_length=100")
     whole = train(recipe(*options, output="whole")).folder
-    train(recipe(*options, "--max_updates=5", output="parts"))
+    train(recipe(*options, "--max_steps=5", output="parts"))
     parts = train(recipe(*options, output="parts")).folder
     assert losses(parts) == losses(whole)
     assert same_weights(parts, whole)
@@ -206,7 +206,7 @@ def test_report_of_the_filters_is_printed_and_stored(recipe, tmp_path, capsys):
     for side, more in (("x", ["a b", "", "c", "a b", "\x07 d"]), ("y", ["b a", "d", "c", "b a", "d"])):
         path = tmp_path / f"train.{side}"
         path.write_text(path.read_text() + "".join(f"{line}\n" for line in more))
-    results = train(recipe("--drop_duplicates=true", "--max_updates=1"))
+    results = train(recipe("--drop_duplicates=true", "--max_steps=1"))
     printed = capsys.readouterr().out
     assert "65 pairs read" in printed
     for line in ("1 with an empty side: left out", "1 with control characters: kept; --drop_control_characters true"):
@@ -219,13 +219,13 @@ def test_report_of_the_filters_is_printed_and_stored(recipe, tmp_path, capsys):
     (["--train=a.tsv", "--train_source=a", "--validation=a.tsv"], ["data.train and data.train_source are both given"]),
     (["--train=a.tsv", "--validation_source=a"], ["data.validation_target is missing"]),
     (["--dataset=x", "--train=a.tsv"], ["data.dataset='x' and data.train are both given"]),
-    (["--train=a.tsv", "--validation=a.tsv", "--dataset_config=de-en"], ["there is no data.dataset"]),
-    (["--dataset=embedded", "--streaming", "--max_length=99", "--max_tokens=50", "--drop_duplicates"],
-     ["data.max_length=99 lets in sentences", "data.drop_duplicates needs"]),
-    (["--dataset=embedded", "--max_length_ratio=0.5", "--keep_best=0", "--average_best=2"],
+    (["--train=a.tsv", "--validation=a.tsv", "--dataset_config=de-en"], ["data.dataset is not given"]),
+    (["--dataset=built-in", "--streaming", "--max_length=99", "--max_tokens=50", "--drop_duplicates"],
+     ["data.max_length=99 allows sentences", "data.drop_duplicates has to"]),
+    (["--dataset=built-in", "--max_length_ratio=0.5", "--keep_best=0", "--average_best=2"],
      ["data.max_length_ratio must be at least 1", "training.average_best=2 needs"]),
-    (["--dataset=embedded", "--best_metric=bleu", "--validate_sentences=0", "--ema_decay=1", "--warmup_updates=0"],
-     ["training.ema_decay", "training.warmup_updates must be at least 1", "training.best_metric='bleu'"]),
+    (["--dataset=built-in", "--metric_for_best_model=bleu", "--eval_sentences=0", "--ema_decay=1", "--warmup_steps=0"],
+     ["training.ema_decay", "training.warmup_steps must be at least 1", "training.metric_for_best_model='bleu'"]),
 ])  # fmt: skip
 def test_recipe_that_contradicts_itself_says_all_of_it(data_of, options, faults):
     with pytest.raises(InputError) as error:
@@ -239,11 +239,11 @@ def test_recipe_that_contradicts_itself_says_all_of_it(data_of, options, faults)
 def test_recipe_says_whether_files_begin_with_names(data_of, table):
     path = table("named.tsv", [("german", "english"), *PAIRS])
     files = (f"--train={path}", f"--validation={path}")
-    [train_error, _] = check_sources(data_of(*files))
-    assert "named.tsv, line 1: 'german' and 'english' look like names of columns." in train_error
+    [train_error, _] = source_errors_of(data_of(*files))
+    assert "named.tsv, line 1: 'german' and 'english' look like column names." in train_error
     assert "--header true" in train_error and "--header false" in train_error
-    assert load_texts(data_of(*files, "--header=true")).validation == PAIRS
-    texts = load_texts(data_of(*files, "--header", "false"))
+    assert splits_of(data_of(*files, "--header=true")).validation == PAIRS
+    texts = splits_of(data_of(*files, "--header", "false"))
     assert texts.validation == list(texts.train) == [("german", "english"), *PAIRS]
 
 
@@ -252,7 +252,7 @@ def test_first_pair_and_swapped_sides_are_told_at_the_beginning(recipe, tmp_path
     sides = [[f"{word} {other} {word}" for word in side.split() for other in side.split()] for side in words]
     german, english = write_lines("text.de", sides[0]), write_lines("text.en", sides[1])
     swapped = [f"--validation_source={english}", f"--validation_target={german}"]
-    train(recipe(f"--train_source={german}", f"--train_target={english}", *swapped, "--max_updates=1"))
+    train(recipe(f"--train_source={german}", f"--train_target={english}", *swapped, "--max_steps=1"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "first pair: der der der → the the the"
     warning = "warning: in the validation text, or in the training text, source and target seem to be swapped."

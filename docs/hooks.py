@@ -1,0 +1,114 @@
+"""What the documentation takes from the code; mkdocs runs this file while it builds the site.
+
+A line of a page is replaced where it is one of these:
+
+    {{ code VaswaniLayer.residual }}   the source of a class, method or function, found by its name
+    {{ api Ensemble TranslationPipeline }}   the docstrings of classes and functions, found by their names
+    {{ recipe_keys }}                  all keys of a recipe, a table for each section
+    {{ commands }}                     the help of hf-vaswani and of each of its commands
+    {{ recipes }}                      the recipes that come with the package
+"""
+
+import ast
+import os
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MARKER = re.compile(r"^\{\{ (?P<name>\w+)(?P<arguments>(?: [\w.]+)*) \}\}$", re.MULTILINE)
+# Model cards and their figures are pages of the site, too; the list of them is for readers of the repository.
+CARDS = "model_cards"
+
+
+def on_files(files, config):
+    """Called by mkdocs: adds the model cards to the pages."""
+    from mkdocs.structure.files import File
+
+    for path in sorted((ROOT / CARDS).rglob("*")):
+        if path.is_file() and path.name != "README.md":
+            files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, **context) -> str:
+    """Called by mkdocs for each page."""
+    return MARKER.sub(lambda marker: GENERATORS[marker["name"]](*marker["arguments"].split()), markdown)
+
+
+def code(name: str) -> str:
+    """The source of a class, method (`Class.method`) or function, as a block of code with its file as the title."""
+    path, node = find(name)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    source = textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno]))
+    return f'```python title="{path.relative_to(ROOT).as_posix()}"\n{source}\n```'
+
+
+def api(*names: str) -> str:
+    """What mkdocstrings is told for each name."""
+    modules = {name: ".".join(find(name)[0].relative_to(ROOT).with_suffix("").parts) for name in names}
+    return "\n\n".join(
+        f"::: {module}.{name}\n    options:\n      heading: {name}\n      toc_label: {name}"
+        for name, module in modules.items()
+    )
+
+
+def find(name: str) -> tuple[Path, ast.ClassDef | ast.FunctionDef]:
+    """Where the package defines a class, method or function.
+
+    Raises:
+        LookupError: where it is not defined exactly once.
+    """
+    outer, *inner = name.split(".")
+    found = [
+        (path, node)
+        for path in sorted((ROOT / "hf_vaswani").rglob("*.py"))
+        for node in _defined(_parsed(path, outer), outer)
+    ]
+    for part in inner:
+        found = [(path, node) for path, parent in found for node in _defined(parent, part)]
+    if len(found) != 1:
+        raise LookupError(f"{name} is defined {len(found)} times in the package")
+    return found[0]
+
+
+def _parsed(path: Path, name: str) -> ast.AST:
+    text = path.read_text(encoding="utf-8")
+    return ast.parse(text if re.search(rf"^(class|def) {name}\b", text, re.MULTILINE) else "")
+
+
+def _defined(parent: ast.AST, name: str) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+    for node in parent.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            yield node
+
+
+def recipe_keys() -> str:
+    from hf_vaswani.training.recipe.reference import key_tables
+
+    return key_tables()
+
+
+def commands() -> str:
+    os.environ["COLUMNS"] = "100"  # of the help
+    from hf_vaswani.cli import _parser
+
+    parser = _parser()
+    parts = [f"```text\n{parser.format_help()}```"]
+    for name, command in parser.commands.items():
+        help_text, _, _ = command.format_help().partition("\nrecipe keys, ")  # they have a page of their own
+        parts += [f"## {name}", f"```text\n{help_text.rstrip()}\n```"]
+    return "\n\n".join(parts)
+
+
+def recipes() -> str:
+    parts = []
+    for path in sorted((ROOT / "hf_vaswani" / "recipes").glob("*.yaml")):
+        text = path.read_text(encoding="utf-8").rstrip()
+        parts += [f"## {path.stem}", f"```yaml\n{text}\n```"]
+    return "\n\n".join(parts)
+
+
+GENERATORS = {"code": code, "api": api, "recipe_keys": recipe_keys, "commands": commands, "recipes": recipes}

@@ -1,0 +1,209 @@
+"""The parser of all commands, and the options that several of them share."""
+
+import argparse
+import math
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ...configuration.other_names import hint
+from ...errors import InputError
+from ...files import InputPath, OutputPath
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+MODEL = "folder of a model, or its id on the Hub"
+ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
+BATCH_SIZE = "most sentences translated together (default: chosen by the model's size)"
+# Beyond these, sampling is uniform or greedy.
+TEMPERATURES = 1e-6, 1e6
+# What the parser needs to know of an option whose value is a file.
+INPUT_FILE: dict[str, Any] = {"type": InputPath, "metavar": "FILE"}
+INPUT_FILES: dict[str, Any] = {**INPUT_FILE, "nargs": "+"}
+OUTPUT_FILE: dict[str, Any] = {"type": OutputPath, "metavar": "FILE"}
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that accepts `--n-best` for `--n_best`, and suggests what an unknown option may mean.
+
+    Options cannot be abbreviated: an abbreviation may stop being unique.
+
+    Args:
+        rest_is_free: what follows the first argument is checked elsewhere: a subcommand, or the keys of a recipe.
+    """
+
+    def __init__(self, *args, rest_is_free: bool = False, **settings):
+        settings = {"allow_abbrev": False, "formatter_class": _HelpFormatter} | settings
+        super().__init__(*args, **settings)
+        self.rest_is_free = rest_is_free
+
+    def parse_known_args(self, args=None, namespace=None):
+        """As in argparse, but all unknown arguments are reported as errors."""
+        arguments = sys.argv[1:] if args is None else list(args)
+        end = next((n for n, text in enumerate(arguments) if self._ends_options(text)), len(arguments))
+        own = [self._as_written_here(text) for text in arguments[:end]]
+        self._check(own)
+        namespace, left = super().parse_known_args(own + arguments[end:], namespace)
+        if left:
+            self.error("\n".join(f"unexpected argument {text!r}; see {self.prog} --help" for text in left))
+        return namespace, left
+
+    def _check(self, arguments: list[str]) -> None:
+        """Exit with an error for each unknown option."""
+        known = {name.lstrip("-"): name for name in self._option_string_actions if name.startswith("--")}
+        unknown = [name for name, _, _ in map(_split, filter(_is_option, arguments)) if not self._knows(name)]
+        if unknown:
+            self.error(
+                "\n".join(f"{name} is not an option of {self.prog}; {self._hint(name, known)}" for name in unknown)
+            )
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2, after the usage and one line per error."""
+        self.print_usage(sys.stderr)
+        self.exit(2, "".join(f"error: {line}\n" for line in message.splitlines()))
+
+    def _ends_options(self, text: str) -> bool:
+        return text == "--" or (self.rest_is_free and not text.startswith("-"))
+
+    def _as_written_here(self, text: str) -> str:
+        name, equals, value = _split(text)
+        written = "--" + name[2:].replace("-", "_")
+        return written + equals + value if text.startswith("--") and self._knows(written) else text
+
+    def _knows(self, name: str) -> bool:
+        return name in self._option_string_actions
+
+    def _hint(self, name: str, known: dict[str, str]) -> str:
+        return hint(name.lstrip("-").replace("-", "_"), known) or f"see {self.prog} --help"
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """`--name=value` → name, equals sign, value."""
+    return text.partition("=")
+
+
+def _is_option(text: str) -> bool:
+    """Whether argparse takes an argument for an option, known or not; numbers and sentences are not options."""
+    return bool(re.match("--?[A-Za-z]", text)) and " " not in _split(text)[0]
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Wide enough for the names of options, and narrow enough to read."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=30, width=help_width())
+        self._action_max_length = 13  # argparse ignores the indentation of subcommand names
+
+
+def help_width() -> int:
+    """Width of help: that of the terminal, at most 100 columns."""
+    return min(shutil.get_terminal_size().columns - 2, 100)
+
+
+def make_parser(parser: type[CommandParser] = CommandParser, **settings) -> CommandParser:
+    """For `add_subparsers(parser_class=…)`: lets a command choose its own class with `add_parser(parser=…)`."""
+    return parser(**settings)
+
+
+def add_beam_option(parser: argparse._ActionsContainer) -> None:
+    """Add `--num_beams` to a parser or a group of options."""
+    parser.add_argument(
+        "--num_beams", type=beam, metavar="N", help="beams; 1 is greedy search (default: that of generation_config)"
+    )
+
+
+def search(options: argparse.Namespace) -> dict[str, int]:
+    return {"num_beams": options.num_beams} if options.num_beams else {}
+
+
+def add_language_options(parser: argparse._ActionsContainer) -> None:
+    """Add `--source_language` and `--target_language` to a parser or a group of options."""
+    for side in ("source", "target"):
+        help = f"code of the {side} language, for multilingual models; a model of one pair rejects others"
+        parser.add_argument(f"--{side}_language", metavar="CODE", help=help)
+
+
+def languages(options: argparse.Namespace) -> dict[str, str]:
+    """The given languages as arguments of the translation pipeline."""
+    given = {"src_lang": options.source_language, "tgt_lang": options.target_language}
+    return {name: code for name, code in given.items() if code is not None}
+
+
+def check_language_options(
+    options: argparse.Namespace,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    takes_own_target: bool = True,
+) -> None:
+    """Raise an `InputError` if a model does not translate the given languages, or needs one that is not given.
+
+    Args:
+        takes_own_target: the target language may be left out if the model has a default.
+    """
+    from ...core.pipeline_inputs import check_languages, check_pair, language_pairs
+
+    has_own_target = takes_own_target and model.generation_config.forced_bos_token_id is not None
+    asked = options.source_language, options.target_language
+    try:
+        check_pair(asked, language_pairs(model, tokenizer))
+        check_languages(tokenizer, *asked, has_own_target)
+    except ValueError as error:
+        raise InputError(with_option_names(str(error))) from None
+
+
+def with_option_names(message: str) -> str:
+    """A message of the translation pipeline in one line, with the command's names of its arguments."""
+    message = message.replace("src_lang", "--source_language").replace("tgt_lang", "--target_language")
+    return " ".join(message.split())
+
+
+def up_to(most: int) -> Callable[[str], int]:
+    """An argparse type: a whole number from 1 to `most`, a generous limit beyond which it is a typo."""
+
+    def count(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = 0
+        if value < 1:
+            raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+        if value > most:
+            raise argparse.ArgumentTypeError(f"must be at most {most:,}, got {text!r}")
+        return value
+
+    return count
+
+
+# `generation_settings.LARGEST_BEAM`, whose import would slow down every command.
+beam = up_to(1000)
+length = up_to(1_000_000)
+batch = up_to(1_000_000_000)
+
+
+def seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 10 or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {2**32 - 1}, got {text!r}")
+    return int(text)
+
+
+def finite(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}")
+    return value
+
+
+def temperature(text: str) -> float:
+    value = finite(text)
+    least, most = TEMPERATURES
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"must be from {least:g} to {most:,.0f}, got {text!r}")
+    return value

@@ -1,0 +1,35 @@
+"""Progress bar and warnings of commands that process text line by line."""
+
+import sys
+from collections.abc import Callable
+
+from tqdm import tqdm
+
+SHOWN = 20
+
+
+class LineReports:
+    """Warnings about lines, on standard error: the first 20 right away, the total number in [`summarize`]."""
+
+    def __init__(self):
+        self.count = 0
+
+    def of(self, name: str) -> Callable[[int, str], None]:
+        """A function that reports what is wrong in a line of this file: `report(number, what)`."""
+
+        def report(number: int, what: str) -> None:
+            self.count += 1
+            if self.count <= SHOWN:
+                tqdm.write(f"warning: {name}, line {number:,}: {what}.", file=sys.stderr)
+
+        return report
+
+    def summarize(self) -> None:
+        if self.count > SHOWN:
+            print(f"warning: {self.count:,} warnings in total; only the first {SHOWN} are shown.", file=sys.stderr)
+
+
+def progress_bar(total: int | None = None, done: int = 0, is_shown: bool = True) -> tqdm:
+    """A bar with sentences per second, only on a terminal."""
+    is_hidden = not (is_shown and sys.stderr.isatty())
+    return tqdm(total=total, initial=done, unit=" sentences", disable=is_hidden, dynamic_ncols=True)

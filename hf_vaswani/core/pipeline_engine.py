@@ -1,0 +1,322 @@
+"""The engine that all translation goes through: texts in, the hypotheses of each out, in the order of the texts.
+
+The pipeline, `hf-vaswani translate`, minimum Bayes risk decoding, validation and evaluation make an engine with
+`TranslationPipeline.engine` and hand it their texts. It splits long texts where asked to, encodes, groups what is of
+like length into batches, searches, and joins what it has split. A text that fails is an error of its own or of all.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby, islice, takewhile
+from typing import Any, TypedDict
+
+import torch
+from transformers import Pipeline
+from transformers.utils import logging
+
+from .generation_arguments import GenerateArguments
+from .generation_output_scores import decoder_start
+from .pipeline_batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
+from .pipeline_inputs import (
+    check_number,
+    clean,
+    is_blank,
+    not_texts,
+    not_texts_error,
+    position_limit,
+    source_limits,
+    target_encoding_error,
+    too_long_error,
+)
+from .pipeline_sentence_splitting import Piece, join_hypotheses, split_text
+
+logger = logging.get_logger(__name__)
+
+SYSTEMATIC = 64  # where this many texts or more all fail, the cause is not the texts
+
+
+class Hypothesis(TypedDict, total=False):
+    """One translation of a text, in the form of transformers 4's pipeline; it has what was asked for."""
+
+    translation_text: str
+    translation_token_ids: torch.LongTensor
+    score: float
+    alignment: list[tuple[int, int]]
+    source_tokens: list[str]
+    target_tokens: list[str]
+
+
+Result = list[Hypothesis] | Exception
+
+
+class SourceTooLong(ValueError):
+    """A text of more tokens than the limit."""
+
+    def __init__(self, length: int, limit: int):
+        super().__init__(f"{length:,} tokens, and at most {limit:,} are translated")
+
+
+@dataclass(eq=False, slots=True)
+class Segment:
+    """A text, or a piece of one, on its way from text to hypotheses.
+
+    Attributes:
+        owner: position of the text that it is, or is a piece of.
+        piece: the text itself, and the line break behind it.
+        prefix: what its translation must begin with; "" leaves all to the model.
+        inputs: what the tokenizer makes of it; `None` where there is nothing to translate.
+        prompt: token ids of the decoder's start and the prefix; empty without one.
+        result: its hypotheses, best first, or why there are none.
+        target_lengths: tokens of each hypothesis.
+    """
+
+    owner: int
+    piece: Piece
+    prefix: str = ""
+    inputs: dict[str, Any] | None = None
+    prompt: Sequence[int] = ()
+    result: Result | None = None
+    target_lengths: Sequence[int] = ()
+
+    @property
+    def length(self) -> int:
+        """Source tokens, special ones included."""
+        return len(self.inputs["input_ids"]) if self.inputs else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to translate, and no result yet."""
+        return self.inputs is not None and self.result is None
+
+
+@dataclass
+class TranslationEngine:
+    """Translates texts with arguments that hold for all of them.
+
+    Attributes:
+        pipeline: a `TranslationPipeline`.
+        preprocess, forward, postprocess: arguments of its methods of these names.
+        arguments: those of `generate()`, resolved.
+        batch_tokens: source tokens in a batch at most, padding included; `None` for what the model's size allows.
+        batch_size: texts in a batch at most, `None` for any number.
+        split_sentences: translate long texts in pieces, and each line for itself.
+        progress: called with the number of texts that were finished since the last time.
+        on_error: `"raise"`, or `"return"` to give the error of a text in place of its hypotheses; what fails together
+            is then tried again in halves.
+
+    Raises:
+        ValueError: for sizes below 1, another `on_error`, and where the search does not give as many hypotheses as
+            are asked for.
+    """
+
+    pipeline: Pipeline
+    preprocess: dict[str, Any]
+    forward: dict[str, Any]
+    postprocess: dict[str, Any]
+    arguments: GenerateArguments
+    batch_tokens: int | None = None
+    batch_size: int | None = None
+    split_sentences: bool = False
+    progress: Callable[[int], None] | None = None
+    on_error: str = "raise"
+
+    def __post_init__(self):
+        own_limit = self.preprocess.get("max_source_length")
+        for name, value in (
+            ("batch_tokens", self.batch_tokens),
+            ("batch_size", self.batch_size),
+            ("max_source_length", own_limit),
+        ):
+            check_number(name, value)
+        if self.on_error not in ("raise", "return"):
+            raise ValueError(f'on_error must be "raise" or "return", got {self.on_error!r}.')
+        model, rows = self.pipeline.model, self.arguments.rows()
+        if self.batch_tokens is None:
+            self.batch_tokens = default_batch_tokens(model, rows)
+            self.batch_size = self.batch_size or default_batch_size(model, rows)
+        self.limits = source_limits(model, self.pipeline.tokenizer, own_limit)
+        self.hypotheses = self.arguments.hypotheses(self.forward.get("n_best"))
+
+    def stream(self, texts: Iterable[str]) -> Iterator[Result]:
+        """Texts → the hypotheses of each, window by window; memory does not grow with the number of texts."""
+        texts, done, number = iter(texts), 0, 0
+        while window := list(islice(texts, window_size(number))):
+            wrong = not_texts(window, done)
+            yield from self.translate(window[: wrong[0] - done] if wrong else window, first=done)
+            if wrong:
+                raise not_texts_error(window, wrong, done)
+            done, number = done + len(window), number + 1
+
+    def translate(self, texts: Sequence[str], prefixes: Sequence[str] = (), first: int = 0) -> list[Result]:
+        """Texts, translated together → the hypotheses of each, or its error.
+
+        Args:
+            prefixes: what each translation must begin with, one for each text; or none at all.
+            first: number of the first text, which errors count from.
+
+        Raises:
+            ValueError: naming all texts beyond the limit, unless errors are returned or texts are cut.
+            Exception: the last error, where errors are returned and 64 texts or more came to nothing else.
+        """
+        if self.split_sentences and any(prefixes):
+            raise ValueError("prefixes and split_sentences cannot be combined: which piece should begin with it?")
+        segments = [
+            Segment(owner, piece, prefix)
+            for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
+            for piece in self._pieces("" if is_blank(text) else clean(text))
+        ]
+        # A tokenizer's output holds much more than the ids: not of all texts at once.
+        filled = [segment for segment in segments if not is_blank(segment.piece.text)]
+        for start in range(0, len(filled), LAST_WINDOW):
+            self._attempt(self._encode, filled[start : start + LAST_WINDOW])
+        self._limit_lengths(segments, first)
+        if with_prefix := [segment for segment in segments if segment.prefix and segment.is_open]:
+            self._attempt(self._add_prompts, with_prefix)
+        self._search(segments)
+        errors = [segment.result for segment in segments if isinstance(segment.result, Exception)]
+        errors = [error for error in errors if not isinstance(error, SourceTooLong)]
+        if len(errors) == len(segments) >= SYSTEMATIC:
+            raise errors[-1]
+        return [self._result(list(those)) for _, those in groupby(segments, key=lambda segment: segment.owner)]
+
+    def _pieces(self, text: str) -> list[Piece]:
+        if not self.split_sentences:
+            return [Piece(text)]
+        return split_text(text, self._fits, packs=self.limits.is_known)
+
+    def _fits(self, text: str) -> bool:
+        """Whether a text is short enough for a piece."""
+        segment = Segment(0, Piece(text))
+        self._attempt(self._encode, [segment])
+        return segment.length <= self.limits.piece
+
+    def _encode(self, segments: list[Segment], **limits) -> None:
+        options = {k: v for k, v in self.preprocess.items() if k not in ("truncation", "max_source_length")}
+        encoded = self.pipeline.encode([segment.piece.text for segment in segments], **options, **limits)
+        for segment, inputs in zip(segments, encoded):
+            segment.inputs = inputs if inputs["input_ids"] else None
+
+    def _add_prompts(self, segments: list[Segment]) -> None:
+        tokenizer, model = self.pipeline.tokenizer, self.pipeline.model
+        if error := target_encoding_error(tokenizer):
+            raise ValueError(error)
+        if target_language := self.preprocess.get("tgt_lang"):
+            tokenizer.tgt_lang = target_language
+        start = decoder_start(model)
+        if start is None:
+            raise ValueError("This model's config names no decoder_start_token_id, from which a prefix could go on.")
+        labels = tokenizer(text_target=[clean(segment.prefix) for segment in segments])["input_ids"]
+        ends = {tokenizer.eos_token_id, *GenerateArguments(model, {}, {}).eos_token_ids()}
+        for segment, ids in zip(segments, labels):
+            segment.prompt = [start, *takewhile(lambda token_id: token_id not in ends, ids)]
+
+    def _limit_lengths(self, segments: list[Segment], first: int) -> None:
+        """Cut, or refuse, what is beyond the limit."""
+        truncation = self.preprocess.get("truncation", False)
+        cuts = truncation not in (False, "do_not_truncate")
+        limit = self.limits.cut if cuts else self.limits.whole
+        too_long = [segment for segment in segments if segment.is_open and segment.length > limit]
+        if too_long and cuts:
+            logger.warning(f"Texts cut: {len(too_long)}, at {limit} tokens.")
+            self._attempt(partial(self._encode, truncation=truncation, max_source_length=limit), too_long)
+        elif too_long and self.on_error == "raise":
+            raise too_long_error({first + segment.owner: segment.length for segment in too_long}, limit)
+        else:
+            for segment in too_long:
+                segment.result = SourceTooLong(segment.length, limit)
+
+    def _search(self, segments: list[Segment]) -> None:
+        """Give each segment its result, batch by batch: prompts of one length together, long sources first."""
+        waiting = [segment for segment in segments if segment.is_open]
+        unfinished = Counter(segment.owner for segment in waiting)
+        self._report(len({segment.owner for segment in segments}) - len(unfinished))
+        if waiting:
+            self._warn_of_short_output(max(segment.length for segment in waiting))
+        # The longest first, so that what does not fit into memory shows at once.
+        waiting.sort(key=lambda segment: (len(segment.prompt), -segment.length))
+        groups = (list(alike) for _, alike in groupby(waiting, key=lambda segment: len(segment.prompt)))
+        for batch in chain.from_iterable(
+            token_batches(group, lambda segment: segment.length, self.batch_tokens, self.batch_size)
+            for group in groups
+        ):
+            self._attempt(self._search_batch, batch)
+            unfinished.subtract(segment.owner for segment in batch)
+            self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batch}))
+
+    def _search_batch(self, segments: list[Segment]) -> None:
+        batch = self.pipeline.collate([segment.inputs for segment in segments])
+        forward = self.forward
+        if segments[0].prompt:
+            prompts = torch.tensor([segment.prompt for segment in segments], device=self.pipeline.model.device)
+            forward = {**forward, "decoder_input_ids": prompts}
+        outputs = self.pipeline.forward(batch, **forward)
+        for row, segment in enumerate(segments):
+            # One text's share, of batch size 1.
+            share = {name: values[row : row + 1] for name, values in outputs.items()}
+            segment.result = self.pipeline.postprocess(share, **self.postprocess)
+            segment.target_lengths = (outputs["lengths"][row] - 1).tolist()
+
+    def _attempt(self, work: Callable[[list[Segment]], None], segments: list[Segment]) -> None:
+        """Do some work on segments; where it fails and errors are returned, again on each half."""
+        try:
+            return work(segments)
+        except Exception as exception:
+            if self.on_error == "raise":
+                raise
+            # Kept without its frames, which hold the tensors of the batch that may have been too large.
+            error = exception.with_traceback(None)
+        if len(segments) == 1:
+            segments[0].result = error
+        else:
+            middle = len(segments) // 2
+            self._attempt(work, segments[:middle])
+            self._attempt(work, segments[middle:])
+
+    def _result(self, segments: list[Segment]) -> Result:
+        """The result of a text from those of its pieces."""
+        for segment in segments:
+            if isinstance(segment.result, Exception):
+                return segment.result
+            if segment.result is None:
+                segment.result, segment.target_lengths = self._nothing(), [0] * self.hypotheses
+        if not self.split_sentences:
+            return segments[0].result
+        parts = ((segment.piece, segment.result, segment.target_lengths) for segment in segments)
+        return join_hypotheses(*map(list, zip(*parts)), self.arguments.scoring().penalty)
+
+    def _nothing(self) -> list[Hypothesis]:
+        """The hypotheses of a text that has nothing to translate."""
+        hypotheses = []
+        for _ in range(self.hypotheses):
+            hypothesis: Hypothesis = {"translation_text": ""}
+            if self.postprocess.get("as_tensors"):
+                hypothesis = {"translation_token_ids": torch.zeros(0, dtype=torch.long)}
+            if self.forward.get("n_best") or self.forward.get("return_scores"):
+                hypothesis["score"] = 0.0
+            if self.forward.get("return_alignments"):
+                hypothesis.update(alignment=[], source_tokens=[], target_tokens=[])
+            hypotheses.append(hypothesis)
+        return hypotheses
+
+    def _report(self, done: int) -> None:
+        if self.progress and done:
+            self.progress(done)
+
+    def _warn_of_short_output(self, source_length: int) -> None:
+        limit = self.arguments.length()
+        if limit is None or source_length <= 0.9 * limit or self.arguments.length_is_of_call():
+            return
+        positions = position_limit(self.pipeline.model.get_decoder())
+        if positions is None or limit < positions - 1:
+            logger.warning(
+                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
+                f"longer one, call translator('...', max_new_tokens={2 * max(limit, source_length)})."
+            )
+
+
+__all__ = ["Hypothesis", "Result", "SourceTooLong", "TranslationEngine"]

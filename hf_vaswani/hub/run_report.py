@@ -1,0 +1,324 @@
+"""What a finished run came to: the typed content of its `results.json`, which the model card is written from.
+
+Names in the file are those of the first version, so that the card of an earlier run can be written again.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from ..errors import InputError, reason
+
+RESULTS_FILE = "results.json"
+# What the recipe calls its own test set.
+MAIN_TEST = "test"
+# Types in words, by pydantic's names of what is wrong with them.
+KINDS = {
+    "float_type": "a number", "int_type": "a whole number", "string_type": "text", "bool_type": "true or false",
+    "list_type": "a list", "dict_type": "keys with values", "model_type": "keys with values",
+}  # fmt: skip
+
+
+def _without_surrogates(text: Any) -> Any:
+    """Text that UTF-8 can hold; a JSON file may bring half a character."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
+
+
+Text = Annotated[str, BeforeValidator(_without_surrogates)]
+
+
+class Part(BaseModel):
+    """A part of a report. Keys of other versions are kept as they are."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow", populate_by_name=True)
+
+
+class Source(Part):
+    """Where text comes from, by the names that others know it by: files without folders, or a dataset."""
+
+    files: list[Text] | None = None
+    dataset: Text | None = None
+    on_hub: bool = False
+    config: str | None = None
+    split: str | None = None
+    revision: str | None = None
+    weight: float | None = None
+
+
+class PairError(Part):
+    """An error of training pairs that the filters looked for."""
+
+    pairs: int
+    meaning: str
+    left_out: bool
+
+
+class TokenizerInfo(Part):
+    """Kind and sizes of a tokenizer."""
+
+    type: str
+    joint: bool
+    source_tokens: int
+    target_tokens: int
+
+
+class Architecture(Part):
+    """The fields of a model's config that a reader compares models by."""
+
+    encoder_layers: int
+    decoder_layers: int
+    d_model: int
+    encoder_attention_heads: int
+    decoder_attention_heads: int
+    d_k: int | None = None
+    d_v: int | None = None
+    encoder_ffn_dim: int
+    decoder_ffn_dim: int
+    norm_position: str
+    position_type: str
+    max_position_embeddings: int
+    share_encoder_decoder_embeddings: bool
+    tie_word_embeddings: bool
+    dropout: float | None = None
+    embedding_dropout: float | None = None
+    attention_dropout: float | None = None
+    activation_dropout: float | None = None
+    encoder_word_dropout: float | None = None
+    decoder_word_dropout: float | None = None
+    encoder_layerdrop: float | None = None
+    decoder_layerdrop: float | None = None
+    label_smoothing: float
+
+
+class Seen(Part):
+    """What all steps have seen, padding left out."""
+
+    pairs: int
+    source_tokens: int
+    target_tokens: int
+
+
+class ComparedWeights(Part):
+    """Weights that might have become the final model, and their loss on the validation set."""
+
+    weights: str
+    steps: list[int] = Field(validation_alias="updates", serialization_alias="updates")
+    validation_loss: float
+
+
+class FinalWeights(Part):
+    """What became the final model and why.
+
+    Attributes:
+        average: the recipe's.
+        weights: those that were chosen, in words.
+    """
+
+    average: str
+    weights: str
+    compared: list[ComparedWeights]
+
+    def comparison(self) -> str:
+        """The validation losses by which it was chosen, to end a sentence with; empty where it was not."""
+        losses = {entry.weights: f"{entry.validation_loss:.4f}" for entry in self.compared}
+        chosen = losses.pop(self.weights)
+        others = ", ".join(f"{loss} of {name}" for name, loss in losses.items())
+        return f", chosen by validation loss: {chosen}, against {others}" if others else ""
+
+
+class TestScores(Part):
+    """The scores of a test set, with sacreBLEU's signatures: by the recipe's search, and by greedy search."""
+
+    __test__ = False  # for pytest, to which it looks like tests
+
+    sentences: int | None = None
+    bleu: float | None = None
+    bleu_signature: str | None = None
+    chrf2: float | None = None
+    chrf2_signature: str | None = None
+    greedy_bleu: float | None = None
+    greedy_bleu_signature: str | None = None
+    greedy_chrf2: float | None = None
+    greedy_chrf2_signature: str | None = None
+
+
+class Example(Part):
+    """A sentence and its translation."""
+
+    source: Text
+    translation: Text
+
+
+class Sample(Example):
+    """A translation with its reference and its chrF2."""
+
+    chrf2: float
+    reference: Text
+
+
+class LengthGroup(Part):
+    """The score of the sentences with sources of some range of lengths, in tokens."""
+
+    shortest: int
+    longest: int
+    sentences: int
+    chrf2: float
+
+
+class Analysis(Part):
+    """What the translations of a test set show: examples, and where the model is weak.
+
+    Attributes:
+        sentences: of the test set; of these,
+        empty: translations without text.
+        at_limit: translations that break off at the greatest length allowed, at least.
+        sources_cut: sources longer than the model takes.
+        source_tokens, unknown_tokens: of all sources.
+        longest_trained: tokens of the longest source trained on, where that is known.
+        beyond_training: sources that are longer.
+    """
+
+    sentences: int
+    example: Example
+    best: list[Sample]
+    worst: list[Sample]
+    by_length: list[LengthGroup]
+    source_tokens: int
+    unknown_tokens: int
+    empty: int
+    at_limit: int
+    sources_cut: int
+    longest_trained: int | None = None
+    beyond_training: int | None = None
+
+
+class RunReport(Part):
+    """What a run came to.
+
+    Attributes:
+        folder: what `from_pretrained` and `pipeline` load.
+        examples: source, translation and reference of some sentences of the first test set.
+        steps, minutes, seconds: of training.
+        parameters: of the model.
+        validation_loss: negative log-likelihood per target token of the final model.
+        validation_accuracy: share of target tokens that it ranks first, given those before.
+        averaged: steps whose weights the final model is the mean of, or has.
+        filters: counts of the filters of the training text; empty where they were not counted.
+        pair_errors: what these filters found.
+        generation, evaluation: the recipe's sections by which the model was measured.
+        tests: scores of each test set by its name; the recipe's own is `test`.
+        analysis: of the first test set.
+        figures: paths relative to the folder.
+        sources: of each split.
+        pairs: of each split; `None` where they were not counted.
+        text: the name that the recipe gives it.
+        languages: source and target.
+        seen: `None` where an earlier version, which did not count it, began the run.
+        epochs: how often each training pair was seen, where that is known.
+        flops: floating-point operations of training, estimated; `None` where they cannot be.
+        energy: joules, and the seconds in which they were measured, by kind of device.
+        machines, processes: that trained, each once.
+        name: that the card was given.
+        card: digest of the card that was written with the report.
+        recipe: as the card shows it.
+    """
+
+    folder: Path = Field(default=Path(), exclude=True)
+    examples: list[tuple[Text, Text, Text]] = Field(default=[], exclude=True)
+    steps: int = Field(validation_alias="update", serialization_alias="update")
+    minutes: float = 0.0
+    seconds: float
+    parameters: int
+    validation_loss: float
+    validation_perplexity: float
+    validation_accuracy: float
+    averaged: list[int]
+    final_weights: FinalWeights | None = None
+    filters: dict[str, int]
+    pair_errors: list[PairError] = Field(validation_alias="faults", serialization_alias="faults")
+    generation: dict[str, Any] | None = None
+    evaluation: dict[str, Any] | None = None
+    tests: dict[str, TestScores]
+    analysis: Analysis | None = Field(default=None, validation_alias="findings", serialization_alias="findings")
+    figures: list[str] = Field(default=[], validation_alias="pictures", serialization_alias="pictures")
+    sources: dict[str, list[Source]]
+    pairs: dict[str, int | None]
+    base_model: str | None = None
+    text: str | None = None
+    languages: list[str | None] = [None, None]
+    tokenizer: TokenizerInfo
+    architecture: Architecture
+    seen: Seen | None
+    epochs: float | None
+    flops: float | None
+    energy: dict[str, list[float]]
+    machines: list[str]
+    processes: list[int] | None = None
+    precision: str
+    versions: dict[str, str]
+    name: str | None = None
+    card: str | None = None
+    recipe: dict[str, dict[str, Any]] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys and values of `results.json`: those of the recipe's own test set once more, where they are easily
+        found, and nothing that an earlier version did not have."""
+        values = self.model_dump(by_alias=True, exclude_unset=True)
+        main = values["tests"].get(MAIN_TEST, {})
+        return {**values, **{f"test_{name}": main[name] for name in main if name.startswith(("bleu", "chrf2"))}}
+
+    def to_json(self) -> str:
+        """The content of `results.json`."""
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+        return text.encode("utf-8", "replace").decode() + "\n"
+
+
+def parse_report(values: dict[str, Any], folder: Path = Path()) -> RunReport:
+    """A report from the keys and values of `results.json`.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        InputError: all keys that are missing or have values of wrong types, in one line.
+    """
+    try:
+        return RunReport.model_validate({**values, "folder": folder})
+    except ValidationError as error:
+        raise InputError("; ".join(map(_in_words, error.errors()))) from None
+
+
+def read_report(folder: Path) -> RunReport:
+    """The report of a finished run.
+
+    Raises:
+        InputError: where it is damaged, or of a version that did not store what a card needs.
+    """
+    try:
+        values = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise InputError("it holds no keys with values")
+        return parse_report(values, folder)
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(folder, reason(error)) from None
+
+
+def damaged(folder: Path, why: str) -> InputError:
+    """The error of a report that cannot be used."""
+    return InputError(
+        f"{folder / RESULTS_FILE} is damaged, or of an earlier version ({why}). The command of the run, which trains "
+        "no more, writes it again, and the card with it."
+    )
+
+
+def _in_words(error: ErrorDetails) -> str:
+    """What pydantic says of a value."""
+    place = ".".join(map(str, error["loc"]))
+    if error["type"] == "missing":
+        return f"{place} is missing"
+    shown = json.dumps(error["input"], ensure_ascii=False, default=str)
+    kind = f"not {KINDS[error['type']]}" if error["type"] in KINDS else error["msg"]
+    return f"{place} is {shown if len(shown) <= 60 else shown[:60] + '…'}, {kind}"

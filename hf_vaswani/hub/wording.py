@@ -1,0 +1,122 @@
+"""What a card says of a tokenizer, of a model's training and of its costs, in words."""
+
+from typing import Any
+
+from .run_report import RunReport
+
+KINDS = {
+    "BPE": "byte-pair encoding", "Unigram": "unigram language model", "WordPiece": "word pieces", "WordLevel": "words",
+}  # fmt: skip
+# Keys of section `tokenizer` that change how text is read, with what they do.
+TREATMENT = {
+    "lowercase": "all text lowercased", "byte_fallback": "unknown characters as bytes",
+}  # fmt: skip
+DROPOUT = {
+    "dropout": "dropout", "embedding_dropout": "dropout of embeddings", "attention_dropout": "dropout on attention",
+    "activation_dropout": "dropout inside the FFN", "encoder_word_dropout": "dropout of source tokens",
+    "decoder_word_dropout": "dropout of target tokens", "encoder_layerdrop": "LayerDrop in the encoder",
+    "decoder_layerdrop": "LayerDrop in the decoder",
+}  # fmt: skip
+KWH = 3.6e6
+
+
+def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
+    """Kind and sizes of the tokenizer, and how it reads text; arguments as of [`card_text`]."""
+    tokenizer = report.tokenizer
+    sizes = (
+        f"one vocabulary of {tokenizer.source_tokens:,} for both languages"
+        if tokenizer.joint
+        else f"vocabularies of {tokenizer.source_tokens:,} (source) and {tokenizer.target_tokens:,} (target)"
+    )
+    # A tokenizer that was made before was used as it is, whatever these keys say.
+    was_loaded = recipe["tokenizer"]["path"] or recipe["training"]["start_from"]
+    settings = {} if was_loaded else recipe["tokenizer"]
+    treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
+    if settings.get("pre_tokenizer") == "whitespace":
+        treatment.append("words end at whitespace alone")
+    if settings.get("word_boundary") == "after":
+        treatment.append("marks at the ends of words")
+    if settings.get("normalization") not in (None, "none"):
+        treatment.append(f"Unicode form {settings['normalization'].upper()}")
+    return ", ".join([KINDS.get(tokenizer.type, tokenizer.type), sizes, *treatment])
+
+
+def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
+    """How weights are updated, and by how much text at once.
+
+    Args:
+        training: section of the recipe.
+        processes: numbers of them that trained; `None` where that is not known.
+    """
+    beta1, beta2 = training["adam_beta1"], training["adam_beta2"]
+    decay, clipping, average = (training[key] for key in ("weight_decay", "max_grad_norm", "ema_decay"))
+    settings = [
+        f"{f'AdamW, weight decay {decay:g}' if decay else 'Adam'}, betas {beta1:g} and {beta2:g}",
+        f"learning rate {_learning_rate(training)}",
+        f"steps of {_step_size(training, processes)}",
+    ]
+    if clipping:
+        settings.append(f"gradients clipped to norm {clipping:g}")
+    if average:
+        settings.append(f"moving average of the weights, decay {average:g}")
+    return "; ".join(settings)
+
+
+def _learning_rate(training: dict[str, Any]) -> str:
+    schedule, peak, warmup = training["lr_scheduler_type"], f"{training['learning_rate']:g}", training["warmup_steps"]
+    if schedule == "paper":
+        rate = f"{peak} × equation 3"
+    else:
+        rate = f"{peak if schedule == 'constant' else f'up to {peak}'}, {schedule}"
+    return rate + (f", {warmup:,} steps of warm-up" if warmup else "")
+
+
+def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
+    """The most that a step is computed from, in all its forward passes; those of a single device where the number
+    of processes is not known, or has changed."""
+    is_known = processes is not None and len(processes) == 1
+    passes = training["gradient_accumulation_steps"] * (processes[0] if is_known else 1)
+    size = f"up to {training['max_tokens'] * passes:,} tokens a side, padding included"
+    if training["max_sentences"]:
+        size += f", and {training['max_sentences'] * passes:,} pairs"
+    size += f", in {passes:,} forward passes" if passes > 1 else ""
+    return size if is_known else f"{size} on each device"
+
+
+def regularization(recipe: dict[str, Any], report: RunReport) -> str:
+    """What keeps the model from learning the text by heart; arguments as of [`card_text`]."""
+    of, training = report.architecture, recipe["training"]
+    values = {words: getattr(of, key) for key, words in DROPOUT.items()}
+    values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
+    values["R-Drop, alpha"] = training.get("r_drop")
+    settings = [f"{label} {value:g}" for label, value in values.items() if value]
+    if training.get("r_drop") and training.get("r_drop_from", 1) > 1:
+        settings.append(f"R-Drop from step {training['r_drop_from']:,}")
+    return "; ".join([*settings, f"label smoothing {of.label_smoothing:g}"])
+
+
+def energy(report: RunReport) -> str:
+    """Energy as far as it is known."""
+    if not report.energy:
+        return "not measured"
+    names = {"cpu": "CPUs", "gpu": "GPUs", "ram": "memory"}
+    parts = []
+    for kind, (joules, seconds) in report.energy.items():
+        # The end of the last step and that of the measurement are not quite the same moment.
+        share = "" if seconds >= 0.98 * report.seconds else f", in {duration(seconds)} of training alone"
+        parts.append(f"{joules / KWH:.3g} kWh ({names[kind]}{share})")
+    which = "first machine alone" if any(" machines" in machine for machine in report.machines) else "whole machine"
+    return f"{' and '.join(parts)} of the {which}, whoever used it"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds >= 2 * 3600:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
+
+
+def scientific(value: float) -> str:
+    """As the paper writes costs: 3.3 · 10^18."""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}·10^{int(exponent)}"

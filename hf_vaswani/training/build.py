@@ -1,0 +1,154 @@
+"""The second stage: from a checked recipe to all that the first step needs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+from transformers import PreTrainedTokenizerBase
+
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..data.encoding import EncodedPairs, encode_pairs
+from ..data.filters import FilterSettings
+from ..data.sources.text_source import TextSource
+from ..errors import InputError, reason
+from ..runtime.processes import first_on_each_machine, on_main_process
+from .check import CheckedRecipe
+from .checkpoints.checkpoint import check_fits, newest_intact
+from .checkpoints.output_folder import CHECKPOINTS
+from .optimization.steps import Corpus
+from .recipe.recipe import Recipe
+from .setup.checks import TRACKED_AS
+from .setup.output import begin_output, hold_output
+from .setup.resume import is_resumed
+from .setup.splits import Splits, load_splits
+from .setup.tokenizer_and_model import drops_layers, make_model, open_tokenizer
+from .setup.training_batches import make_corpus, tokenizer_text
+from .validation import Validator
+
+
+@dataclass(frozen=True)
+class TrainingSetup:
+    """What a run begins with.
+
+    Attributes:
+        processes: that train.
+        sources: of each split.
+        splits: their pairs, as they were read.
+        model: on the CPU, with the weights of the beginning.
+        corpus: the training pairs, as batches.
+        filters: that the training text went through; their `max_length` may come from the text.
+        counts: what they found in it.
+        validator: measures models on the validation set.
+        is_resumed: whether the output folder holds this very run.
+    """
+
+    recipe: Recipe
+    processes: Accelerator
+    sources: dict[str, list[TextSource]]
+    splits: Splits
+    tokenizer: PreTrainedTokenizerBase
+    model: VaswaniForConditionalGeneration
+    corpus: Corpus
+    filters: FilterSettings
+    counts: dict[str, int]
+    validator: Validator
+    is_resumed: bool
+
+    @property
+    def folder(self) -> Path:
+        """The output folder."""
+        return Path(self.recipe.training.output_dir)
+
+
+def build(checked: CheckedRecipe) -> TrainingSetup:
+    """Read the texts, open or make tokenizer and model, tokenize. Nothing is written but the cache of prepared text.
+
+    The first process of each machine prepares the text, and the others find it in the cache.
+
+    Raises:
+        InputError: texts, tokenizer, model or output folder that cannot be used.
+    """
+    recipe, processes, sources = checked.recipe, checked.processes, checked.sources
+    splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
+    resumed = on_main_process(processes, lambda: is_resumed(recipe, splits.digests, launched(processes)))
+    tokenizer = checked.tokenizer or on_main_process(
+        processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
+    )
+    model = checked.model or first_on_each_machine(processes, lambda: make_model(recipe, tokenizer))
+    if drops_layers(model.config) and processes.is_fsdp2:
+        raise InputError(
+            "LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."
+        )
+    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer))
+    limit = model.config.longest_sequence
+    if limit and filters.max_length > limit:
+        raise InputError(
+            f"data.max_length_coverage={recipe.data.max_length_coverage} comes to {filters.max_length} tokens, beyond "
+            f"the {limit} learned positions of the model: raise model.max_position_embeddings or lower the coverage."
+        )
+    pairs: EncodedPairs = first_on_each_machine(
+        processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
+    )
+    validator = Validator(processes, tokenizer, pairs, recipe.training, splits.validation, recipe.evaluation.tokenize)
+    return TrainingSetup(
+        recipe, processes, sources, splits, tokenizer, model, corpus, filters, counts, validator, resumed
+    )
+
+
+@contextmanager
+def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
+    """Hold the output folder while the block runs, made ready for it, with the recipe's trackers open.
+
+    Yields:
+        The checkpoint to resume from, where there is one.
+
+    Raises:
+        TrainingError: where there are checkpoints, and all are damaged.
+        InputError: where the folder cannot be written or is another run's, or a tracker cannot be opened.
+    """
+    recipe, processes = setup.recipe, setup.processes
+
+    def begin() -> Path | None:
+        if recipe.training.report_to:
+            begin_tracking(recipe, processes)
+        checkpoint = newest_intact(setup.folder / CHECKPOINTS, print) if setup.is_resumed else None
+        if checkpoint is not None:
+            check_fits(setup.model, checkpoint)
+        # All that could be wrong with the input has been seen: only now is anything written or deleted.
+        stored = {"texts": setup.splits.digests, "launched": launched(processes)}
+        begin_output(recipe, setup.sources, stored, setup.tokenizer, setup.model, setup.is_resumed)
+        return checkpoint
+
+    with hold_output(setup.folder, processes):
+        yield on_main_process(processes, begin)
+
+
+def launched(accelerator: Accelerator) -> dict[str, Any]:
+    """What the launcher says of a run, besides its recipe."""
+    return {"mixed_precision": accelerator.mixed_precision, "processes": accelerator.num_processes}
+
+
+def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
+    """Open the recipe's trackers.
+
+    Raises:
+        InputError: where one of them cannot be opened: nobody is logged in, say.
+    """
+    try:
+        accelerator.init_trackers(TRACKED_AS, config=flat(recipe.to_dict()))
+    except Exception as error:  # each tracker raises its own kinds
+        for tracker in accelerator.trackers:
+            with suppress(Exception):  # those that were not opened cannot be closed
+                tracker.finish()
+        accelerator.trackers = []
+        names = ", ".join(recipe.training.report_to)
+        raise InputError(f"training.report_to={names}: cannot be opened: {reason(error)}") from error
+
+
+def flat(sections: dict[str, dict[str, Any]]) -> dict[str, str | int | float | bool]:
+    """A recipe as trackers take it: one level of keys, plain values."""
+    pairs = {f"{section}.{name}": value for section, keys in sections.items() for name, value in keys.items()}
+    return {name: value if isinstance(value, str | int | float) else str(value) for name, value in pairs.items()}

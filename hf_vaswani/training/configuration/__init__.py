@@ -1,1 +1,0 @@
-"""Recipes: their keys, YAML and options, help, and what is wrong in them."""

@@ -1,0 +1,86 @@
+"""What a run begins with, in words: texts, filters, sizes, padding, devices."""
+
+from textwrap import shorten
+
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
+
+from ..data.epochs import ResampledCorpus, StreamedCorpus, TokenizedCorpus
+from ..data.filters import filter_report
+from ..data.sources.sides import swapped_sides
+from ..data.tokenizers.arguments import keys_of_a_new_tokenizer
+from ..errors import counted
+from .build import TrainingSetup
+from .setup.splits import languages_of, sample_of
+
+# Rows in which unknown tokens are counted, and the share of them that is reported.
+SAMPLE, REPORTED = 10_000, 0.005
+# Characters of a text that is shown.
+SHOWN = 200
+
+
+def describe(setup: TrainingSetup) -> list[str]:
+    """What training begins with, a line each."""
+    model, corpus, data = setup.model, setup.corpus, setup.recipe.data
+    lines = describe_sides(setup)
+    source, unused = setup.recipe.tokenizer_source, keys_of_a_new_tokenizer(setup.recipe.tokenizer)
+    if source and unused:
+        keys = ", ".join(f"tokenizer.{name}" for name in unused)
+        lines.append(f"warning: no effect on the tokenizer of {source}, which is used as it is: {keys}")
+    for split in ("validation", "test"):
+        if share := getattr(data, f"{split}_share"):
+            pairs = getattr(setup.splits, split)
+            lines.append(f"{counted(len(pairs), 'pair')} ({share:g}) of the training text held out as {split} set")
+    if data.max_length_coverage:
+        lines.append(
+            f"training text: {data.max_length_coverage:.1%} of its pairs have at most {setup.filters.max_length} "
+            "tokens on a side, which is max_length"
+        )
+    if not isinstance(corpus, StreamedCorpus):
+        lines += [f"training text: {line}" for line in filter_report(setup.counts, setup.filters)]
+    if isinstance(corpus, TokenizedCorpus):
+        epoch = corpus.token_budget.epoch(0)
+        lines.append(
+            f"{counted(len(corpus.pairs), 'training pair')}, {counted(len(epoch), 'batch')} an epoch, "
+            f"{corpus.token_budget.padding_ratio(epoch):.1%} padding "
+            f"({corpus.token_budget.random_padding_ratio():.1%} in random batches)"
+        )
+        unknown = unknown_share(corpus.pairs.dataset, setup.tokenizer)
+        if unknown > REPORTED:
+            remedy = "A larger vocab_size, or byte_fallback, can"
+            if setup.recipe.tokenizer.type == "word":
+                remedy = "A larger vocab_size, or a lower min_frequency, has more words"
+            if setup.recipe.tokenizer.path or setup.recipe.training.start_from:
+                remedy = "The tokenizer was made for other text"
+            lines.append(
+                f"{unknown:.1%} of training tokens are {setup.tokenizer.unk_token}: text that the vocabulary cannot "
+                f"spell. {remedy}"
+            )
+    elif isinstance(corpus, ResampledCorpus):
+        lines.append(f"{counted(len(corpus.text), 'training pair')}, tokenized again in each epoch")
+    frozen = sum(parameter.numel() for parameter in model.parameters() if not parameter.requires_grad)
+    lines.append(
+        f"{len(setup.tokenizer):,} tokens in the vocabulary, {model.num_parameters():,} parameters"
+        + (f", {frozen:,} of them frozen" if frozen else "")
+        + f", on {setup.processes.num_processes} × {setup.processes.device.type}"
+    )
+    return lines
+
+
+def describe_sides(setup: TrainingSetup) -> list[str]:
+    """The first training pair, and warnings where sides or files seem to be mixed up."""
+    data, sample = setup.recipe.data, sample_of(setup.splits, setup.recipe.data)
+    if not sample:
+        return []
+    # What is held out of the training text has its sides.
+    validation = {} if data.validation_share else {"validation": setup.splits.validation}
+    tests = {} if data.test_share else setup.splits.test_sets
+    shown = [shorten(text, SHOWN, placeholder=" …") for text in sample[0]]
+    return [f"first pair: {' → '.join(shown)}", *swapped_sides(sample, {**validation, **tests}, languages_of(data))]
+
+
+def unknown_share(dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> float:
+    """The share of unknown tokens in the first rows of a tokenized corpus."""
+    rows = dataset[:SAMPLE]
+    tokens = [token for side in ("input_ids", "labels") for ids in rows[side] for token in ids]
+    return tokens.count(tokenizer.unk_token_id) / max(len(tokens), 1)

@@ -1,0 +1,174 @@
+"""The last stage: the final weights of a run, scored, and saved with all that is needed to use them."""
+
+import shutil
+from functools import partial
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..data.filters import filter_report
+from ..data.tokenizers.tokenizer import save_tokenizer
+from ..errors import TrainingError, reason
+from ..hub.card import card_text
+from ..hub.run_report import RESULTS_FILE, RunReport
+from ..runtime.processes import on_main_process, say
+from ..translation.lines import write_translations
+from .build import TrainingSetup
+from .checkpoints.checkpoint import make_readable
+from .checkpoints.final_weights import Candidate, candidates, describe, lowest
+from .checkpoints.output_folder import CURVES_FILE, LOG_FILE
+from .fit import TrainingOutcome
+from .optimization.weights import Tensors, average_weights, set_weights
+from .recipe.shared_recipe import shared_recipe
+from .reporting.artifacts import (
+    CARD_DIGEST,
+    CARD_FILE,
+    CARD_NAME,
+    FIGURES,
+    GREEDY_TRANSLATIONS,
+    TRANSLATIONS,
+    digest_of,
+    has_edited_card,
+    in_order,
+    matches,
+    read_results,
+    remove_stale,
+)
+from .reporting.figures import draw_run_curves, save_attention_figures
+from .reporting.report import make_report
+from .reporting.scores import ScoredTest, score_test
+
+# Where all that is final is written first.
+PART = ".final.part"
+
+
+def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
+    """Choose the final weights, score the model, and save all that is needed to use it.
+
+    Returns:
+        The report, in the main process; `None` in the others.
+
+    Raises:
+        TrainingError: where the model cannot be written.
+    """
+    recipe, processes, progress = setup.recipe, setup.processes, outcome.progress
+    compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, say))
+    # A model of its own: that of the run may be compiled, wrapped for mixed precision, or spread over processes.
+    model = VaswaniForConditionalGeneration(outcome.config)
+    model.generation_config = outcome.generation_config
+    model.to(processes.device)
+    measured = [measure(setup, model, candidate) for candidate in compared]
+    losses = [loss for loss, _ in measured]
+    chosen = lowest(losses)
+    set_weights(model, mean_weights(compared[chosen]))
+    final = describe(recipe.training, compared, losses)
+    why = final.comparison() or f" (training.average={final.average})"
+    say(f"The final model is {final.weights}{why}", processes)
+    tests = score_tests(setup, model)
+    counts = setup.counts or progress.filters
+    if not setup.counts:
+        for line in filter_report(counts, setup.filters) if counts else []:
+            say(f"training text, as far as it was read in the first epoch: {line}", processes)
+
+    def save() -> RunReport:
+        figures = draw_figures(setup, model, progress.step)
+        validation, averaged = measured[chosen], compared[chosen].steps
+        report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
+        return save_report(setup, model, report, tests)
+
+    report = on_main_process(processes, save)
+    return report if processes.is_main_process else None
+
+
+def measure(setup: TrainingSetup, model: VaswaniForConditionalGeneration, candidate: Candidate) -> tuple[float, float]:
+    """Loss per target token and token accuracy of a candidate on the validation set; the model keeps its weights."""
+    set_weights(model, mean_weights(candidate))
+    return setup.validator.likelihood(model)
+
+
+def mean_weights(candidate: Candidate) -> Tensors:
+    """The weights of a candidate, read from its files."""
+    return average_weights(load_file(file) for file in candidate.files)
+
+
+def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) -> dict[str, ScoredTest]:
+    """Each test set, the recipe's own first, translated and scored, by its name."""
+    translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
+    num_beams = setup.recipe.generation.num_beams
+    return {
+        name: score_test(translate, pairs, setup.recipe.evaluation, num_beams)
+        for name, pairs in setup.splits.test_sets.items()
+    }
+
+
+def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, steps: int) -> list[str]:
+    """Draw curves and attention aside; the figures' paths, relative to the output folder that they will be in.
+
+    The card has curves of its own: those of the log change when the run is resumed, and are no longer of this model.
+    """
+    part, drawn = setup.folder / PART, []
+    shutil.rmtree(part, ignore_errors=True)
+    if curves := draw_run_curves(setup.folder, say):
+        (part / FIGURES).mkdir(parents=True)
+        shutil.copyfile(curves, part / FIGURES / CURVES_FILE)
+        drawn.append(f"{FIGURES}/{CURVES_FILE}")
+    elif not (setup.folder / LOG_FILE).exists():
+        say(
+            f"No {CURVES_FILE}: nothing was logged in {steps:,} steps. A lower training.logging_steps or "
+            "training.eval_steps gives it points."
+        )
+    name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
+    sources = [source for source, _ in pairs]
+    return drawn + save_attention_figures(part, model, setup.tokenizer, name, sources, setup.recipe.evaluation, say)
+
+
+def save_report(
+    setup: TrainingSetup, model: VaswaniForConditionalGeneration, report: RunReport, tests: dict[str, ScoredTest]
+) -> RunReport:
+    """Write model, tokenizer, report, translations and card beside the figures, then move all, the card last.
+
+    Nothing of an earlier run goes before all that takes its place is written under another name.
+
+    Returns:
+        The report with what the card adds to it.
+
+    Raises:
+        TrainingError: where they cannot be written.
+    """
+    folder, part = setup.folder, setup.folder / PART
+    recipe, before = setup.recipe.to_dict(), read_results(folder)
+    shared = shared_recipe(recipe)
+    name = before.get(CARD_NAME)
+    report = report.model_copy(update={"recipe": shared, **({"name": name} if name else {})})
+    is_same_model = matches(folder, report)
+    try:
+        part.mkdir(exist_ok=True)
+        model.save_pretrained(part)
+        save_tokenizer(setup.tokenizer, part)
+        digest = before.get(CARD_DIGEST)
+        if not (is_same_model and has_edited_card(folder)):
+            card = card_text(name or folder.resolve().name, recipe, report, shared)
+            digest = digest_of(card)
+            (part / CARD_FILE).write_bytes(card.encode())
+        report = report.model_copy(update={"card": digest})
+        (part / RESULTS_FILE).write_bytes(report.to_json().encode())
+        for test_name, test in tests.items():
+            write_translations(part / f"{test_name}{TRANSLATIONS}", test.found.texts)
+            if test.greedy:
+                write_translations(part / f"{test_name}{GREEDY_TRANSLATIONS}", test.greedy.texts)
+        make_readable(part)
+        if not is_same_model:
+            remove_stale(folder)
+        for file in in_order([path for path in part.rglob("*") if path.is_file()]):
+            target = folder / file.relative_to(part)
+            target.parent.mkdir(exist_ok=True)
+            file.replace(target)
+        return report
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"The final model cannot be written to {folder}: {reason(error)}. The run itself is complete: make room, "
+            "then the same command finishes it."
+        ) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

@@ -1,0 +1,81 @@
+"""The third stage: the steps of a run, and who listens to them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import GenerationConfig
+
+from ..core.configuration_vaswani import VaswaniConfig
+from ..runtime.processes import on_main_process, say
+from .build import TrainingSetup
+from .checkpoints.best_weights import BestWeights
+from .checkpoints.output_folder import BEST
+from .checkpoints.progress import Progress
+from .describe import describe
+from .devices import DeviceListener
+from .listeners import StepListener
+from .reporting.energy import EnergyListener
+from .reporting.figures import draw_run_curves
+from .reporting.log import TrainingLog
+from .run import TrainingRun
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """What the steps came to; the weights are in the run's checkpoints.
+
+    Attributes:
+        progress: at the end.
+        config, generation_config: of the model.
+    """
+
+    progress: Progress
+    config: VaswaniConfig
+    generation_config: GenerationConfig
+
+
+def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[TrainingRun], None]) -> TrainingOutcome:
+    """Train to the end, validating and saving on the way. The last checkpoint is that of the last step.
+
+    Args:
+        checkpoint: to resume from, where there is one.
+        steps: makes the optimizer steps.
+
+    Raises:
+        TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
+        TrainingError: where gradients stay not finite, or a checkpoint cannot be written.
+    """
+    run, processes = TrainingRun(setup, checkpoint), setup.processes
+    for line in describe(setup) if processes.is_main_process else []:
+        say(line)
+    run.listeners += listeners_of(run, setup)
+    if not run.is_over():
+        with run.active():
+            steps(run)
+        on_main_process(processes, lambda: draw_run_curves(setup.folder, say))
+        reason = run.early_end()
+    else:
+        reason = run.nothing_to_train()
+    if reason:
+        say(reason, processes)
+    model = run.raw_model
+    return TrainingOutcome(run.progress, model.config, model.generation_config)
+
+
+def listeners_of(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:
+    """All that listens to a run, in the order in which it hears."""
+    arguments, processes = setup.recipe.training, setup.processes
+    log = TrainingLog(
+        setup.folder if processes.is_main_process else None,
+        run.progress,
+        run.last_step(),
+        run.clock,
+        arguments.logging_steps,
+        arguments.max_minutes,
+        processes.log if arguments.report_to else None,
+    )
+    best = BestWeights(setup.folder / BEST, arguments.metric_for_best_model, arguments.keep_best, processes)
+    devices = DeviceListener(processes, setup.model.config, arguments, run.clock)
+    energy: list[StepListener] = [EnergyListener()] if processes.is_main_process else []
+    return [log, devices, *energy, best]

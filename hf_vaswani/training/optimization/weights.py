@@ -1,0 +1,59 @@
+"""A model's weights as tensors by name, tied ones once: read, put back, averaged."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from ...errors import InputError
+from .sharding import shard_like
+
+Tensors = dict[str, torch.Tensor]
+
+
+def weights(model: nn.Module) -> Tensors:
+    """A model's parameters by name, tied ones once; each process's share where they are sharded."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def set_weights(model: nn.Module, values: Tensors) -> None:
+    """Copy values into the parameters of those names.
+
+    Raises:
+        ValueError: where the names are not the same; an [`InputError`] where shapes are not.
+    """
+    parameters = weights(model)
+    if parameters.keys() != values.keys():
+        raise ValueError(f"Other parameters than the model's: {sorted(parameters.keys() ^ values.keys())}")
+    check_shapes(model, {name: tuple(value.shape) for name, value in values.items()})
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(shard_like(values[name], parameter))
+
+
+def check_shapes(model: nn.Module, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Compare stored shapes with a model's, by name.
+
+    Raises:
+        InputError: where one is not the same.
+    """
+    own = {name: tuple(parameter.shape) for name, parameter in weights(model).items() if name in shapes}
+    wrong = [name for name, shape in own.items() if shape != shapes[name]]
+    if wrong:
+        raise InputError(
+            f"The weights that were stored have other shapes than the model's: {wrong[0]}, for one, is "
+            f"{shapes[wrong[0]]} and not {own[wrong[0]]}. Its tokenizer or its architecture has changed since: put "
+            "them back, or start over with --overwrite true."
+        )
+
+
+def average_weights(models: Iterable[Tensors]) -> Tensors:
+    """The mean of weights with the same names and shapes (section 6.1), summed in float64."""
+    total: Tensors = {}
+    kinds, number = {}, 0
+    for values in models:
+        number += 1
+        for name, value in values.items():
+            total[name] = total[name] + value.double() if name in total else value.double()
+            kinds[name] = value.dtype
+    return {name: (value / number).to(kinds[name]) for name, value in total.items()}

@@ -1,0 +1,280 @@
+"""The keys of a recipe, section by section, each with its default, meaning and bounds."""
+
+from typing import Any, Literal
+
+from ...configuration.keys import COUNTLESS, Key, Section
+from ...core.generation_settings import LARGEST_BEAM, LARGEST_OFFSET, LARGEST_PENALTY
+from ..optimization.schedule import SCHEDULES
+
+SPLITS = ("train", "validation", "test")
+# The name in the results of the test set that `data.test`, `data.test_source` or `data.test_split` names.
+MAIN_TEST = "test"
+# A larger number is a typo: tokens of a sentence; threads or processes of a machine; anything that fills memory.
+LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
+# A path, the fields of a `TextSource`, or a list of these to mix.
+Sources = str | dict | list | None
+
+
+def text_keys(split: str) -> tuple[str, str, str]:
+    """The keys that name a split's files: one with both sides, or source and target."""
+    return split, f"{split}_source", f"{split}_target"
+
+
+class DataArguments(Section):
+    """Where the parallel text comes from, and which pairs are left out."""
+
+    section = "data"
+
+    dataset: str | None = Key(
+        None,
+        "Hub id or folder of a dataset; 'built-in': the synthetic German–English corpus made by this package",
+        resumable=True,
+    )
+    dataset_config: str | None = Key(None, "configuration of the dataset: de-en", resumable=True)
+    dataset_revision: str | None = Key(None, "commit or branch of the dataset on the Hub", resumable=True)
+    train_split: str = Key("train", "split to train on, slices allowed: train[1%:]", resumable=True)
+    validation_split: str | None = Key(
+        "validation", "split to validate on: train[:1%]; null with validation_share", resumable=True
+    )
+    test_split: str | None = Key("test", "split to test on; null for none, and with test_share", resumable=True)
+    source_language: str | None = Key(
+        None, "code of the source language: de; selects columns, and is named in the model card"
+    )
+    target_language: str | None = Key(None, "code of the target language")
+    source_column: str | None = Key(
+        None, "column of source text; default: 'translation', the language, or 'source'", resumable=True
+    )
+    target_column: str | None = Key(None, "column of target text", resumable=True)
+    header: bool | None = Key(
+        None,
+        "whether .tsv and .csv files begin with a row of column names; default: judged by that row",
+        resumable=True,
+    )
+    train: Sources = Key(
+        None,
+        "file with both sides (.tsv .csv .jsonl .parquet, also .gz .zst), or sources to mix; see docs/how_to/text.md",
+        resumable=True,
+        is_path=True,
+    )
+    validation: Sources = Key(None, "the same, for validation", resumable=True, is_path=True)
+    test: Sources = Key(None, "the same, for the test set; optional", resumable=True, is_path=True)
+    train_source: str | None = Key(
+        None, "file of training sentences, one a line; also .gz .zst", resumable=True, is_path=True
+    )
+    train_target: str | None = Key(None, "file of their translations, line by line", resumable=True, is_path=True)
+    validation_source: str | None = Key(None, "file of validation sentences", resumable=True, is_path=True)
+    validation_target: str | None = Key(None, "file of their translations", resumable=True, is_path=True)
+    test_source: str | None = Key(None, "file of test sentences, optional", resumable=True, is_path=True)
+    test_target: str | None = Key(None, "file of their translations", resumable=True, is_path=True)
+    tests: dict = Key(
+        {},
+        "more test sets by name, each given like test: {test_2017: {source: a.de, target: a.en}}; scored at the end",
+        resumable=True,
+    )
+    validation_share: float | None = Key(
+        None, "hold out this share of the training pairs, at random, for validation", gt=0, lt=1
+    )
+    test_share: float | None = Key(
+        None, "hold out this share of the training pairs, at random, for the test set", gt=0, lt=1
+    )
+    split_seed: int = Key(1, "random seed of the held-out pairs; independent of training.seed", ge=0, lt=2**32)
+    streaming: bool = Key(
+        False, "read training text as it is needed, for text that fits neither in memory nor on disk"
+    )
+    stream_part: int = Key(
+        100_000, "pairs of a stream in memory, which are shuffled and batched together", ge=1, le=MANY
+    )
+    max_length: int | None = Key(256, "leave out training pairs with more tokens on a side", ge=1, le=LONGEST)
+    max_length_coverage: float | None = Key(
+        None,
+        "instead of max_length: the length that this share of the training pairs does not exceed on either side",
+        gt=0,
+        le=1,
+    )
+    max_length_ratio: float | None = Key(
+        None, "leave out training pairs with a side this many times as long, in tokens", ge=1, le=LONGEST
+    )
+    drop_duplicates: bool = Key(False, "leave out repeated training pairs")
+    drop_copies: bool = Key(False, "leave out training pairs whose target equals the source")
+    drop_control_characters: bool = Key(False, "leave out training pairs with control characters")
+    num_proc: int | None = Key(
+        None,
+        "processes that tokenize; default: one per core for more than 100,000 pairs",
+        ge=1,
+        le=MOST_PROCESSES,
+        resumable=True,
+        private=True,
+    )
+    name: str | None = Key(None, "name of the dataset, for the model card: Multi30k", resumable=True)
+    license: str | None = Key(None, "license of the dataset, for the model card: CC BY 2.0 FR", resumable=True)
+    cache_dir: str | None = Key(
+        None,
+        "cache folder of prepared text; default: $HF_VASWANI_CACHE or Hugging Face's cache",
+        resumable=True,
+        private=True,
+    )
+
+
+class TrainingArguments(Section):
+    """Optimization (section 5.3 of the paper), length of the run, checkpoints."""
+
+    section = "training"
+
+    output_dir: str | None = Key(None, "folder of checkpoints, log and the final model", resumable=True, private=True)
+    start_from: str | None = Key(
+        None, "fine-tune this model with its tokenizer: folder, Hub id or another toolkit's checkpoint"
+    )
+    freeze: list[str] = Key([], "parameters to freeze, by name prefix: [model.encoder]")
+    seed: int = Key(1, "random seed of initialization, data order and dropout", ge=0, lt=2**32)
+    max_steps: int | None = Key(
+        100_000,
+        "optimizer steps; null if num_train_epochs or max_minutes ends the run",
+        ge=1,
+        le=COUNTLESS,
+        resumable=True,
+    )
+    num_train_epochs: int | None = Key(
+        None,
+        "stop after this many passes over the training text, and finish as usual",
+        ge=1,
+        le=COUNTLESS,
+        resumable=True,
+    )
+    max_minutes: float | None = Key(
+        None, "stop after this many minutes of training, and finish as usual", gt=0, le=MANY, resumable=True
+    )
+    max_tokens: int = Key(
+        4096, "padded source tokens, and padded target tokens, in a forward pass on a device", ge=1, le=MANY
+    )
+    max_sentences: int | None = Key(None, "maximum number of pairs in a forward pass", ge=1, le=MANY)
+    gradient_accumulation_steps: int = Key(1, "forward passes per optimizer step, on each device", ge=1, le=1_000_000)
+    lr_scheduler_type: str = Key(
+        "paper", "learning rate schedule; 'paper' is equation 3 of the paper", choices=SCHEDULES
+    )
+    learning_rate: float | None = Key(
+        None,
+        "peak learning rate, such as 0.001; for schedule 'paper', a factor on equation 3, 1 by default",
+        gt=0,
+        le=1_000_000,
+    )
+    warmup_steps: int = Key(4000, "steps of linear warm-up; 0 for none", ge=0, le=COUNTLESS)
+    adam_beta1: float = Key(0.9, "decay of Adam's mean of gradients", ge=0, lt=1)
+    adam_beta2: float = Key(0.98, "decay of Adam's mean of squared gradients", ge=0, lt=1)
+    adam_epsilon: float = Key(1e-9, "Adam's epsilon", gt=0, le=1)
+    weight_decay: float = Key(0.0, "decoupled weight decay (AdamW), on matrices", ge=0, le=1000)
+    max_grad_norm: float | None = Key(None, "clip the gradient norm to this value", gt=0, le=COUNTLESS)
+    r_drop: float = Key(
+        0.0, "weight α of R-Drop, which draws the outputs under two dropout masks together", ge=0, le=1000
+    )
+    r_drop_from: int = Key(
+        1, "first step with R-Drop; earlier ones see each pair once, in half the time", ge=1, le=COUNTLESS
+    )
+    ema_decay: float | None = Key(
+        None, "decay of an exponential moving average of the weights, used for translation: 0.999", ge=0, lt=1
+    )
+    max_skipped_steps: int = Key(
+        20, "consecutive steps without a finite gradient before the run stops", ge=1, le=COUNTLESS, resumable=True
+    )
+    mixed_precision: Literal["no", "fp16", "bf16"] | None = Key(
+        None, "precision of forward and backward passes; default: that of accelerate launch"
+    )
+    torch_compile: bool = Key(False, "compile the model with torch.compile")
+    cpu_threads: int | None = Key(
+        None,
+        "threads of each process on a CPU; default: an equal share of the cores",
+        ge=1,
+        le=MOST_PROCESSES,
+        resumable=True,
+        private=True,
+    )
+    gradient_checkpointing: bool = Key(False, "recompute activations in the backward pass to save memory")
+    logging_steps: int = Key(50, "steps between lines of the log", ge=1, le=COUNTLESS, resumable=True)
+    report_to: list[str] = Key(
+        [], "also log to tensorboard, wandb, trackio or another of Accelerate's trackers", resumable=True
+    )
+    eval_steps: int = Key(500, "steps between validations", ge=1, le=COUNTLESS, resumable=True)
+    eval_sentences: int = Key(
+        200,
+        "validation sentences translated for BLEU and chrF, greedily; 0 for none",
+        ge=0,
+        le=COUNTLESS,
+        resumable=True,
+    )
+    metric_for_best_model: Literal["loss", "bleu", "chrf"] = Key("loss", "validation metric of the best weights")
+    early_stopping_patience: int | None = Key(
+        None,
+        "stop after this many validations without improvement of metric_for_best_model",
+        ge=1,
+        le=COUNTLESS,
+        resumable=True,
+    )
+    save_steps: int = Key(500, "steps between checkpoints", ge=1, le=COUNTLESS, resumable=True)
+    save_total_limit: int = Key(5, "latest checkpoints to keep", ge=1, le=COUNTLESS, resumable=True)
+    keep_best: int = Key(1, "best weights in validation to keep; 0 for none", ge=0, le=COUNTLESS, resumable=True)
+    average: Literal["auto", "last", "best", "none"] = Key(
+        "auto",
+        "the final model: the mean of the last checkpoints (section 6.1), the mean of the best weights, or the last "
+        "checkpoint alone; auto: of these and the single best weights, those with the lowest validation loss. "
+        "average_last or average_best alone also selects its kind",
+        resumable=True,
+    )
+    average_last: int = Key(5, "how many of the last checkpoints to average", ge=1, le=COUNTLESS, resumable=True)
+    average_best: int | None = Key(
+        None, "how many of the best weights to average; default: all that are kept", ge=1, le=COUNTLESS, resumable=True
+    )
+    license: str | None = Key(None, "license of the model, by its Hub identifier: apache-2.0", resumable=True)
+    overwrite: bool = Key(False, "delete an earlier run in output_dir and start over", resumable=True, private=True)
+
+    def model_post_init(self, context: Any) -> None:
+        if self.learning_rate is None:
+            self.learning_rate = SCHEDULES[self.lr_scheduler_type].default_peak
+
+
+class GenerationArguments(Section):
+    """How the trained model translates, stored in its `generation_config.json` (section 6.1)."""
+
+    section = "generation"
+
+    num_beams: int = Key(4, "beams; 1 is greedy search", ge=1, le=LARGEST_BEAM, resumable=True)
+    length_penalty: float = Key(
+        0.6,
+        "exponent α of the length penalty, which divides a hypothesis's log-probability",
+        ge=-LARGEST_PENALTY,
+        le=LARGEST_PENALTY,
+        resumable=True,
+    )
+    length_penalty_type: Literal["gnmt", "length"] = Key(
+        "gnmt", "the penalty: ((5 + length) / 6)^α as in the paper, or length^α as in transformers", resumable=True
+    )
+    early_stopping: bool = Key(
+        False,
+        "stop a sentence at num_beams finished hypotheses, as in fairseq, instead of when no other hypothesis can "
+        "beat them",
+        resumable=True,
+    )
+    max_length_offset: int = Key(
+        50, "how many tokens longer than its source a translation may be", ge=1, le=LARGEST_OFFSET, resumable=True
+    )
+
+
+class EvaluationArguments(Section):
+    """How the model is evaluated, in validation and at the end, and which figures are drawn."""
+
+    section = "evaluation"
+
+    tokenize: str = Key(
+        "13a", "sacreBLEU's tokenizer for BLEU: 13a, zh, char, intl, …; none for tokenized text", resumable=True
+    )
+    greedy: bool = Key(False, "also score the test sets with greedy search", resumable=True)
+    attention: int = Key(
+        0,
+        "number of test sentences (without a test set: validation sentences) whose attention is drawn",
+        ge=0,
+        le=1_000_000,
+        resumable=True,
+    )
+    attention_layers: Literal["mean", "all"] = Key(
+        "mean",
+        "these figures: the mean of all layers and heads, or one figure per layer with all its heads",
+        resumable=True,
+    )

@@ -1,0 +1,64 @@
+"""The recipes that come with the package, used by name: `hf-vaswani train quickstart`."""
+
+import difflib
+from pathlib import Path
+
+from ...errors import InputError
+from ...files import path_error
+
+# At the top of each recipe, for editors that complete keys.
+SCHEMA_LINE, SCHEMA_FILE = "# yaml-language-server: $schema=", "recipe.schema.json"
+FOLDER = Path(__file__).parents[2] / "recipes"
+
+
+def bundled_recipes() -> dict[str, Path]:
+    """Name → file of each recipe of the package, in alphabetical order."""
+    return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def describe(path: Path) -> str:
+    """What a recipe trains, from its first comment."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next(line for line in lines if not line.startswith(SCHEMA_LINE)).lstrip("#").strip()
+
+
+def printed(name: str) -> str:
+    """The text of a bundled recipe for a file elsewhere, with the full path of the schema.
+
+    Args:
+        name: with or without `.yaml`.
+
+    Raises:
+        InputError: there is no recipe of that name.
+    """
+    recipes = bundled_recipes()
+    path = recipes.get(name.removesuffix(".yaml"))
+    if path is None:
+        raise InputError(f"There is no recipe {name!r}.{_nearest(name)} Choose from: {', '.join(recipes)}.")
+    text = path.read_text(encoding="utf-8")
+    return text.replace(f"{SCHEMA_LINE}{SCHEMA_FILE}", f"{SCHEMA_LINE}{FOLDER / SCHEMA_FILE}", 1)
+
+
+def recipe_file(recipe: str | Path) -> Path:
+    """The file of a recipe: the one at that path, or the bundled recipe of that name.
+
+    Raises:
+        InputError: there is neither.
+    """
+    if error := path_error(recipe):
+        raise InputError(error)
+    path, recipes = Path(recipe), bundled_recipes()
+    if path.exists() and not path.is_dir():
+        return path
+    if str(recipe) in recipes:
+        return recipes[str(recipe)]
+    problem = "is a folder" if path.is_dir() else "does not exist"
+    raise InputError(
+        f"{path} {problem}.{_nearest(path.stem)} Give the path of a recipe, a YAML file, or the name of one that "
+        "comes with the package; hf-vaswani recipes lists them."
+    )
+
+
+def _nearest(name: str) -> str:
+    close = difflib.get_close_matches(name, bundled_recipes(), n=1, cutoff=0.7)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,248 @@
+"""The recipe of a run: a YAML file with a section for each stage; each key is also a command-line option.
+
+The keys are declared in `arguments.py`.
+"""
+
+import typing
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, Field
+from pydantic.fields import FieldInfo
+
+from ...configuration.keys import Section, describe_type, types_of
+from ...configuration.other_names import OTHER_NAMES, hint
+from ...configuration.renamed_keys import Sections, new_name
+from ...configuration.yaml_reader import read_yaml
+from ...core.configuration_vaswani import FOREIGN_NAMES
+from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
+from ...errors import InputError, reason
+from ...presets import preset_fields
+from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
+from .bundled_recipes import recipe_file
+from .model_arguments import SET_ELSEWHERE, ModelArguments
+from .overrides import add_implied, remove_replaced
+from .violations import violations
+
+
+class Recipe(BaseModel):
+    """Everything about a run. `model` holds the fields of [`VaswaniConfig`] that differ from its defaults."""
+
+    data: DataArguments = Field(default_factory=DataArguments)
+    tokenizer: TokenizerArguments = Field(default_factory=TokenizerArguments)
+    model: dict[str, Any] = Field(default_factory=dict)
+    training: TrainingArguments = Field(default_factory=TrainingArguments)
+    generation: GenerationArguments = Field(default_factory=GenerationArguments)
+    evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
+    file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Sections of plain values, as in the YAML file."""
+        return self.model_dump()
+
+    @property
+    def tokenizer_source(self) -> str | None:
+        """The key and value that name an existing tokenizer; `None` where a new one is learned."""
+        if self.tokenizer.path:
+            return f"tokenizer.path={self.tokenizer.path}"
+        return f"training.start_from={self.training.start_from}" if self.training.start_from else None
+
+
+# In the order of the documentation.
+SECTIONS: dict[str, type[Section]] = {
+    cls.section: cls
+    for cls in (
+        DataArguments, TokenizerArguments, TrainingArguments, GenerationArguments, EvaluationArguments, ModelArguments,
+    )
+}  # fmt: skip
+
+
+def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
+    """Read a recipe and apply the command line's options to it.
+
+    Args:
+        path: a YAML file, or the name of a recipe that comes with the package: `"quickstart"`.
+        options: `["--training.max_steps", "100", "--d_model=64"]`; the section may be left out. `overrides.py` says
+            what they replace besides the keys that they name.
+
+    Raises:
+        InputError: all errors together: unknown keys, with the most similar known one, invalid values, and values
+            that contradict each other.
+    """
+    values, errors = _read_yaml(recipe_file(path))
+    given = _parse_options(options or [], errors)
+    not_null = {s: {name: text for name, text in texts.items() if text != "null"} for s, texts in given.items()}
+    remove_replaced(values, not_null)
+    for section, texts in given.items():
+        keys = SECTIONS[section].model_fields
+        values.setdefault(section, {}).update({name: _option_value(text, keys[name]) for name, text in texts.items()})
+    add_implied(values)
+    typed, invalid = _checked(values)
+    errors += invalid.values()
+    model = _expand_preset(typed.pop("model"), errors)
+    # Not validated again: values out of bounds are included, so that all contradictions are reported together.
+    sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
+    recipe = Recipe.model_construct(**sections, model=model, file=str(path))
+    if not recipe.tokenizer.joint and not recipe.training.start_from:
+        model.setdefault("share_encoder_decoder_embeddings", False)
+    without_effect = sorted(not_null.get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
+    if recipe.tokenizer_source and without_effect:
+        names = ", ".join(f"--{name}" for name in without_effect)
+        errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
+    found = violations(recipe.data, recipe.tokenizer, model, recipe.training)
+    errors += [error for error in found if error.partition(" ")[0] not in invalid]
+    if errors:
+        raise InputError.of(errors)
+    return recipe
+
+
+def value_errors(recipe: Sections) -> list[str]:
+    """What is wrong with the values of a stored recipe. Keys of other versions may have any value."""
+    values = {section: {name: value for name, value in recipe.get(section, {}).items() if name in keys}
+              for section, keys in recipe_keys().items()}  # fmt: skip
+    return list(_checked(values)[1].values())
+
+
+def section_from_options(section: str, options: dict[str, str]) -> Any:
+    """The arguments of one section from texts on the command line, for commands that use only that section.
+
+    Raises:
+        InputError: all invalid values together.
+    """
+    keys = SECTIONS[section].model_fields
+    errors = [f"--{name} is empty; use null for no value" for name, text in options.items() if text == ""]
+    values = {name: _option_value(text, keys[name]) for name, text in options.items()}
+    typed, wrong = SECTIONS[section].checked(values)
+    errors += wrong.values()
+    if errors:
+        raise InputError.of(errors)
+    return SECTIONS[section](**typed)
+
+
+def _expand_preset(model: dict[str, Any], errors: list[str]) -> dict[str, Any]:
+    """The fields of the preset that `model.preset` names, overridden by those that the recipe sets."""
+    fields = {name: value for name, value in model.items() if name != "preset"}
+    if model.get("preset") is None:
+        return fields
+    try:
+        named = preset_fields(model["preset"])
+    except InputError as error:
+        errors.append(f"model.preset: {error}")
+        return fields
+    return {**{name: value for name, value in named.items() if name not in SET_ELSEWHERE}, **fields}
+
+
+def recipe_keys() -> dict[str, dict[str, FieldInfo]]:
+    """Section → key → its declaration."""
+    return {name: cls.model_fields for name, cls in SECTIONS.items()}
+
+
+def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
+    """The values of a file that belong to known keys, and errors about the others."""
+    try:
+        content = read_yaml(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a YAML file: {reason(error)}") from None
+    keys, errors, values = recipe_keys(), [], {}
+    if not isinstance(content, dict):
+        raise InputError(f"{path} must hold the sections {', '.join(keys)}, each with its keys.")
+    for section, entries in content.items():
+        if section not in keys:
+            errors.append(f"{path}: unknown section '{section}'{_nearest(section, {key: key for key in keys})}")
+        elif not isinstance(entries or {}, dict):
+            errors.append(f"{path}: section '{section}' must hold keys and values, not {entries!r}")
+        else:
+            entries = entries or {}
+            errors += [
+                f"{path}: unknown key '{section}.{name}'{_nearest(name, _all_names(section), section)}"
+                for name in entries
+                if name not in keys[section]
+            ]
+            values[section] = {name: value for name, value in entries.items() if name in keys[section]}
+    return values, errors
+
+
+def _parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, str]]:
+    """`--a.b value`, `--b=value` and `--flag` → section → key → text."""
+    if isinstance(options, str) or not isinstance(options, Iterable):
+        raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
+    parsed: dict[str, dict[str, str]] = {}
+    rest = list(options)
+    for option in rest:
+        if not isinstance(option, str):
+            raise ValueError(f"options must be strings, as on the command line, got {option!r}")
+    while rest:
+        option = rest.pop(0)
+        if not option.startswith("--"):
+            errors.append(f"'{option}' is not an option: options are written --key value")
+            continue
+        name, has_value, text = option[2:].partition("=")
+        if not has_value:
+            text = rest.pop(0) if rest and not rest[0].startswith("--") else None
+        name = name.replace("-", "_")
+        if section := _section_of(name, errors):
+            bare = name.rpartition(".")[2]
+            key = SECTIONS[section].model_fields[bare]
+            if text is None and bool not in types_of(key):
+                errors.append(f"--{name} needs a value: {describe_type(key)}")
+            elif text == "":
+                errors.append(f"--{name} is empty; use null for no value")
+            else:
+                parsed.setdefault(section, {})[bare] = text or "true"
+    return parsed
+
+
+def _option_value(text: str, key: FieldInfo) -> Any:
+    """An option's text as a YAML value; where the key takes text, as it was typed."""
+    types = types_of(key)
+    if text == "null":
+        return None
+    if list[str] in types and not text.startswith("["):
+        return [item.strip() for item in text.split(",")]
+    if str in types and not (dict in types and text[:1] in ("[", "{")):
+        return text
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError:
+        return text
+
+
+def _section_of(name: str, errors: list[str]) -> str | None:
+    section, _, bare = name.rpartition(".")
+    keys = recipe_keys()
+    if section in keys and bare in keys[section]:
+        return section
+    homes = [s for s in keys if bare in keys[s]] if not section else []
+    if len(homes) == 1:
+        return homes[0]
+    if homes:
+        errors.append(f"--{name} is in several sections; say which: {', '.join(f'--{s}.{name}' for s in homes)}")
+    else:
+        errors.append(f"--{name}: unknown key{_nearest(name, _all_names())}")
+    return None
+
+
+def _all_names(section: str | None = None) -> dict[str, str]:
+    """Names to compare with → how each is suggested: in a recipe, with its section if that is another one."""
+    keys = recipe_keys()
+    dotted = {f"{s}.{n}": f"{s}.{n}" for s in keys for n in keys[s]}
+    bare = {n: f"{s}.{n}" if section else n for s in keys for n in keys[s]}
+    return dotted | bare | {n: n for n in keys.get(section, [])}
+
+
+def _nearest(name: str, names: typing.Mapping[str, str], section: str | None = None) -> str:
+    if renamed := new_name(str(name), section):
+        return f"; it is now '{renamed}'"
+    found = hint(str(name), names, OTHER_NAMES | FOREIGN_NAMES)
+    return f"; {found or 'hf-vaswani train --help lists all keys'}"
+
+
+def _checked(values: Sections) -> tuple[Sections, dict[str, str]]:
+    """The values of the right types by section, and `section.key` → error."""
+    checked, errors = {}, {}
+    for section, cls in SECTIONS.items():
+        checked[section], wrong = cls.checked(values.get(section, {}))
+        errors |= {f"{section}.{name}": error for name, error in wrong.items()}
+    return checked, errors

@@ -1,0 +1,206 @@
+"""Contradictions between the keys of a recipe whose values are valid one by one."""
+
+import re
+from typing import Any
+
+from ...core.configuration_vaswani import VaswaniConfig
+from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
+from ...errors import reason
+from ..optimization.schedule import SCHEDULES
+from .arguments import SPLITS, DataArguments, TrainingArguments, text_keys
+
+# In bytes: a file name has at most 255, and contains more than the test set's name.
+LONGEST_TEST_NAME = 100
+
+
+def violations(
+    data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
+) -> list[str]:
+    """All contradictions in a recipe, one line each."""
+    errors = _data_errors(data, training) + tokenizer_errors(tokenizer) + _training_errors(training)
+    return errors + _model_errors(data, tokenizer, model, training)
+
+
+def _data_errors(data: DataArguments, training: TrainingArguments) -> list[str]:
+    errors = []
+    given = {split: _given(data, split) for split in SPLITS}
+    if data.dataset and any(given.values()):
+        names = ", ".join(f"data.{name}" for names in given.values() for name in names)
+        errors.append(f"data.dataset={data.dataset!r} and {names} are both given; choose one")
+    for split, names in given.items():
+        sides = [f"{split}_source", f"{split}_target"]
+        is_missing = not names and split != "test" and getattr(data, f"{split}_share", None) is None
+        if split in names and len(names) > 1:
+            errors.append(f"data.{split} and data.{names[1]} are both given; choose one")
+        elif len(names) == 1 and split not in names:
+            [missing] = set(sides) - set(names)
+            errors.append(f"data.{missing} is missing: the path of a text file")
+        elif is_missing and not data.dataset:
+            others = f"data.dataset: built-in, or data.{split}: a file with both sides"
+            if split == "validation":
+                others += ", or data.validation_share: 0.05, to hold out that share of the training pairs"
+            errors += [f"data.{name} is missing: the path of a text file (or {others})" for name in sides]
+        elif is_missing and getattr(data, f"{split}_split") is None:
+            errors.append(
+                f"data.{split}_split is missing: the split of the dataset to validate on (or data.validation_share: "
+                "0.05, to hold out that share of the training pairs)"
+            )
+    errors += _test_name_errors(data)
+    if not data.dataset:
+        errors += [
+            f"data.{name} selects a part of a dataset, but data.dataset is not given"
+            for name in ("dataset_config", "dataset_revision")
+            if getattr(data, name)
+        ]
+    if data.streaming and (data.max_length or 0) > training.max_tokens:
+        errors.append(
+            f"data.max_length={data.max_length} allows sentences that do not fit in a batch of training.max_tokens="
+            f"{training.max_tokens}, and a stream cannot be checked in advance: lower the one or raise the other"
+        )
+    if data.streaming and data.drop_duplicates:
+        errors.append("data.drop_duplicates has to remember all pairs, which data.streaming cannot: choose one")
+    return errors + _share_errors(data) + _length_errors(data)
+
+
+def _share_errors(data: DataArguments) -> list[str]:
+    """Contradictions about what is held out of the training text."""
+    errors, shares = [], {}
+    for split in SPLITS[1:]:
+        name = f"{split}_share"
+        share = getattr(data, name)
+        if share is None:
+            continue
+        shares[name] = share
+        others = _given(data, split) + [f"{split}_split"] * bool(data.dataset and getattr(data, f"{split}_split"))
+        if others:
+            names = " and ".join(f"data.{other}={getattr(data, other)!r}" for other in others)
+            errors.append(f"data.{name}={share} holds out pairs where {names} gives a {split} set: choose one")
+    if not errors and all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
+        total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
+        errors.append(f"{total} leave nothing to train on: their sum must be below 1")
+    return errors
+
+
+def _length_errors(data: DataArguments) -> list[str]:
+    """Contradictions about the length limit of training pairs."""
+    coverage, errors = data.max_length_coverage, []
+    if coverage is None:
+        is_missing = data.max_length is None
+        return ["data.max_length is missing: a number of tokens, or data.max_length_coverage"] * is_missing
+    if data.max_length is not None:
+        errors.append(
+            f"data.max_length={data.max_length} and data.max_length_coverage={coverage} are both given; choose one"
+        )
+    if data.streaming:
+        errors.append(
+            "data.max_length_coverage needs the lengths of all pairs, which data.streaming does not have: give "
+            "data.max_length"
+        )
+    return errors
+
+
+def _given(data: DataArguments, split: str) -> list[str]:
+    return [name for name in text_keys(split) if getattr(data, name)]
+
+
+def _test_name_errors(data: DataArguments) -> list[str]:
+    """What is wrong with the names of test sets, which become file names and keys of the results."""
+    errors = [
+        f"data.tests: {name!r} cannot be the name of a test set: use letters, digits, and . _ - inside, "
+        f"at most {LONGEST_TEST_NAME} bytes"
+        for name in data.tests
+        if not re.fullmatch(r"\w([\w.-]*\w)?", str(name)) or len(str(name).encode()) > LONGEST_TEST_NAME
+    ]
+    return errors + [
+        f"data.tests: {name!r} is the set that data.{name} and related keys name; choose another name"
+        for name in SPLITS
+        if name in data.tests
+    ]
+
+
+def _training_errors(training: TrainingArguments) -> list[str]:
+    errors = []
+    if not training.output_dir:
+        errors.append("training.output_dir is missing: the folder of checkpoints and the final model")
+    if SCHEDULES[training.lr_scheduler_type].needs_warmup and training.warmup_steps == 0:
+        errors.append(f"training.warmup_steps must be at least 1 for schedule {training.lr_scheduler_type!r}, got 0")
+    if training.learning_rate is None:
+        errors.append(
+            f"training.learning_rate is missing: the highest rate of schedule {training.lr_scheduler_type!r}, "
+            "such as 0.001 (to fine-tune, 0.0001)"
+        )
+    errors += _end_errors(training) + _final_weights_errors(training)
+    if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
+        errors.append(
+            f"training.license={training.license!r} is not a license identifier of the Hub (apache-2.0, cc-by-4.0, "
+            "other). See https://huggingface.co/docs/hub/repositories-licenses"
+        )
+    if training.metric_for_best_model != "loss" and not training.eval_sentences:
+        errors.append(
+            f"training.metric_for_best_model={training.metric_for_best_model!r} needs translations of the validation "
+            "text, but training.eval_sentences=0"
+        )
+    return errors
+
+
+def _final_weights_errors(training: TrainingArguments) -> list[str]:
+    """Contradictions about the weights of the final model."""
+    errors, kind, best = [], training.average, training.average_best
+    if kind in ("auto", "last") and training.average_last > training.save_total_limit:
+        errors.append(
+            f"training.average_last={training.average_last} needs that many checkpoints, "
+            f"but training.save_total_limit={training.save_total_limit}"
+        )
+    if kind in ("last", "none") and best is not None:
+        errors.append(f"training.average_best={best} contradicts training.average={kind!r}: leave one of them out")
+    elif best is not None and best > training.keep_best:
+        errors.append(
+            f"training.average_best={best} needs that many kept weights, but training.keep_best={training.keep_best}"
+        )
+    elif kind == "best" and not training.keep_best:
+        errors.append("training.average='best' needs kept weights, but training.keep_best=0")
+    return errors
+
+
+def _end_errors(training: TrainingArguments) -> list[str]:
+    """Contradictions about when the run ends, and about schedules that decay until then."""
+    schedule, last = f"schedule {training.lr_scheduler_type!r}", training.max_steps
+    if not SCHEDULES[training.lr_scheduler_type].falls_to_end:
+        if last is training.num_train_epochs is training.max_minutes is None:
+            return ["nothing ends the run: give training.max_steps, training.num_train_epochs or training.max_minutes"]
+        return []
+    errors = []
+    if last is None:
+        errors.append(f"training.max_steps is missing: {schedule} decays to 0 there")
+    elif training.warmup_steps >= last:
+        errors.append(
+            f"training.warmup_steps={training.warmup_steps} leaves nothing of training.max_steps={last} for "
+            f"{schedule} to decay in: lower the one or raise the other"
+        )
+    if training.num_train_epochs is not None:
+        others = ", ".join(name for name, other in SCHEDULES.items() if not other.falls_to_end)
+        errors.append(
+            f"training.num_train_epochs={training.num_train_epochs} contradicts {schedule}, which decays to 0 at "
+            f"training.max_steps: leave it out, or choose {others}"
+        )
+    return errors
+
+
+def _model_errors(
+    data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
+) -> list[str]:
+    if training.start_from:
+        return []  # checked once that model is read
+    if not tokenizer.joint and model.get("share_encoder_decoder_embeddings"):
+        return ["tokenizer.joint=False contradicts model.share_encoder_decoder_embeddings=True: choose one"]
+    try:
+        config = VaswaniConfig(**model)
+    except Exception as error:  # whatever the strict dataclass raises, the recipe is wrong
+        return [f"model: {reason(error)}"]
+    limit = config.longest_sequence
+    if limit and (data.max_length or 0) > limit:
+        return [
+            f"data.max_length={data.max_length} exceeds model.max_position_embeddings={limit}, the number of learned "
+            "positions; lower the one or raise the other"
+        ]
+    return []

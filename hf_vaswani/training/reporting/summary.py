@@ -1,0 +1,41 @@
+"""What a reader wants to see at the end of a run: example translations, scores, and how to use the model."""
+
+from textwrap import indent
+
+from ...errors import counted
+from ...hub.run_report import RunReport, TestScores
+from ...hub.usage import usage_code
+from ...hub.wording import duration
+
+
+def summary(report: RunReport) -> str:
+    """The lines that end a training command."""
+    lines = []
+    for source, translation, reference in report.examples:
+        lines += [f"source       {source}", f"translation  {translation}", f"reference    {reference}", ""]
+    lines.append(
+        f"{counted(report.steps, 'step')} in {duration(60 * report.minutes)}; {report.parameters:,} parameters"
+    )
+    lines.append(
+        f"validation loss {report.validation_loss:.4f} per target token, perplexity "
+        f"{report.validation_perplexity:.2f}; {report.validation_accuracy:.1%} right"
+    )
+    for name, scores in report.tests.items():
+        lines += score_lines(name, scores)
+    if report.figures:
+        places = dict.fromkeys(figure.partition("/")[0] for figure in report.figures)
+        lines.append(f"figures: {', '.join(str(report.folder / place) for place in places)}")
+    text = report.examples[0][0] if report.examples else "…"
+    code = indent(usage_code(str(report.folder), text), " " * 4)
+    return "\n".join([*lines, "", "Use the model in Python:", "", code])
+
+
+def score_lines(name: str, scores: TestScores) -> list[str]:
+    """The scores of a test set, with their signatures."""
+    lines = [
+        f"{name} BLEU {scores.bleu:.2f} ({scores.bleu_signature})",
+        f"{name} chrF2 {scores.chrf2:.2f} ({scores.chrf2_signature})",
+    ]
+    if scores.greedy_bleu is not None:
+        lines.append(f"{name} with greedy search: BLEU {scores.greedy_bleu:.2f}, chrF2 {scores.greedy_chrf2:.2f}")
+    return lines

@@ -1,0 +1,283 @@
+"""A run between its optimizer steps: what both loops prepare, begin each step with and end it with.
+
+Everything random depends on seed, step and process alone: the order of the batches is made from seed and epoch, and
+the generator of the dropout is seeded again at each step. A checkpoint therefore needs no generator states, and a run
+that was stopped is resumed as if it had not been.
+"""
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..data.encoding import Collator
+from ..data.epochs import TokenizedCorpus
+from ..errors import TrainingError, TrainingInterrupted, counted
+from ..runtime.processes import in_all_processes, on_main_process, say
+from ..runtime.signals import StopSignals
+from ..runtime.stopwatch import Stopwatch
+from .build import TrainingSetup
+from .checkpoints.best_weights import note_validation
+from .checkpoints.checkpoint import checkpoint_folders, save_checkpoint
+from .checkpoints.output_folder import CHECKPOINTS
+from .checkpoints.progress import Progress
+from .checkpoints.state import gather_state, restore_state
+from .listeners import StepListener, StepResult, ValidationResult
+from .optimization.ema import MovingAverage
+from .optimization.optimizer import make_optimizer
+from .optimization.schedule import learning_rate
+from .optimization.sharding import shard_tied_embeddings, unsharded
+from .optimization.steps import StepBatches, StepDataset, steps_loader
+from .setup.tokenizer_and_model import drops_layers
+
+
+class TrainingRun:
+    """Model, optimizer and progress of a run, up to `max_steps`, `num_train_epochs`, `max_minutes` or the end of
+    patience.
+
+    A loop calls [`begin_step`], computes gradients, takes the optimizer's step, and calls [`end_step`]. Whoever
+    listens hears of what happens in between.
+
+    Args:
+        setup: its model is trained in place.
+        checkpoint: to resume from, where there is one.
+
+    Attributes:
+        model: as it is spread over processes.
+        optimizer: as Accelerate prepared it.
+        progress: how far the run has come.
+        stop: the signals that stop it.
+        clock: seconds from some moment on; those of validations and checkpoints are left out.
+        listeners: in the order in which they hear.
+    """
+
+    def __init__(self, setup: TrainingSetup, checkpoint: Path | None = None):
+        arguments, accelerator, model = setup.recipe.training, setup.processes, setup.model
+        self.arguments, self.accelerator = arguments, accelerator
+        self.folder, self.corpus, self.validator = setup.folder, setup.corpus, setup.validator
+        self.collate = Collator(setup.tokenizer.pad_token_id)
+        if arguments.gradient_checkpointing:
+            # transformers gives it another name from 5.20 on.
+            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+        if arguments.torch_compile:
+            model.compile(dynamic=True)
+        self.d_model = model.config.d_model
+        if drops_layers(model.config) and accelerator.ddp_handler:
+            # Processes leave out other layers, whose gradients DDP would wait for.
+            accelerator.ddp_handler.find_unused_parameters = True
+        shard_tied_embeddings(model, accelerator)
+        self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments, accelerator.device))
+        self.ema = MovingAverage(self.raw_model, arguments.ema_decay) if arguments.ema_decay else None
+        self.progress = Progress()
+        if checkpoint:
+            self.progress = restore_state(accelerator, self.model, self.optimizer, self.ema, checkpoint)
+            say(f"Resuming from {checkpoint}", accelerator)
+        self.stop, self.clock = StopSignals(), Stopwatch()
+        self.listeners: list[StepListener] = [self.ema] if self.ema else []
+        self._started = 0.0
+
+    @property
+    def raw_model(self) -> VaswaniForConditionalGeneration:
+        """The model without what Accelerate wrapped it in."""
+        return self.accelerator.unwrap_model(self.model)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Listen to signals, and have the listeners begin and end, while the block makes the steps."""
+        with self.stop:
+            try:
+                for listener in self.listeners:
+                    listener.on_run_begin(self.progress)
+                self._started = time.monotonic() - self.progress.seconds
+                self.model.train()
+                yield
+            finally:
+                for listener in self.listeners:
+                    listener.on_run_end()
+
+    def steps(self) -> DataLoader:
+        """This process's share of all steps that are left."""
+        progress = self.progress
+        steps = StepDataset(
+            self.corpus,
+            self.collate,
+            (progress.epoch, progress.part, progress.batch),
+            self.accelerator.process_index,
+            self.accelerator.num_processes,
+            self.arguments.gradient_accumulation_steps,
+        )
+        # On an accelerator, batches are made while it computes; on a CPU the cores are busy anyway.
+        return steps_loader(steps, workers=int(self.accelerator.device.type == "cuda"))
+
+    def begin_step(self) -> None:
+        """Make dropout and learning rate those of the next step."""
+        arguments, progress = self.arguments, self.progress
+        # A step that was left out is not counted, but the one after it must not repeat its dropout.
+        numbers = (progress.step + 1, progress.skipped) if progress.skipped else (progress.step + 1,)
+        torch.manual_seed(generator_seed(arguments.seed, *numbers, self.accelerator.process_index))
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(
+                arguments.lr_scheduler_type,
+                progress.step + 1,
+                peak=arguments.learning_rate,
+                warmup=arguments.warmup_steps,
+                max_steps=arguments.max_steps,
+                d_model=self.d_model,
+            )
+
+    @property
+    def r_drop(self) -> float:
+        """Weight of R-Drop in the next step."""
+        return self.arguments.r_drop if self.progress.step + 1 >= self.arguments.r_drop_from else 0.0
+
+    def end_step(self, batches: StepBatches, loss: float | None, is_told_to_stop: bool) -> bool:
+        """All that follows an optimizer step: listeners, validation, checkpoint.
+
+        Args:
+            batches: of the step.
+            loss: mean per target token; `None` where the step was left out because it was not finite.
+            is_told_to_stop: whether a signal has come to any process.
+
+        Returns:
+            Whether it was the last one.
+
+        Raises:
+            TrainingInterrupted: at a signal, once the state is saved.
+            TrainingError: where gradients stay not finite, or a checkpoint cannot be written.
+        """
+        arguments, progress = self.arguments, self.progress
+        progress.epoch, progress.part, progress.batch = batches.following
+        progress.seconds = time.monotonic() - self._started
+        for name, count in (batches.counts or {}).items():
+            progress.filters[name] = progress.filters.get(name, 0) + count
+        if loss is None:
+            self._note_skipped_step()
+        else:
+            self._note_step(batches, loss)
+        is_over = self.is_over()
+        progress.is_unscheduled = loss is None or progress.step % arguments.save_steps != 0
+        if is_over or is_told_to_stop or not progress.is_unscheduled:
+            self.save()
+        if is_told_to_stop and not is_over:
+            how = "Without --overwrite, the same command" if arguments.overwrite else "The same command"
+            message = (
+                f"Stopped by {self.stop.name} after step {progress.step}; the state is saved in "
+                f"{self.folder / CHECKPOINTS}. {how} resumes the run."
+            )
+            stop = TrainingInterrupted(message, self.stop.received or signal.SIGTERM)
+            raise in_all_processes(self.accelerator, stop)
+        return is_over
+
+    def _note_step(self, batches: StepBatches, loss: float) -> None:
+        progress = self.progress
+        progress.step += 1
+        progress.skipped_in_a_row = 0
+        if progress.seen is not None:
+            for name in ("pairs", "source_tokens", "target_tokens"):
+                progress.seen[name] = progress.seen.get(name, 0) + getattr(batches, name)
+        result = StepResult(progress, loss, self.optimizer.param_groups[0]["lr"], batches.target_tokens)
+        for listener in self.listeners:
+            listener.on_step_end(result)
+        if progress.step % self.arguments.eval_steps == 0:
+            self.validate()
+
+    def _note_skipped_step(self) -> None:
+        progress = self.progress
+        progress.skipped += 1
+        progress.skipped_in_a_row += 1
+        say(f"step {progress.step + 1}: loss or gradient not finite; batch left out", self.accelerator)
+        if progress.skipped_in_a_row < self.arguments.max_skipped_steps:
+            return
+        checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)
+        error = TrainingError(
+            f"Step {progress.step + 1}: loss or gradient not finite in {progress.skipped_in_a_row} batches in a "
+            f"row. The last good checkpoint is {checkpoints[-1] if checkpoints else 'none'}. Lower "
+            "training.learning_rate, set training.max_grad_norm, or lengthen the warm-up."
+        )
+        raise in_all_processes(self.accelerator, error)
+
+    def validate(self) -> None:
+        """Measure the model with the weights to translate with, their moving average where one is kept."""
+        arguments, progress = self.arguments, self.progress
+        model = self.raw_model
+        with self.clock.pause(), self.ema.in_place_of_weights() if self.ema else nullcontext():
+            with unsharded(model):
+                scores = self.validator.measure(model)
+            note_validation(progress, arguments.metric_for_best_model, scores[arguments.metric_for_best_model])
+            for listener in self.listeners:
+                listener.on_validation(ValidationResult(progress, scores, model))
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        for listener in self.listeners:
+            listener.on_save(self.progress)
+        with self.clock.pause():
+            state = gather_state(self.accelerator, self.model, self.optimizer, self.ema, self.progress)
+            folder, keep = self.folder / CHECKPOINTS, self.arguments.save_total_limit
+            on_main_process(self.accelerator, lambda: save_checkpoint(folder, state, keep))
+
+    def last_step(self) -> int | None:
+        """The step at which the run ends, as far as that is known beforehand: epochs differ by a few."""
+        arguments, ends = self.arguments, [self.arguments.max_steps]
+        if arguments.num_train_epochs and isinstance(self.corpus, TokenizedCorpus):
+            batches = len(self.corpus.token_budget.epoch(0))
+            size = self.accelerator.num_processes * arguments.gradient_accumulation_steps
+            ends.append(arguments.num_train_epochs * math.ceil(batches / size))
+        return min((end for end in ends if end is not None), default=None)
+
+    def is_over(self) -> bool:
+        """Whether the run has come to its end, the same in all processes."""
+        arguments, progress = self.arguments, self.progress
+        if self._is_at_the_last_step() or self._is_after_the_last_epoch() or self._is_out_of_patience():
+            return True
+        # Clocks differ a little: the main process decides for all.
+        return arguments.max_minutes is not None and on_main_process(
+            self.accelerator, lambda: progress.seconds >= 60 * arguments.max_minutes
+        )
+
+    def nothing_to_train(self) -> str | None:
+        """That a resumed run is beyond its last step already, where it is."""
+        last, done = self.arguments.max_steps, self.progress.step
+        if last is None or done <= last:
+            return None
+        return f"Nothing to train: {counted(done, 'step')} are done already, beyond max_steps={last}"
+
+    def early_end(self) -> str | None:
+        """Why the run came to its end before `max_steps`, where it did."""
+        arguments, progress = self.arguments, self.progress
+        if self._is_at_the_last_step():
+            return None
+        ended = f"Ended after {counted(progress.step, 'step')}"
+        if self._is_out_of_patience():
+            best = "none" if progress.best_score is None else f"{progress.best_score:.4f}"
+            return (
+                f"{ended}: no gain in validation {arguments.metric_for_best_model} for "
+                f"{counted(progress.validations_without_gain, 'validation')} (best: {best})"
+            )
+        if self._is_after_the_last_epoch():
+            return f"{ended}: num_train_epochs={arguments.num_train_epochs} reached"
+        return f"{ended}: max_minutes={arguments.max_minutes:g} reached"
+
+    def _is_out_of_patience(self) -> bool:
+        patience = self.arguments.early_stopping_patience
+        return patience is not None and self.progress.validations_without_gain >= patience
+
+    def _is_at_the_last_step(self) -> bool:
+        last = self.arguments.max_steps
+        return last is not None and self.progress.step >= last
+
+    def _is_after_the_last_epoch(self) -> bool:
+        epochs = self.arguments.num_train_epochs
+        return epochs is not None and self.progress.epoch >= epochs
+
+
+def generator_seed(*numbers: int) -> int:
+    """A seed that differs for different numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

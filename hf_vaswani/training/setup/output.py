@@ -1,0 +1,203 @@
+"""The output folder before the first step: what stands against writing into it, and making it ready."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from accelerate import Accelerator
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ...core.tokenization_vaswani import TARGET_TOKENIZER_FILE
+from ...data.sources.text_source import TextSource
+from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
+from ...errors import InputError, reason
+from ...files import atomic_write
+from ...runtime.processes import on_main_process
+from ..checkpoints.checkpoint import checkpoint_folders, is_of_checkpoints
+from ..checkpoints.output_folder import (
+    ARCHITECTURE,
+    BEST,
+    CHECKPOINTS,
+    CURVES_FILE,
+    LOG_FILE,
+    RECIPE_FILE,
+    TOKENIZER,
+    held,
+)
+from ..recipe.arguments import MAIN_TEST
+from ..recipe.recipe import Recipe
+from ..reporting.artifacts import FIGURES, GREEDY_TRANSLATIONS, TRANSLATIONS, artifacts, remove_stale
+from .checks import TRACKED_AS
+
+Sources = dict[str, list[TextSource]]
+
+
+def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
+    """What stands against writing into the output folder.
+
+    Args:
+        sources: of each split.
+    """
+    folder = Path(recipe.training.output_dir)
+    name = f"training.output_dir={folder}"
+    if folder.exists() and not folder.is_dir():
+        return [f"{name} is a file. Choose another folder."]
+    existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+    if not existing.is_dir():
+        return [f"{name} cannot be made: {existing} is a file. Choose another folder."]
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
+    holds = {path.name for path in folder.iterdir()} - {TRACKED_AS} if folder.exists() else set()
+    if holds and RECIPE_FILE not in holds:
+        return [f"{name} is not empty and holds no run. Choose another --output_dir."]
+    # What has no checkpoint begins again.
+    is_removed = recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS)
+    return replacement_errors(recipe, sources, is_removed) if holds else []
+
+
+@contextlib.contextmanager
+def hold_output(folder: Path, processes: Accelerator) -> Iterator[None]:
+    """Hold the output folder while the block runs, so that no second run writes into it.
+
+    Raises:
+        InputError: where one does.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def hold() -> None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(folder))
+            except OSError as error:
+                raise InputError(f"training.output_dir={folder} cannot be written: {error.strerror}") from None
+
+        on_main_process(processes, hold)
+        yield
+
+
+def begin_output(
+    recipe: Recipe,
+    sources: Sources,
+    stored: dict[str, Any],
+    tokenizer: PreTrainedTokenizerBase,
+    model: PreTrainedModel,
+    is_resumed: bool,
+) -> None:
+    """Make the output folder ready: for a new run delete an earlier one; store recipe, tokenizer and config.
+
+    Args:
+        stored: besides the recipe: digests of the texts, and what the launcher said.
+
+    Raises:
+        InputError: where the folder cannot be written, or as [`replacement_errors`].
+    """
+    folder = Path(recipe.training.output_dir)
+    content = {**recipe.to_dict(), **stored}
+    if (folder / LOG_FILE).is_dir():
+        raise InputError(f"{folder / LOG_FILE} is a folder, where the log belongs. Move it away.")
+    try:
+        if not is_resumed:
+            _remove_earlier_run(recipe, sources)
+            folder.mkdir(parents=True, exist_ok=True)
+            # First of all: by it the folder is known to be a run's, however early that is stopped.
+            _store_recipe(folder, content)
+            save_tokenizer(tokenizer, folder / TOKENIZER)
+        (folder / CHECKPOINTS).mkdir(exist_ok=True)
+        # Checkpoints hold weights alone; what model they are of stands beside them.
+        (folder / ARCHITECTURE).mkdir(exist_ok=True)
+        model.config.to_json_file(folder / ARCHITECTURE / "config.json")
+        model.generation_config.save_pretrained(folder / ARCHITECTURE)
+        if is_resumed:
+            # Last of all: where the others cannot be written, the run is as it was.
+            _store_recipe(folder, content)
+    except OSError as error:
+        raise InputError(f"training.output_dir={folder} cannot be written: {reason(error)}") from None
+
+
+def _store_recipe(folder: Path, content: dict[str, Any]) -> None:
+    with atomic_write(folder / RECIPE_FILE) as part:
+        part.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> list[str]:
+    """What stands against replacing what an earlier run left in the output folder.
+
+    Args:
+        is_removed: whether all of it goes before the first step, not the results alone in the end.
+    """
+    folder = Path(recipe.training.output_dir)
+    tests = [MAIN_TEST, *recipe.data.tests]
+    try:
+        replaced = artifacts(folder) + (earlier_run(folder) if is_removed else [])
+    except InputError as error:
+        return str(error).split("\n")
+    replaced += [folder / f"{test}{ending}" for test in tests for ending in (TRANSLATIONS, GREEDY_TRANSLATIONS)]
+    parents = dict.fromkeys(path.parent for path in [*replaced, folder / FIGURES / CURVES_FILE])
+    errors = [
+        f"{parent} is a symbolic link out of {folder}, through which nothing is deleted. Remove the link, or choose "
+        "another --output_dir."
+        for parent in parents
+        if not Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(folder))
+    ]
+    # A folder of a model or tokenizer is damaged by the loss of its files.
+    emptied = {os.path.realpath(path.parent) for path in replaced} if is_removed else set()
+    return errors + [
+        f"{key}: {path} would be deleted by this run, or a part of it. Move it, or choose another --output_dir."
+        for key, path in input_paths(recipe, sources)
+        if os.path.realpath(path) in emptied or any(_is_inside(path, place) for place in replaced)
+    ]
+
+
+def earlier_run(folder: Path) -> list[Path]:
+    """All files and folders of an earlier run that are there. Nothing else is deleted: a user may
+    have put it there.
+
+    Raises:
+        InputError: as [`artifacts`].
+    """
+    checkpoints = [path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*")]
+    tokenizer = [path for pattern in SAVED_FILES for path in (folder / TOKENIZER).glob(pattern)]
+    files = [folder / ARCHITECTURE / name for name in ("config.json", "generation_config.json")]
+    # By the recipe the folder is known as that of a run: it goes last.
+    files += [folder / name for name in (LOG_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
+    found = artifacts(folder) + [path for path in checkpoints if is_of_checkpoints(path.name)] + tokenizer + files
+    return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
+
+
+def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
+    """All files and folders that a run reads, each with the key that names it."""
+    paths = [("the recipe", recipe.file)] if recipe.file else []
+    for split, entries in sources.items():
+        for source in entries:
+            named = (source.dataset, source.file, *source.source, *source.target)
+            paths += [(f"data.{split}", path) for path in named if path]
+    paths += [("tokenizer.path", recipe.tokenizer.path), ("training.start_from", recipe.training.start_from)]
+    return [(key, path) for key, path in paths if path and os.path.exists(path)]
+
+
+def _remove_earlier_run(recipe: Recipe, sources: Sources) -> None:
+    """Delete what an earlier run would be resumed from, and what it says of its model.
+
+    Raises:
+        InputError: as [`replacement_errors`], before anything is deleted.
+        OSError: where something cannot be deleted.
+    """
+    folder = Path(recipe.training.output_dir)
+    if errors := replacement_errors(recipe, sources, is_removed=True):
+        raise InputError.of(errors)
+    removed = earlier_run(folder)
+    remove_stale(folder)
+    for path in removed:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_inside(path: str, place: Path) -> bool:
+    """Whether a path is a place or in it, as it is written or by symbolic links."""
+    return any(Path(form(path)).is_relative_to(form(place)) for form in (os.path.abspath, os.path.realpath))

@@ -1,0 +1,138 @@
+"""Translates any number of lines of text, in order and window by window, into plain text or JSON lines.
+
+A line that cannot be translated gets an empty translation and a report, and costs no other line.
+"""
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Pipeline
+
+from ..core.pipeline_engine import Hypothesis, Result, SourceTooLong
+from ..data.sources.text_files import Report
+from .mbr import DEFAULT_SAMPLES, candidate_arguments, rankings
+from .resumable_output import ResumableOutput, StreamOutput
+from .windows import Line, windows
+
+LINE_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+class LineTranslator:
+    """Translates windows of lines.
+
+    Args:
+        translator: a translation pipeline.
+        utility, samples: those of [`translate_mbr`], where it chooses the translations.
+        n_best: translations a line.
+        seed: of samples, which depend on it and the window alone.
+        options: further arguments of the pipeline. A line beyond the limit is not translated, or in pieces with
+            `split_sentences=True`.
+
+    Raises:
+        ValueError: for arguments that the pipeline refuses.
+    """
+
+    def __init__(
+        self,
+        translator: Pipeline,
+        utility: str | None = None,
+        samples: int = DEFAULT_SAMPLES,
+        n_best: int | None = None,
+        seed: int = 0,
+        **options,
+    ):
+        self.utility, self.n_best, self.seed = utility, n_best, seed
+        if utility:
+            options |= candidate_arguments(samples)
+        elif n_best:
+            options["n_best"] = n_best
+        self.engine = translator.engine(on_error="return", **options)
+
+    def __call__(self, lines: Sequence[Line]) -> list[Result]:
+        """A result for each line: its translations, best first, or why there are none."""
+        texts = [line.text for line in lines]
+        torch.manual_seed(self.seed + zlib.crc32("\n".join(texts).encode("utf-8", "surrogatepass")))
+        if not self.utility:
+            return self.engine.translate(texts, [line.prefix for line in lines])
+        return [
+            ranking
+            if isinstance(ranking, Exception)
+            else [{"translation_text": best.text, "utility": best.utility} for best in ranking[: self.n_best or 1]]
+            for ranking in rankings(self.engine.translate, texts, self.utility)
+        ]
+
+
+def translate_lines(
+    lines: Iterable[Line],
+    translate: Callable[[list[Line]], list[Result]],
+    write_line: Callable[[Line, Result], str],
+    output: ResumableOutput | StreamOutput,
+    report: Report,
+    progress: Callable[[int], None] = lambda done: None,
+    is_waiting: Callable[[], bool] = lambda: False,
+) -> None:
+    """Translate lines into an output that has begun.
+
+    Args:
+        lines: those that are not in the output yet, read as they are needed.
+        translate: such as a [`LineTranslator`].
+        write_line: [`as_text`] or [`as_json`].
+        report: gets the number of each line that could not be translated, from 1 on, and why.
+        progress: called with the number of lines that are done, after each window.
+        is_waiting: as [`windows`] takes it.
+    """
+    for window in windows(lines, output.progress.windows, is_waiting):
+        results = translate(window)
+        for number, result in enumerate(results, start=output.progress.lines + 1):
+            if isinstance(result, Exception):
+                report(number, error_message(result))
+        content = "".join(f"{write_line(line, result)}\n" for line, result in zip(window, results))
+        output.write(content.encode("utf-8", "replace"), window)
+        progress(output.progress.lines)
+    output.finish()
+
+
+def as_text(line: Line, result: Result) -> str:
+    """The best translation, as one line; an empty one where there is none."""
+    return "" if isinstance(result, Exception) else without_line_breaks(result[0]["translation_text"])
+
+
+def without_line_breaks(text: str) -> str:
+    """A translation as a line of a file, in which a line break would move all lines after it."""
+    return LINE_BREAK.sub(" ", text)
+
+
+def write_translations(path: Path, translations: Iterable[str]) -> None:
+    """Write translations into a file, one a line."""
+    path.write_text("".join(f"{without_line_breaks(text)}\n" for text in translations), encoding="utf-8")
+
+
+def as_json(line: Line, result: Result) -> str:
+    """A JSON record of a line and its translations.
+
+    It has `source` and `translations`, best first, each with `text` and what else was asked for; and `error` where
+    there is no translation.
+    """
+    record: dict[str, Any] = {"source": line.text, "translations": []}
+    if isinstance(result, Exception):
+        record["error"] = error_message(result)
+    else:
+        record["translations"] = [_as_record(hypothesis) for hypothesis in result]
+    return json.dumps(record, ensure_ascii=False)
+
+
+def error_message(error: Exception) -> str:
+    """Why a line has no translation."""
+    if isinstance(error, SourceTooLong):
+        return f"{error}: use --split_sentences"
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _as_record(hypothesis: Hypothesis) -> dict[str, Any]:
+    further = {name: value for name, value in hypothesis.items() if name != "translation_text"}
+    return {"text": hypothesis["translation_text"], **further}

@@ -1,0 +1,126 @@
+"""Errors of single texts: returned in place of their translations, at little cost to the others."""
+
+import pytest
+from transformers import pipeline
+
+from hf_vaswani.core.pipeline_engine import SourceTooLong
+
+from ..conftest import tiny_model
+
+TEXTS = [f"w{number % 36} w{number // 36}" for number in range(100)]
+
+
+@pytest.fixture
+def translator(tokenizer):
+    return pipeline("translation", model=tiny_model(), tokenizer=tokenizer, max_new_tokens=1, batch_size=1000)
+
+
+@pytest.fixture
+def machine(translator, monkeypatch):
+    """Has the search fail for batches beyond a size, and for those with one of some texts; counts its calls."""
+
+    def build(memory: int, disliked=()):
+        calls, forward = [], translator._forward
+        bad = {tuple(translator.tokenizer(text)["input_ids"]) for text in disliked}
+
+        def fail(inputs, **options):
+            rows = inputs["input_ids"].tolist()
+            calls.append(len(rows))
+            if len(rows) > memory:
+                raise RuntimeError("out of memory")
+            if bad & set(map(tuple, rows)):
+                raise ValueError("disliked")
+            return forward(inputs, **options)
+
+        monkeypatch.setattr(translator, "_forward", fail)
+        return translator.engine(on_error="return"), calls
+
+    return build
+
+
+def described(results):
+    return [str(result) if isinstance(result, Exception) else result for result in results]
+
+
+def test_texts_that_fail_cost_no_other(translator, machine):
+    expected = [[result] for result in translator(TEXTS)]
+    engine, calls = machine(1000, disliked=[TEXTS[number] for number in (0, 41, 99)])
+    results = described(engine.translate(TEXTS))
+    assert results == ["disliked" if number in (0, 41, 99) else expected[number] for number in range(100)]
+    assert len(calls) < 50
+
+
+def test_batch_beyond_the_memory_is_translated_in_parts(translator, machine):
+    expected = [[result] for result in translator(TEXTS)]
+    assert machine(7)[0].translate(TEXTS) == expected
+
+
+def test_what_works_is_done_once(machine):
+    engine, calls = machine(100)
+    assert len(engine.translate(TEXTS)) == 100
+    assert calls == [100]
+    assert engine.translate([]) == []
+    assert calls == [100]
+
+
+def test_error_of_all_of_many_texts_is_raised(machine):
+    engine, _ = machine(1000, disliked=TEXTS)
+    with pytest.raises(ValueError, match="disliked"):
+        engine.translate(TEXTS)
+    assert described(engine.translate(TEXTS[:10])) == ["disliked"] * 10
+
+
+def test_interruption_is_no_error_of_a_text(translator, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(translator, "_forward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        translator.engine(on_error="return").translate(TEXTS[:10])
+
+
+def test_call_of_the_pipeline_may_return_errors_as_well(translator):
+    options = {"max_source_length": 5, "on_error": "return"}
+    first, long = translator(["w1", "w2 " * 7], **options)
+    assert first == translator("w1")[0] and isinstance(long, SourceTooLong)
+    with pytest.raises(ValueError, match="^on_error must be"):
+        translator("w1", on_error="ignore")
+
+
+def test_error_is_raised_unless_it_is_to_be_returned(translator, machine):
+    machine(7)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        translator(TEXTS)
+
+
+def test_text_beyond_the_limit_is_encoded_once_and_has_its_lengths_in_the_error(translator, monkeypatch):
+    engine, encode, encoded = translator.engine(max_source_length=5, on_error="return"), translator.encode, []
+    monkeypatch.setattr(translator, "encode", lambda texts, **options: encoded.extend(texts) or encode(texts))
+    first, long, last = engine.translate(["w1", "w2 " * 7, "w3"])
+    assert isinstance(long, SourceTooLong) and str(long) == "8 tokens, and at most 5 are translated"
+    assert [first, last] == [translator("w1"), translator("w3")]
+    assert encoded[:3] == ["w1", "w2 " * 7, "w3"]
+
+
+def test_text_that_cannot_be_encoded_costs_no_other(translator, monkeypatch):
+    encode, expected = translator.encode, [translator("w1"), translator("w3")]
+
+    def fail(texts, **options):
+        if "w2" in texts:
+            raise RuntimeError("no such text")
+        return encode(texts, **options)
+
+    monkeypatch.setattr(translator, "encode", fail)
+    for splits in (False, True):
+        engine = translator.engine(on_error="return", split_sentences=splits)
+        first, bad, last = engine.translate(["w1", "w2", "w3"])
+        assert [first, last] == expected
+        assert str(bad) == "no such text"
+
+
+def test_piece_that_fails_is_the_error_of_its_text(translator, machine):
+    engine, _ = machine(1000, disliked=["w5"])
+    engine.split_sentences = True
+    good, bad = engine.translate(["w1\nw2", "w3\nw5"])
+    assert isinstance(bad, ValueError)
+    assert good[0]["translation_text"].count("\n") == 1

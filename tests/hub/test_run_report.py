@@ -1,0 +1,50 @@
+"""The report of a run: typed, as it is stored, and as earlier versions stored it."""
+
+import json
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.hub.run_report import parse_report, read_report
+
+from .test_card import RESULTS
+
+
+def test_report_is_stored_as_it_was_read(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps(RESULTS))
+    report = read_report(tmp_path)
+    stored = json.loads(report.to_json())
+    scores = {f"test_{name}": value for name, value in RESULTS["tests"]["test"].items() if name != "sentences"}
+    # Those of the main test set stand where they are easily found, too.
+    assert stored == {**RESULTS, **scores}
+    assert report.folder == tmp_path and report.steps == 1234
+
+
+def test_keys_of_a_later_version_are_kept():
+    report = parse_report({**RESULTS, "later": [1]})
+    assert json.loads(report.to_json())["later"] == [1]
+
+
+def test_all_that_is_missing_or_of_a_wrong_type_is_told_in_one_error():
+    values = {key: value for key, value in RESULTS.items() if key != "flops"}
+    values |= {"update": "many", "seen": [], "tests": {"test": {"bleu": "good"}}, "averaged": [1, None]}
+    with pytest.raises(InputError) as error:
+        parse_report(values)
+    assert set(str(error.value).split("; ")) == {
+        'update is "many", not a whole number',
+        "seen is [], not keys with values",
+        'tests.test.bleu is "good", not a number',
+        "averaged.1 is null, not a whole number",
+        "flops is missing",
+    }
+
+
+def test_true_is_no_number_and_a_whole_number_is_one():
+    assert parse_report({**RESULTS, "minutes": 5}).minutes == 5.0
+    with pytest.raises(InputError, match="minutes is true, not a number"):
+        parse_report({**RESULTS, "minutes": True})
+
+
+def test_half_a_character_in_a_text_is_replaced():
+    analysis = {**RESULTS["findings"], "example": {"source": "a\ud800", "translation": "b"}}
+    assert parse_report({**RESULTS, "findings": analysis}).analysis.example.source == "a?"

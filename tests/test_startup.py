@@ -1,0 +1,51 @@
+"""What the command imports before it answers: torch and transformers take seconds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+COMMANDS = ("train", "tokenizer", "translate", "score", "evaluate", "import", "export", "curves", "attention", "card",
+            "average", "corpus", "recipes")  # fmt: skip
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The packages that a process of the command has imported at its end."""
+    command = [sys.executable, "-X", "importtime", "-m", "hf_vaswani", *arguments]
+    process = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    assert process.stdout
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines() if "|" in line}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["recipes"], ["recipes", "quickstart"], ["train", "--help"]], ids=" ".join
+)
+def test_command_that_needs_no_model_answers_without_torch(arguments):
+    assert not imported_by(*arguments) & {"torch", "transformers", "datasets", "numpy"}
+
+
+def test_help_of_all_commands_needs_neither_torch_nor_transformers():
+    code = (
+        "import sys; sys.argv[0] = '/usr/bin/hf-vaswani'\n"
+        "from hf_vaswani.cli import _parser\n"
+        f"parser = _parser()\nfor name in {COMMANDS}: parser.commands[name].format_help()\n"
+        "print(*({'torch', 'transformers', 'datasets'} & sys.modules.keys()))"
+    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == ""
+
+
+def test_package_has_its_names_in_the_commands_own_process():
+    code = (
+        "import sys; sys.argv[0] = '/usr/bin/hf-vaswani'\n"
+        "import hf_vaswani\n"
+        "assert 'torch' not in sys.modules\n"
+        "print([getattr(hf_vaswani, name).__name__ for name in hf_vaswani.__all__] == hf_vaswani.__all__)\n"
+        "hf_vaswani.load()\n"
+        "from transformers import AutoConfig\n"
+        "print(AutoConfig.for_model('vaswani').model_type)"
+    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["True", "vaswani"]

@@ -1,0 +1,75 @@
+"""The stages of a run: each does its part once, and hands on what it has opened."""
+
+import json
+import traceback
+from pathlib import Path
+
+import pytest
+import torch
+
+from hf_vaswani.data.sources.text_source import TextSource
+from hf_vaswani.errors import InputError
+from hf_vaswani.training import run
+from hf_vaswani.training.check import CheckedRecipe, check
+from hf_vaswani.training.setup import tokenizer_and_model
+from hf_vaswani.training.train import processes_of, train
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Counts the calls of functions."""
+
+    def count(owner, name):
+        numbers, original = [], getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments: numbers.append(name) or original(*arguments))
+        return numbers
+
+    return count
+
+
+def test_sources_are_parsed_once(recipe, calls):
+    parsed = calls(TextSource, "parse")
+    train(recipe("--max_steps=1"))
+    assert len(parsed) == 3  # training, validation and test text
+
+
+def test_tokenizer_and_model_of_a_fine_tuning_are_opened_once(recipe, calls):
+    first = train(recipe("--max_steps=1", output="first")).folder
+    models, tokenizers = calls(tokenizer_and_model, "read_model"), calls(tokenizer_and_model, "tokenizer_of")
+    train(recipe(f"--start_from={first}", "--max_steps=1", output="second"))
+    assert (len(models), len(tokenizers)) == (1, 1)
+
+
+def test_checked_recipe_holds_what_the_checks_have_opened(recipe, tmp_path):
+    first = train(recipe("--max_steps=1", output="first")).folder
+    for options, has_model in ((f"--tokenizer.path={first}",), False), ((f"--start_from={first}",), True):
+        given = recipe(*options, output="second")
+        with processes_of(given) as processes:
+            checked = check(given, processes)
+        assert isinstance(checked, CheckedRecipe) and list(checked.sources) == ["train", "validation", "test"]
+        assert checked.tokenizer is not None and (checked.model is not None) is has_model
+    assert not (tmp_path / "second").exists()
+
+
+def test_optimizer_step_is_at_most_five_frames_of_the_project_below_train(recipe, monkeypatch):
+    paths, original, package = [], torch.optim.Adam.step, Path(run.__file__).parents[1]
+
+    def step(self, *arguments, **options):
+        paths.append([frame.name for frame in traceback.extract_stack() if package in Path(frame.filename).parents])
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    train(recipe("--max_steps=1"))
+    assert paths == [["train", "fit", "run_steps", "optimizer_step"]]
+
+
+def test_files_have_the_names_of_earlier_versions_so_that_either_resumes_the_other(recipe):
+    folder = train(recipe("--max_steps=5")).folder
+    [checkpoint] = (folder / "checkpoints").glob("update-00000005")
+    progress = json.loads((checkpoint / "progress.json").read_text())
+    assert progress["update"] == 5 and progress["is_irregular"] is True
+    assert not {"step", "is_unscheduled"} & progress.keys()
+    assert set(progress["log_window"]) == {"loss", "updates"}
+    assert json.loads((folder / "results.json").read_text())["update"] == 5
+    with pytest.raises(InputError, match="training.seed was 1 and is now 2"):
+        train(recipe("--seed=2"))
