@@ -23,7 +23,7 @@ from .commands import (
     translate,
 )
 from .commands.common.options import CommandParser, make_parser
-from .configuration.other_names import hint
+from .configuration.name_hints import hint
 from .errors import InputError, TrainingError, TrainingInterrupted
 from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hf_vaswani.cli import COMMANDS, _parser, main
-from hf_vaswani.configuration.other_names import OTHER_NAMES
+from hf_vaswani.configuration.name_hints import OTHER_NAMES
 from hf_vaswani.training.recipe.recipe import recipe_keys
 
 PARSERS = _parser().commands

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ...configuration.other_names import hint
+from ...configuration.name_hints import hint
 from ...errors import InputError
 from ...files import InputPath, OutputPath
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
 from ...configuration.keys import Section, describe_type, types_of
-from ...configuration.other_names import OTHER_NAMES, hint
+from ...configuration.name_hints import OTHER_NAMES, hint
 from ...configuration.renamed_keys import Sections, new_name
 from ...configuration.yaml_reader import read_yaml
 from ...core.configuration_vaswani import FOREIGN_NAMES

@@ -1,4 +1,4 @@
-"""Names in other toolkits of recipe keys and command options, so that errors can suggest the right one.
+"""Hints for unknown names: the nearest right one, and what other toolkits call recipe keys and command options.
 
 Names of the model's fields are in `configuration_vaswani.py`, beside the fields.
 """
@@ -51,9 +51,9 @@ OTHER_NAMES = {
     "max_tokens": "batch_tokens tokens_per_batch batch_words mini_batch_words max_tokens_per_batch",
     "gradient_accumulation_steps": "accumulation_steps accum_count update_freq grad_accum"
     " batch_multiplier optimizer_delay accumulate_grad_batches",
-    "max_steps": "train_steps num_steps steps total_steps num_training_steps updates"
+    "max_steps": "max_update train_steps num_steps steps total_steps num_training_steps updates"
     " max_train_steps after_batches iterations num_updates",
-    "num_train_epochs": "epochs num_epochs n_epochs epoch after_epochs",
+    "num_train_epochs": "max_epoch epochs num_epochs n_epochs epoch after_epochs",
     "max_minutes": "max_time timeout time_limit stop_time_hours",
     "learning_rate": "lr initial_learning_rate peak_lr max_lr initial_lr",
     "lr_scheduler_type": "lr_scheduler scheduler decay_method lr_schedule scheduling",
