@@ -7,6 +7,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.pipeline_inputs import damaged_weights
 from ..data.filters import filter_report
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, reason
@@ -50,7 +51,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         The report, in the main process; `None` in the others.
 
     Raises:
-        TrainingError: where the model cannot be written.
+        TrainingError: where its weights are not finite, or it cannot be written.
     """
     recipe, processes, progress = setup.recipe, setup.processes, outcome.progress
     compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, say))
@@ -62,6 +63,11 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     losses = [loss for loss, _ in measured]
     chosen = lowest(losses)
     set_weights(model, mean_weights(compared[chosen]))
+    if damaged := damaged_weights(model.named_parameters()):
+        raise TrainingError(
+            f"The run ended with weights that are NaN or infinite: {damaged[0]}, for one. Lower "
+            "training.learning_rate, raise training.adam_epsilon, or lengthen the warm-up, and start over with --overwrite true."
+        )
     final = describe(recipe.training, compared, losses)
     why = final.comparison() or f" (training.average={final.average})"
     say(f"The final model is {final.weights}{why}", processes)
