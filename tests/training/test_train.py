@@ -393,7 +393,5 @@ def test_run_that_is_beyond_its_last_update_says_that_there_is_nothing_to_train(
 
 
 def test_run_whose_weights_are_not_finite_in_the_end_says_so(recipe):
-    with pytest.raises(
     with pytest.raises(TrainingError, match="ended with weights that are NaN or infinite: .* raise training.adam"):
-    ):
         train(recipe("--adam_epsilon=1e-300", "--max_steps=1", "--average=none"))
