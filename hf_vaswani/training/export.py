@@ -66,7 +66,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     if damaged := damaged_weights(model.named_parameters()):
         raise TrainingError(
             f"The run ended with weights that are NaN or infinite: {damaged[0]}, for one. Lower "
-            "training.learning_rate, raise training.adam_epsilon, or lengthen the warm-up, and start over with --overwrite true."
+            "training.learning_rate, raise training.adam_epsilon, or lengthen the warm-up, and start over with "
+            "--overwrite true."
         )
     final = describe(recipe.training, compared, losses)
     why = final.comparison() or f" (training.average={final.average})"
