@@ -13,7 +13,7 @@ from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, reason
 from ..hub.card import card_text
 from ..hub.run_report import RESULTS_FILE, RunReport
-from ..runtime.processes import on_main_process, say
+from ..runtime.processes import in_all_processes, on_main_process, say
 from ..translation.lines import write_translations
 from .build import TrainingSetup
 from .checkpoints.checkpoint import make_readable
@@ -64,11 +64,12 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     chosen = lowest(losses)
     set_weights(model, mean_weights(compared[chosen]))
     if damaged := damaged_weights(model.named_parameters()):
-        raise TrainingError(
+        error = TrainingError(
             f"The run ended with weights that are NaN or infinite: {damaged[0]}, for one. Lower "
             "training.learning_rate, raise training.adam_epsilon, or lengthen the warm-up, and start over with "
             "--overwrite true."
         )
+        raise in_all_processes(processes, error)
     final = describe(recipe.training, compared, losses)
     why = final.comparison() or f" (training.average={final.average})"
     say(f"The final model is {final.weights}{why}", processes)
