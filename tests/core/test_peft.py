@@ -22,7 +22,7 @@ ADAPTERS = {
 }
 VOCABULARIES = {
     "tied": {},
-    "tied but for the softmax": {"tie_word_embeddings": False},
+    "tied but for the output projection": {"tie_word_embeddings": False},
     "two vocabularies": {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 30},
 }
 adapters = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS.keys())

@@ -28,7 +28,7 @@ def test_training_ends_with_its_last_epoch(recipe, function, options, updates, c
 @pytest.mark.parametrize(
     "kind",
     [(), ("--bpe_dropout=0.2",), ("--streaming=true", "--stream_part=25", "--max_length=60")],
-    ids=["tokenised once", "tokenised anew", "streamed"],
+    ids=["tokenized once", "tokenized again", "streamed"],
 )
 def test_epochs_in_parts_are_those_of_one_piece_to_the_bit(recipe, kind):
     options = ("--max_steps=null", "--max_tokens=60", *kind)

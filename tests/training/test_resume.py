@@ -129,13 +129,13 @@ def test_fault_that_a_worker_meets_in_a_stream_is_the_same_error_as_without_it(r
     lines = [json.dumps({"source": "a b", "target": "b a"}) for _ in range(60)]
     text = write_lines("train.jsonl", [*lines[:50], "{", *lines[50:]])
     options = ("--train_source=null", "--train_target=null", f"--train={text}", "--streaming=true", "--max_length=20")
-    learnt, messages = train(recipe("--max_steps=1", output="first")).folder, []
+    learned, messages = train(recipe("--max_steps=1", output="first")).folder, []
     for workers in (0, 1):
         monkeypatch.setattr(
             run_module, "steps_loader", lambda updates, workers, number=workers: steps_loader(updates, number)
         )
         with pytest.raises(InputError) as error:
-            train(recipe(*options, "--stream_part=10", f"--tokenizer.path={learnt}", output=f"out{workers}"))
+            train(recipe(*options, "--stream_part=10", f"--tokenizer.path={learned}", output=f"out{workers}"))
         messages.append(str(error.value))
     assert "train.jsonl, line 51" in messages[0] and messages[0] == messages[1]
 

@@ -346,7 +346,7 @@ def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["copy", "reverse"])
-def test_task_is_learnt_from_a_random_seed(recipe, write_lines, task):
+def test_task_is_learned_from_a_random_seed(recipe, write_lines, task):
     generator = random.Random()
     step = 1 if task == "copy" else -1
     lines = [generator.choices("abcdefghij", k=generator.randint(2, 8)) for _ in range(6200)]

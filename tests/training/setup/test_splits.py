@@ -175,14 +175,14 @@ def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table
     # 10 pairs of 1 to 10 words; with the end each has a token more.
     words = [(" ".join("abcdefghij"[:n]), "a b") for n in range(1, 11)]
     options = (f"--train={table('t.tsv', words)}", f"--validation={table('v.tsv', PAIRS)}")
-    learnt = ("--type=word", "--min_frequency=1", "--max_steps=1")
-    results = train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75"))
+    learned = ("--type=word", "--min_frequency=1", "--max_steps=1")
+    results = train(recipe(*WITHOUT_FILES, *options, *learned, "--max_length_coverage=0.75"))
     printed = capsys.readouterr().out
     assert "training text: 75.0% of its pairs have at most 9 tokens on a side, which is max_length" in printed
     assert "2 with more than 9 tokens on a side: left out" in printed
     assert json.loads((results.folder / "results.json").read_text())["filters"]["too_long"] == 2
     # The same command goes on.
-    assert train(recipe(*WITHOUT_FILES, *options, *learnt, "--max_length_coverage=0.75")).steps == 1
+    assert train(recipe(*WITHOUT_FILES, *options, *learned, "--max_length_coverage=0.75")).steps == 1
 
 
 def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
