@@ -15,7 +15,8 @@ from .pipeline_inputs import check_number, check_search, position_limit
 DEFAULT_MAX_NEW_TOKENS = 256
 # With these `generate()` takes one text at a time.
 ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
-
+# Objects of the caller that may keep what they have seen.
+WITH_STATE = ("logits_processor", "stopping_criteria", "prefix_allowed_tokens_fn", "custom_generate")
 LENGTHS = ("max_new_tokens", "max_length")
 
 
@@ -90,6 +91,11 @@ class GenerateArguments:
 
     def takes_one_text_at_a_time(self) -> bool:
         return any(self.get(name) is not None for name in ONE_BY_ONE)
+
+    def depends_on_order(self) -> bool:
+        """Whether the result may depend on what was translated before: on random numbers drawn, say."""
+        with_state = any(self.get(name) is not None for name in WITH_STATE)
+        return self.get("do_sample", False) or with_state or self.takes_one_text_at_a_time()
 
     def hypotheses(self, n_best: int | None) -> int:
         """Hypotheses of each text.

@@ -13,6 +13,8 @@ Item = TypeVar("Item")
 FIRST_WINDOW, GROWTH, LAST_WINDOW = 128, 4, 4096
 # What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
 CPU_CACHE, CPU_TOKENS, CPU_ROWS = 12 * 2**20, 1536, 384
+# Few texts are divided, so that each core has batches of its own, but not into batches too small to be efficient.
+CPU_BATCHES, LEAST_CPU_ROWS = 16, 64
 DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
 # Of one step, each as large as 1 GiB in fp32, and there are several copies of them.
 DEVICE_LOGITS = 2**28
@@ -57,10 +59,15 @@ def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
     return max(1, min((CPU_CACHE if is_cpu else DEVICE_CACHE) // values, CPU_TOKENS if is_cpu else DEVICE_TOKENS))
 
 
-def default_batch_size(model: PreTrainedModel, rows: int) -> int:
-    """Texts in a batch: on a CPU more rows would only take more memory, elsewhere their logits too much."""
+def default_batch_size(model: PreTrainedModel, rows: int, texts: int) -> int:
+    """Texts in a batch: on a CPU more rows would only take more memory, elsewhere their logits too much.
+
+    Args:
+        rows: hypotheses of a text that are followed at once.
+        texts: to be translated. The size depends on nothing else that may change from one machine to another.
+    """
     if model.device.type == "cpu":
-        return max(1, CPU_ROWS // rows)
+        return max(1, min(max(texts * rows // CPU_BATCHES, LEAST_CPU_ROWS), CPU_ROWS) // rows)
     decoder = model.config.get_text_config(decoder=True)
     vocab_size = getattr(decoder, "decoder_vocab_size", None) or decoder.vocab_size
     return max(1, DEVICE_LOGITS // (vocab_size * rows))

@@ -21,6 +21,7 @@ from transformers.utils import logging
 
 from .generation_arguments import GenerateArguments
 from .generation_output_scores import decoder_start
+from .generation_vaswani import is_watched
 from .pipeline_batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
 from .pipeline_inputs import (
     check_number,
@@ -34,9 +35,12 @@ from .pipeline_inputs import (
     too_long_error,
 )
 from .pipeline_sentence_splitting import Piece, join_hypotheses, split_text
+from .pipeline_workers import can_fork, memory_error, side_by_side
 
 logger = logging.get_logger(__name__)
 
+# Tokens times parameters from which on worker processes save more time than they take to start, some 20 ms.
+WORTH_WORKERS = 1e10
 SYSTEMATIC = 64  # where this many texts or more all fail, the cause is not the texts
 
 
@@ -104,6 +108,8 @@ class TranslationEngine:
         arguments: those of `generate()`, resolved.
         batch_tokens: source tokens in a batch at most, padding included; `None` for what the model's size allows.
         batch_size: texts in a batch at most, `None` for any number.
+        num_workers: processes that translate batches side by side; `None` for as many as torch uses threads. Only
+            batches on a CPU are divided among them, on Linux.
         split_sentences: translate long texts in pieces, and each line for itself.
         progress: called with the number of texts that were finished since the last time.
         on_error: `"raise"`, or `"return"` to give the error of a text in place of its hypotheses; what fails together
@@ -121,6 +127,7 @@ class TranslationEngine:
     arguments: GenerateArguments
     batch_tokens: int | None = None
     batch_size: int | None = None
+    num_workers: int | None = None
     split_sentences: bool = False
     progress: Callable[[int], None] | None = None
     on_error: str = "raise"
@@ -135,10 +142,10 @@ class TranslationEngine:
             check_number(name, value)
         if self.on_error not in ("raise", "return"):
             raise ValueError(f'on_error must be "raise" or "return", got {self.on_error!r}.')
-        model, rows = self.pipeline.model, self.arguments.rows()
-        if self.batch_tokens is None:
-            self.batch_tokens = default_batch_tokens(model, rows)
-            self.batch_size = self.batch_size or default_batch_size(model, rows)
+        check_number("num_workers", self.num_workers, least=0)
+        if self.num_workers and (error := memory_error(self.num_workers)):
+            raise ValueError(error)
+        model = self.pipeline.model
         self.limits = source_limits(model, self.pipeline.tokenizer, own_limit)
         self.hypotheses = self.arguments.hypotheses(self.forward.get("n_best"))
 
@@ -237,16 +244,50 @@ class TranslationEngine:
         self._report(len({segment.owner for segment in segments}) - len(unfinished))
         if waiting:
             self._warn_of_short_output(max(segment.length for segment in waiting))
-        # The longest first, so that what does not fit into memory shows at once.
+        batches = self._batches(waiting)
+        for number, results in self._results(batches):
+            batch = batches[number]
+            for segment, (result, lengths) in zip(batch, results):
+                segment.result, segment.target_lengths = result, lengths
+                unfinished[segment.owner] -= 1
+            self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batch}))
+
+    def _batches(self, waiting: list[Segment]) -> list[list[Segment]]:
+        """Segments of like length and prompts of one length together; the longest sources first, so that what does not
+        fit into memory shows at once."""
+        model, rows = self.pipeline.model, self.arguments.rows()
+        batch_tokens, batch_size = self.batch_tokens, self.batch_size
+        if batch_tokens is None:
+            batch_tokens = default_batch_tokens(model, rows)
+            batch_size = batch_size or default_batch_size(model, rows, len(waiting))
         waiting.sort(key=lambda segment: (len(segment.prompt), -segment.length))
         groups = (list(alike) for _, alike in groupby(waiting, key=lambda segment: len(segment.prompt)))
-        for batch in chain.from_iterable(
-            token_batches(group, lambda segment: segment.length, self.batch_tokens, self.batch_size)
-            for group in groups
-        ):
-            self._attempt(self._search_batch, batch)
-            unfinished.subtract(segment.owner for segment in batch)
-            self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batch}))
+        batches = (token_batches(group, lambda segment: segment.length, batch_tokens, batch_size) for group in groups)
+        return list(chain.from_iterable(batches))
+
+    def _results(self, batches: list[list[Segment]]) -> Iterator[tuple[int, list[tuple[Result, Sequence[int]]]]]:
+        """The number of each batch, and results and target lengths of its segments, as they are done."""
+        workers = self._workers(batches)
+        if workers > 1:
+            return side_by_side(self._translate_batch, batches, workers)
+        return ((number, self._translate_batch(batch)) for number, batch in enumerate(batches))
+
+    def _workers(self, batches: list[list[Segment]]) -> int:
+        """Processes for these batches: one where they could not share the work, or would not be worth their start."""
+        model, number = self.pipeline.model, self.num_workers
+        if number in (0, 1) or len(batches) < 2 or model.device.type != "cpu" or not can_fork():
+            return 1
+        if self.arguments.depends_on_order() or "generate" in vars(model) or any(map(is_watched, model.modules())):
+            return 1
+        if number is None:
+            tokens = self.arguments.rows() * sum(segment.length for batch in batches for segment in batch)
+            number = torch.get_num_threads() if tokens * model.num_parameters() >= WORTH_WORKERS else 1
+        return min(number, len(batches))
+
+    def _translate_batch(self, batch: list[Segment]) -> list[tuple[Result, Sequence[int]]]:
+        """Result and target lengths of each segment."""
+        self._attempt(self._search_batch, batch)
+        return [(segment.result, segment.target_lengths) for segment in batch]
 
     def _search_batch(self, segments: list[Segment]) -> None:
         batch = self.pipeline.collate([segment.inputs for segment in segments])

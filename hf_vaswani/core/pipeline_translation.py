@@ -153,7 +153,10 @@ class TranslationPipeline(Pipeline):
             batch_tokens (`int`): source tokens in a batch at most, padding included; by default as many as the size of
                 the model and the beam leave room for, 1536 for a small one on a CPU.
             batch_size (`int`): texts in a batch at most.
-            num_workers: not used; accepted since transformers' pipelines have it.
+            num_workers (`int`): processes that translate batches side by side, each on one core; by default as many as
+                torch uses threads (`torch.set_num_threads`, `OMP_NUM_THREADS`), where there is enough to translate. 0
+                or 1: none but this one. It changes no translation. On Linux and a CPU; not for sampling, nor where
+                arguments or hooks of your own must see all batches.
             on_error (`"raise"` or `"return"`): `"return"` gives the error of a text (too long, out of memory) in place
                 of its hypotheses, so that it costs no other text.
             progress: called after each batch with the number of texts that are done since it was last called.
@@ -220,6 +223,7 @@ class TranslationPipeline(Pipeline):
             arguments,
             batch_tokens=self._batch_tokens if batch_tokens is None else batch_tokens,
             batch_size=1 if one_by_one else self._batch_size if batch_size is None else batch_size,
+            num_workers=self._num_workers if num_workers is None else num_workers,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             progress=self._progress if progress is None else progress,
             on_error=on_error,

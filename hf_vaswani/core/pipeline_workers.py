@@ -1,0 +1,130 @@
+"""Batches side by side: processes with one thread each, which share the weights of the one that they are forked from.
+
+A batch on two threads is far from twice as fast as on one, since most of its operations are small. Two batches on one
+thread each are. A forked process finds model and batches in its memory as they are at that moment, so that nothing is
+copied, and nothing can be out of date.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch and its siblings.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+# What a worker takes beside the weights: a batch's caches and scores, and the pages that Python writes to.
+WORKER_BYTES = 200 * 2**20
+MEMORY_FILE = Path("/proc/meminfo")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class WorkerDied(RuntimeError):
+    """A worker process ended before its work did."""
+
+    def __init__(self, exitcode: int | None):
+        super().__init__(
+            f"A worker process was ended from outside (exit code {exitcode}), as happens when memory runs out. "
+            "Translate with fewer: num_workers=1 needs the least memory."
+        )
+
+
+def can_fork() -> bool:
+    """Whether worker processes can be forked: on Linux, but from one that itself is a worker of something else."""
+    return sys.platform == "linux" and not multiprocessing.current_process().daemon
+
+
+def memory_error(workers: int) -> str | None:
+    """Why there is not enough memory for so many workers; `None` where there is, or nothing is known."""
+    lines = MEMORY_FILE.read_text().splitlines() if MEMORY_FILE.exists() else []
+    for available in (1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")):
+        if workers > 1 and workers * WORKER_BYTES > available:
+            return (
+                f"num_workers={workers}: they need some {workers * WORKER_BYTES / 2**30:.1f} GiB of memory, and "
+                f"{available / 2**30:.1f} GiB are available. Choose {max(1, available // WORKER_BYTES)} or fewer."
+            )
+    return None
+
+
+def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[tuple[int, Result]]:
+    """The work on each item, done in forked processes; they begin in the order of the items.
+
+    Args:
+        work: takes an item and gives what can be pickled.
+
+    Yields:
+        The position of an item and its result, in the order in which they are done.
+
+    Raises:
+        WorkerDied: where a process was killed.
+        Exception: the first that the work raises; no item is begun after it.
+    """
+    context = multiprocessing.get_context("fork")
+    waiting = iter(range(len(items)))
+    processes = {}
+    try:
+        for _ in range(min(workers, len(items))):
+            connection, end = context.Pipe()
+            process = context.Process(target=_serve, args=(end, work, items), daemon=True)
+            process.start()
+            end.close()
+            processes[connection] = process
+            connection.send(next(waiting))
+        while processes:
+            for connection in wait(list(processes)):
+                try:
+                    position, result, error = pickle.loads(connection.recv_bytes())
+                except (EOFError, ConnectionError):
+                    processes[connection].join()
+                    raise WorkerDied(processes[connection].exitcode) from None
+                if error is not None:
+                    raise error
+                following = next(waiting, None)
+                connection.send(following)
+                if following is None:
+                    processes.pop(connection).join()
+                    connection.close()
+                yield position, result
+    finally:
+        for connection, process in processes.items():
+            process.kill()
+            process.join()
+            connection.close()
+
+
+def _serve(connection: Connection, work: Callable[[Any], Any], items: Sequence[Any]) -> None:
+    """What a worker does: the work on the items whose positions it is sent, until it is sent none."""
+    # Ctrl-C reaches all processes of a terminal: the first one ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # The threads of the process that this one was forked from are not here.
+    torch.set_num_threads(1)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    with suppress(EOFError, ConnectionError):
+        while (position := connection.recv()) is not None:
+            try:
+                answer = (position, work(items[position]), None)
+            except Exception as error:
+                answer = (position, None, _portable(error))
+            connection.send_bytes(pickle.dumps(answer))
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one that says the same where it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+__all__ = ["WorkerDied", "can_fork", "side_by_side"]
