@@ -15,7 +15,7 @@ from ..data.filters import FilterSettings
 from ..data.sources.text_source import TextSource
 from ..errors import InputError, reason
 from ..runtime.processes import first_on_each_machine, on_main_process
-from .check import CheckedRecipe
+from .check import CheckedRecipe, open_model
 from .checkpoints.checkpoint import check_fits, newest_intact
 from .checkpoints.output_folder import CHECKPOINTS
 from .optimization.steps import Corpus
@@ -24,7 +24,7 @@ from .setup.checks import TRACKED_AS
 from .setup.output import begin_output, hold_output
 from .setup.resume import is_resumed
 from .setup.splits import Splits, load_splits
-from .setup.tokenizer_and_model import drops_layers, make_model, open_tokenizer
+from .setup.tokenizer_and_model import open_tokenizer
 from .setup.training_batches import make_corpus, tokenizer_text
 from .validation import Validator
 
@@ -77,18 +77,9 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     tokenizer = checked.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
-    model = checked.model or first_on_each_machine(processes, lambda: make_model(recipe, tokenizer))
-    if drops_layers(model.config) and processes.is_fsdp2:
-        raise InputError(
-            "LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."
-        )
-    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer))
+    model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer, processes))
     limit = model.config.longest_sequence
-    if limit and filters.max_length > limit:
-        raise InputError(
-            f"data.max_length_coverage={recipe.data.max_length_coverage} comes to {filters.max_length} tokens, beyond "
-            f"the {limit} learned positions of the model: raise model.max_position_embeddings or lower the coverage."
-        )
+    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )

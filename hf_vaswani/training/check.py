@@ -6,6 +6,7 @@ from pathlib import Path
 from accelerate import Accelerator
 from transformers import PreTrainedTokenizerBase
 
+from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.sources.text_source import TextSource
 from ..errors import InputError
@@ -52,11 +53,13 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
         errors += source_errors(recipe.data, sources)
         path_errors = checks.path_errors(recipe)
         errors += path_errors or output_errors(recipe, sources)
-        if not path_errors and (found := collect_errors(errors, lambda: open_existing(recipe))):
+        if not path_errors and (found := collect_errors(errors, lambda: open_existing(recipe, processes))):
             tokenizer, model = found
         errors += checks.tracker_errors(recipe.training.report_to) + checks.bleu_errors(recipe.evaluation.tokenize)
         errors += checks.freeze_errors(recipe)
         errors += checks.fsdp_errors(processes) + checks.process_errors(processes)
+        if not recipe.training.start_from:
+            errors += checks.layer_drop_errors(VaswaniConfig(**recipe.model), processes)
         if processes.device.type == "cpu":
             errors += checks.memory_errors_of(recipe)
         if errors:
@@ -66,11 +69,13 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     sources, tokenizer = on_main_process(processes, check_all)
     if tokenizer is not None and recipe.training.start_from:
         # The main process has it already; the others read it once the recipe is known to be right.
-        model = first_on_each_machine(processes, lambda: model or make_model(recipe, tokenizer))
+        model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer, processes))
     return CheckedRecipe(recipe, processes, sources, tokenizer, model)
 
 
-def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
+def open_existing(
+    recipe: Recipe, processes: Accelerator
+) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
     """The tokenizer and the model that a new run begins with, as far as the recipe names them.
 
     Raises:
@@ -87,6 +92,20 @@ def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, Vaswa
         )
     tokenizer = existing_tokenizer(recipe)
     if source:
-        return tokenizer, make_model(recipe, tokenizer)
+        return tokenizer, open_model(recipe, tokenizer, processes)
     checks.check_names(new_config(recipe, tokenizer), recipe.training.freeze)
     return tokenizer, None
+
+
+def open_model(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, processes: Accelerator
+) -> VaswaniForConditionalGeneration:
+    """The model that training begins with.
+
+    Raises:
+        InputError: as [`make_model`], and where these processes cannot train it.
+    """
+    model = make_model(recipe, tokenizer)
+    if errors := checks.layer_drop_errors(model.config, processes):
+        raise InputError.of(errors)
+    return model

@@ -17,7 +17,7 @@ from ...interop.model_size import TRAINING, memory_errors
 from ...runtime.launcher import processes_asked_for
 from ..optimization.optimizer import freeze
 from ..recipe.recipe import Recipe
-from .tokenizer_and_model import SMALLER
+from .tokenizer_and_model import SMALLER, drops_layers
 
 # The project that trackers file a run under; TensorBoard's has a folder of this name in the output folder.
 TRACKED_AS = "hf_vaswani"
@@ -48,6 +48,13 @@ def fsdp_errors(accelerator: Accelerator) -> list[str]:
             f"ACCELERATE_USE_FSDP={os.environ['ACCELERATE_USE_FSDP']}, but Accelerate does not use FSDP {where}. "
             "Unset it, or choose another config with accelerate config."
         ]
+    return []
+
+
+def layer_drop_errors(config: VaswaniConfig, accelerator: Accelerator) -> list[str]:
+    """That processes which each hold a part of every layer cannot leave out layers of their own choice."""
+    if drops_layers(config) and accelerator.is_fsdp2:
+        return ["LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."]
     return []
 
 
