@@ -101,7 +101,7 @@ class TranslationEngine:
     Attributes:
         pipeline: a `TranslationPipeline`.
         preprocess, forward, postprocess: arguments of its methods of these names.
-        arguments: those of `generate()`, resolved.
+        arguments: those of `generate()`, resolved for all batches.
         batch_tokens: source tokens in a batch at most, padding included; `None` for what the model's size allows.
         batch_size: texts in a batch at most, `None` for any number.
         split_sentences: translate long texts in pieces, and each line for itself.
