@@ -17,10 +17,9 @@ from ..errors import InputError, reason
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .check import CheckedRecipe, open_model
 from .checkpoints.checkpoint import check_fits, newest_intact
-from .checkpoints.output_folder import CHECKPOINTS
+from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
-from .setup.checks import TRACKED_AS
 from .setup.output import begin_output, hold_output
 from .setup.resume import is_resumed
 from .setup.splits import Splits, load_splits

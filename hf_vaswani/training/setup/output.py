@@ -26,12 +26,12 @@ from ..checkpoints.output_folder import (
     LOG_FILE,
     RECIPE_FILE,
     TOKENIZER,
+    TRACKED_AS,
     held,
 )
 from ..recipe.arguments import MAIN_TEST
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import FIGURES, GREEDY_TRANSLATIONS, TRANSLATIONS, artifacts, remove_stale
-from .checks import TRACKED_AS
 
 Sources = dict[str, list[TextSource]]
 
