@@ -21,7 +21,7 @@ from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
 from .setup.output import begin_output, hold_output
-from .setup.resume import is_resumed
+from .setup.resume import Circumstances, is_resumed
 from .setup.splits import Splits, load_splits
 from .setup.tokenizer_and_model import open_tokenizer
 from .setup.training_batches import make_corpus, tokenizer_text
@@ -72,7 +72,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     """
     recipe, processes, sources = checked.recipe, checked.processes, checked.sources
     splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
-    resumed = on_main_process(processes, lambda: is_resumed(recipe, splits.digests, launched(processes)))
+    resumed = on_main_process(processes, lambda: is_resumed(recipe, circumstances(splits, processes)))
     tokenizer = checked.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
@@ -108,17 +108,17 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         if checkpoint is not None:
             check_fits(setup.model, checkpoint)
         # All that could be wrong with the input has been seen: only now is anything written or deleted.
-        stored = {"texts": setup.splits.digests, "launched": launched(processes)}
-        begin_output(recipe, setup.sources, stored, setup.tokenizer, setup.model, setup.is_resumed)
+        known_by = circumstances(setup.splits, processes)
+        begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.is_resumed)
         return checkpoint
 
     with hold_output(setup.folder, processes):
         yield on_main_process(processes, begin)
 
 
-def launched(accelerator: Accelerator) -> dict[str, Any]:
-    """What the launcher says of a run, besides its recipe."""
-    return {"mixed_precision": accelerator.mixed_precision, "processes": accelerator.num_processes}
+def circumstances(splits: Splits, processes: Accelerator) -> Circumstances:
+    """What a run is known by besides its recipe."""
+    return Circumstances(splits.digests, processes.mixed_precision, processes.num_processes)
 
 
 def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
