@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from transformers import Pipeline
@@ -22,6 +22,7 @@ from transformers.utils import logging
 from .generation_arguments import GenerateArguments
 from .generation_output_scores import decoder_start
 from .pipeline_batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
+from .pipeline_hypothesis import Hypothesis
 from .pipeline_inputs import (
     check_number,
     clean,
@@ -38,17 +39,6 @@ from .pipeline_sentence_splitting import Piece, join_hypotheses, split_text
 logger = logging.get_logger(__name__)
 
 SYSTEMATIC = 64  # where this many texts or more all fail, the cause is not the texts
-
-
-class Hypothesis(TypedDict, total=False):
-    """One translation of a text, in the form of transformers 4's pipeline; it has what was asked for."""
-
-    translation_text: str
-    translation_token_ids: torch.LongTensor
-    score: float
-    alignment: list[tuple[int, int]]
-    source_tokens: list[str]
-    target_tokens: list[str]
 
 
 Result = list[Hypothesis] | Exception
@@ -319,4 +309,4 @@ class TranslationEngine:
             )
 
 
-__all__ = ["Hypothesis", "Result", "SourceTooLong", "TranslationEngine"]
+__all__ = ["Result", "SourceTooLong", "TranslationEngine"]

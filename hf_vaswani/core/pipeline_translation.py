@@ -14,7 +14,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 
 from .generation_arguments import GenerateArguments
 from .generation_output_scores import align, log_probabilities, output_lengths, prompt_length
-from .pipeline_engine import Hypothesis, Result, TranslationEngine
+from .pipeline_engine import Result, TranslationEngine
+from .pipeline_hypothesis import Hypothesis
 from .pipeline_inputs import (
     TRANSLATION_TASK,
     as_texts,
