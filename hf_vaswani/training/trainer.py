@@ -6,11 +6,9 @@ with the same checkpoints.
 """
 
 import math
-import os
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import str_to_bool
 from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
@@ -18,6 +16,7 @@ from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArgumen
 from ..errors import InputError
 from ..hub.run_report import RunReport
 from ..runtime.processes import reported_once, say
+from .check import is_set
 from .optimization.loss import training_loss
 from .optimization.steps import StepBatches
 from .recipe.recipe import Recipe
@@ -39,7 +38,7 @@ def train_with_trainer(recipe: Recipe) -> RunReport | None:
         TrainingInterrupted, TrainingError: as [`train`] does.
     """
     with reported_once():
-        if str_to_bool(os.environ.get("ACCELERATE_USE_FSDP", "false")):
+        if is_set("ACCELERATE_USE_FSDP"):
             raise InputError("FSDP is not possible with the Trainer. Train with scripts/train.py.")
     return train(recipe, run_steps)
 
