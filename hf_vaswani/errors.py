@@ -7,6 +7,8 @@ plus the signal's number, as in shells).
 Each has `is_repeated`: whether another process of the same run reports it, so that it is printed once.
 """
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -55,6 +57,14 @@ def reason(error: Exception) -> str:
     if "integer string conversion" in message:
         return "it holds a number of thousands of digits"
     return message if " " in message else f"{type(error).__name__} {message}".strip()
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The most similar known name; one that begins with `name`, as with an abbreviation, is preferred."""
+    known = list(known)
+    longer = [other for other in known if len(name) > 2 and other.startswith(name)]
+    close = difflib.get_close_matches(name, longer or known, n=1, cutoff=0 if longer else 0.6)
+    return close[0] if close else None
 
 
 def counted(number: int, noun: str) -> str:

@@ -3,7 +3,6 @@
 An old file stays until the new one is complete, and what an earlier run stored is checked before it is used.
 """
 
-import difflib
 import errno
 import io
 import json
@@ -21,7 +20,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
-from .errors import InputError, reason
+from .errors import InputError, nearest, reason
 
 try:
     import fcntl
@@ -103,8 +102,8 @@ def where_not_found(path: str | Path) -> str:
         beside = [other.name for other in path.parent.iterdir() if other.is_dir()]
     except OSError:
         beside = []
-    close = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.7)
-    return f" is not a local folder{f' (did you mean {path.parent / close[0]}?)' if close else ''}, and"
+    close = nearest(path.name, beside)
+    return f" is not a local folder{f' (did you mean {path.parent / close}?)' if close else ''}, and"
 
 
 def is_same_file(path: str | Path | int, other: str | Path | int) -> bool:

@@ -116,6 +116,7 @@ CONVENTIONS = {
         "decoder_start_embedding": "zero",
         "decoder_start_token_id": 0,
     },
+    # Versions 1 and 2; version 3 has other defaults for biases.
     "opennmt": {
         "norm_position": "pre",
         "layer_norm_eps": 1e-6,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_vaswani.errors import reason
+from hf_vaswani.errors import nearest, reason
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,11 @@ from hf_vaswani.errors import reason
 )
 def test_reason_of_an_error_is_one_line_that_says_something(error, told):
     assert reason(error) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("quikstart", "quickstart"), ("pap", "paper_base"), ("pa", None), ("marian", None)],
+)
+def test_nearest_name_is_similar_or_begins_alike(name, found):
+    assert nearest(name, ["quickstart", "paper_base", "multi30k_de_en"]) == found

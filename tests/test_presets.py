@@ -53,6 +53,11 @@ def test_system_c_has_72_and_a_half_million_parameters():
     assert millions(preset("system_c")) == pytest.approx(72.5, abs=0.05)
 
 
+def test_opennmt_has_the_biases_of_its_versions_1_and_2():
+    config = preset("opennmt")
+    assert (config.attention_bias, config.ffn_bias, config.output_bias) == (True, True, True)
+
+
 def test_table_3_varies_what_its_rows_say():
     assert preset("table3_a_1_head").encoder_attention_heads == preset("table3_a_1_head").decoder_attention_heads == 1
     assert (preset("table3_b_dk_16").d_k, preset("table3_b_dk_16").d_v) == (16, None)

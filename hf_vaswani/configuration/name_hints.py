@@ -3,8 +3,9 @@
 Names of the model's fields are in `configuration_vaswani.py`, beside the fields.
 """
 
-import difflib
 from collections.abc import Mapping
+
+from ..errors import nearest
 
 # Name here → names elsewhere. A foreign name may be in several lines: the first line counts whose own names exist in
 # the recipe or command where it was used. "key=value" is a key with its value.
@@ -120,12 +121,5 @@ def hint(name: str, known: Mapping[str, str], others: Mapping[str, str] = OTHER_
         words = [word.partition("=") for word in here.split(" and ")]
         if bare in elsewhere.split() and all(key in known for key, _, _ in words):
             return "here it is " + " and ".join(f"'{known[key]}{equals}{value}'" for key, equals, value in words)
-    close = _nearest(name, known)
+    close = nearest(name, known)
     return f"did you mean '{known[close]}'?" if close else None
-
-
-def _nearest(name: str, known: Mapping[str, str]) -> str | None:
-    """The most similar known name; one that begins with `name`, as with an abbreviation, is preferred."""
-    longer = [other for other in known if len(name) > 2 and other.startswith(name)]
-    close = difflib.get_close_matches(name, longer or known, n=1, cutoff=0 if longer else 0.6)
-    return close[0] if close else None

@@ -4,6 +4,7 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 siblings.
 """
 
+import copy
 from typing import Any
 
 from transformers import PreTrainedModel
@@ -43,6 +44,12 @@ class GenerateArguments:
         check_search(self.get)
         if self.length() is None and (length := self._default_length()):
             self.generate_kwargs["max_new_tokens"] = length
+
+    def of_batch(self, arguments: dict[str, Any]) -> "GenerateArguments":
+        """The same with a batch's own arguments, which are not checked."""
+        result = copy.copy(self)
+        result.generate_kwargs = {**self.generate_kwargs, **arguments}
+        return result
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an argument; `None` counts as not given."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from transformers import Pipeline
@@ -23,6 +23,7 @@ from .generation_arguments import GenerateArguments
 from .generation_output_scores import decoder_start
 from .generation_vaswani import is_watched
 from .pipeline_batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
+from .pipeline_hypothesis import Hypothesis
 from .pipeline_inputs import (
     check_number,
     clean,
@@ -42,17 +43,6 @@ logger = logging.get_logger(__name__)
 # Tokens times parameters from which on worker processes save more time than they take to start, some 20 ms.
 WORTH_WORKERS = 1e10
 SYSTEMATIC = 64  # where this many texts or more all fail, the cause is not the texts
-
-
-class Hypothesis(TypedDict, total=False):
-    """One translation of a text, in the form of transformers 4's pipeline; it has what was asked for."""
-
-    translation_text: str
-    translation_token_ids: torch.LongTensor
-    score: float
-    alignment: list[tuple[int, int]]
-    source_tokens: list[str]
-    target_tokens: list[str]
 
 
 Result = list[Hypothesis] | Exception
@@ -105,7 +95,7 @@ class TranslationEngine:
     Attributes:
         pipeline: a `TranslationPipeline`.
         preprocess, forward, postprocess: arguments of its methods of these names.
-        arguments: those of `generate()`, resolved.
+        arguments: those of `generate()`, resolved for all batches.
         batch_tokens: source tokens in a batch at most, padding included; `None` for what the model's size allows.
         batch_size: texts in a batch at most, `None` for any number.
         num_workers: processes that translate batches side by side; `None` for as many as torch uses threads. Only
@@ -360,4 +350,4 @@ class TranslationEngine:
             )
 
 
-__all__ = ["Hypothesis", "Result", "SourceTooLong", "TranslationEngine"]
+__all__ = ["Result", "SourceTooLong", "TranslationEngine"]

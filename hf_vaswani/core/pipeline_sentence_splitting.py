@@ -1,13 +1,15 @@
 """Splits long texts into pieces that a model can take, at sentence ends where possible, and joins the translations.
 
-The file travels with each checkpoint as remote code and therefore imports nothing but torch.
+The file travels with each checkpoint as remote code and therefore imports nothing but torch and its siblings.
 """
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
+
+from .pipeline_hypothesis import Hypothesis
 
 CLOSING = "[\"'”’»)\\]」』】）》]*"
 # Where a text may be divided, best first: sentence ends, clause ends, white space. The scripts that write no spaces
@@ -66,10 +68,10 @@ def join_texts(translations: list[str], pieces: list[Piece]) -> str:
 
 def join_hypotheses(
     pieces: list[Piece],
-    results: list[list[dict[str, Any]]],
+    results: list[list[Hypothesis]],
     lengths: list[list[int]],
     penalty: Callable[[int], float],
-) -> list[dict[str, Any]]:
+) -> list[Hypothesis]:
     """Hypotheses of the pieces of one text → hypotheses of the text, the best from all that are best, and so on.
 
     Args:
@@ -79,7 +81,7 @@ def join_hypotheses(
     """
     joined = []
     for rank, parts in enumerate(zip(*results)):
-        result: dict[str, Any] = {}
+        result: Hypothesis = {}
         if "translation_text" in parts[0]:
             result["translation_text"] = join_texts([part["translation_text"] for part in parts], pieces)
         else:
@@ -94,8 +96,8 @@ def join_hypotheses(
     return joined
 
 
-def _join_alignments(parts: tuple[dict[str, Any], ...]) -> dict[str, list]:
-    joined: dict[str, list] = {"alignment": [], "source_tokens": [], "target_tokens": []}
+def _join_alignments(parts: tuple[Hypothesis, ...]) -> Hypothesis:
+    joined: Hypothesis = {"alignment": [], "source_tokens": [], "target_tokens": []}
     for part in parts:
         sources, targets = len(joined["source_tokens"]), len(joined["target_tokens"])
         joined["alignment"] += [(source + sources, target + targets) for source, target in part["alignment"]]

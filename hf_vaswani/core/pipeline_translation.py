@@ -14,7 +14,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, Pipeline, PreTrai
 
 from .generation_arguments import GenerateArguments
 from .generation_output_scores import align, log_probabilities, output_lengths, prompt_length
-from .pipeline_engine import Hypothesis, Result, TranslationEngine
+from .pipeline_engine import Result, TranslationEngine
+from .pipeline_hypothesis import Hypothesis
 from .pipeline_inputs import (
     TRANSLATION_TASK,
     as_texts,
@@ -31,6 +32,11 @@ from .pipeline_inputs import (
     vocabularies,
     vocabulary_error,
 )
+
+# Arguments of a call that the search step takes itself; the others are those of `generate()`.
+STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")
+# By which multilingual tokenizers choose the target language.
+FIRST_TOKEN = "forced_bos_token_id"
 
 
 def translation_task(
@@ -210,11 +216,16 @@ class TranslationPipeline(Pipeline):
         """What translates any number of texts with the same arguments: those of a call, which are checked here."""
         preprocess, forward, postprocess = self._sanitize_parameters(**options)
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
-        arguments = GenerateArguments(self.model, forward, self.task_params)
+        generate_kwargs = {name: value for name, value in forward.items() if name not in STEP_OPTIONS}
+        arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
+        # A subclass may change arguments in a step of its own: it gets them as they were given.
+        if type(self)._forward is TranslationPipeline._forward:
+            own = {name: forward[name] for name in (*STEP_OPTIONS, FIRST_TOKEN) if name in forward}
+            forward = {**own, "arguments": arguments}
         one_by_one = arguments.takes_one_text_at_a_time() or self.tokenizer.pad_token_id is None
         self._check_pair(preprocess)
         languages = (preprocess.get(name) for name in ("src_lang", "tgt_lang"))
-        check_languages(self.tokenizer, *languages, arguments.get("forced_bos_token_id") is not None)
+        check_languages(self.tokenizer, *languages, arguments.get(FIRST_TOKEN) is not None)
         return TranslationEngine(
             self,
             preprocess,
@@ -346,15 +357,15 @@ class TranslationPipeline(Pipeline):
 
     def collate(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """Encoded texts → a batch, padded on the tokenizer's side."""
-        first_token = rows[0].get("forced_bos_token_id")
-        rows = [{k: v for k, v in row.items() if k != "forced_bos_token_id"} for row in rows]
+        first_token = rows[0].get(FIRST_TOKEN)
+        rows = [{k: v for k, v in row.items() if k != FIRST_TOKEN} for row in rows]
         if self.tokenizer.pad_token_id is None:  # there is one row then, see `__call__`
             batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
         else:
             batch = dict(self.tokenizer.pad(rows, return_tensors="pt", return_attention_mask=True))
         batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
         # Multilingual tokenizers choose the target language by the first token; in a batch it is the same for all.
-        return batch if first_token is None else {**batch, "forced_bos_token_id": int(first_token)}
+        return batch if first_token is None else {**batch, FIRST_TOKEN: int(first_token)}
 
     # Token ids → hypotheses
 
@@ -373,23 +384,35 @@ class TranslationPipeline(Pipeline):
                 self.model.train()
 
     def _forward(
-        self, model_inputs: dict, n_best=None, return_scores=False, return_alignments=False, **generate_kwargs
+        self,
+        model_inputs: dict,
+        n_best=None,
+        return_scores=False,
+        return_alignments=False,
+        arguments: GenerateArguments | None = None,
+        **generate_kwargs,
     ) -> dict:
         """Token ids `(batch, source_length)` → for each text its hypotheses.
+
+        Args:
+            arguments: those of `generate()` for all batches of a call; `generate_kwargs` then are this batch's own.
 
         Returns:
             `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)` and, where asked
             for, `scores` of the same shape, and `alignments`: for each text and hypothesis a dict, see `__call__`.
         """
-        first_token = model_inputs.pop("forced_bos_token_id", None)
+        first_token = model_inputs.pop(FIRST_TOKEN, None)
         if first_token is not None:
-            generate_kwargs.setdefault("forced_bos_token_id", first_token)
+            generate_kwargs.setdefault(FIRST_TOKEN, first_token)
         if n_best:
             generate_kwargs["num_return_sequences"] = n_best
         with_scores = bool(n_best or return_scores)
         if with_scores:
             generate_kwargs["return_dict_in_generate"] = True
-        arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
+        if arguments is None:
+            arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
+        else:
+            arguments = arguments.of_batch(generate_kwargs)
         output = self.model.generate(**model_inputs, **arguments.generate_kwargs)
         output_ids = getattr(output, "sequences", output)
         pad_token_id = (
@@ -419,7 +442,7 @@ class TranslationPipeline(Pipeline):
     ) -> torch.Tensor:
         """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
         prompt = prompt_length(arguments.get("decoder_input_ids"), output_ids)
-        first_is_forced = prompt == 1 and arguments.get("forced_bos_token_id") is not None
+        first_is_forced = prompt == 1 and arguments.get(FIRST_TOKEN) is not None
         sums = log_probabilities(self.model, inputs, output_ids, lengths, given=prompt + int(first_is_forced))
         return sums / arguments.scoring().penalty((lengths - prompt).clamp(min=1))
 

@@ -1,7 +1,7 @@
 """Analysis of the translations of a test set: the best and worst ones, and scores by sentence length."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -11,9 +11,27 @@ from .score import chrf, sentence_scores
 FEWEST_SENTENCES = 30
 
 
+class RatedTranslation(TypedDict):
+    """The translation of a sentence, and its chrF2."""
+
+    chrf2: float
+    source: str
+    translation: str
+    reference: str
+
+
+class LengthScore(TypedDict):
+    """The chrF2 of the sentences whose sources have `shortest` to `longest` tokens, and their number."""
+
+    shortest: int
+    longest: int
+    sentences: int
+    chrf2: float
+
+
 def best_and_worst(
     sources: list[str], hypotheses: list[str], references: list[str], lengths: Sequence[int], number: int = 3
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[Literal["best", "worst"], list[RatedTranslation]]:
     """The translations with the highest and the lowest sentence-level chrF2.
 
     The best are chosen from the longer half of the sentences, since short ones say little; ties go to the longer
@@ -22,9 +40,6 @@ def best_and_worst(
     Args:
         lengths: tokens of each source.
         number: of translations in each list.
-
-    Returns:
-        `{"best": […], "worst": […]}`, each entry with "chrf2", "source", "translation" and "reference".
     """
     values = sentence_scores(hypotheses, references, ["chrf"])[0].values
     first = list({source: row for row, source in reversed(list(enumerate(sources)))}.values())
@@ -33,23 +48,24 @@ def best_and_worst(
     best = sorted(longer, key=lambda row: (-values[row], -lengths[row], row))[:number]
     worst = sorted(set(first) - set(best), key=lambda row: (values[row], -lengths[row], row))[:number]
 
-    def entry(row: int) -> dict[str, Any]:
-        texts = {"source": sources[row], "translation": hypotheses[row], "reference": references[row]}
-        return {"chrf2": values[row], **texts}
+    def rated(row: int) -> RatedTranslation:
+        return {
+            "chrf2": values[row],
+            "source": sources[row],
+            "translation": hypotheses[row],
+            "reference": references[row],
+        }
 
-    return {"best": [entry(row) for row in best], "worst": [entry(row) for row in worst]}
+    return {"best": [rated(row) for row in best], "worst": [rated(row) for row in worst]}
 
 
-def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequence[int]) -> list[dict[str, Any]]:
+def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequence[int]) -> list[LengthScore]:
     """chrF2 of the short, middle and long third of the sentences; empty where there are too few.
 
     Sentences of the same length are in one group, so that groups may differ in size.
 
     Args:
         lengths: tokens of each source.
-
-    Returns:
-        One entry per group, with "shortest" and "longest" (source tokens), "sentences" and "chrf2".
     """
     if len(lengths) < FEWEST_SENTENCES:
         return []
@@ -57,7 +73,7 @@ def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequ
     ordered = np.sort(lengths)
     bounds = [ordered[len(ordered) // 3 - 1], ordered[2 * len(ordered) // 3 - 1]]
     group_of = np.searchsorted(bounds, lengths)
-    groups = []
+    groups: list[LengthScore] = []
     for rows in (np.flatnonzero(group_of == number) for number in range(3)):
         if rows.size:
             score = chrf([hypotheses[row] for row in rows], [references[row] for row in rows])

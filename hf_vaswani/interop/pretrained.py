@@ -10,19 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoTokenizer,
-    FSMTTokenizer,
-    GenerationConfig,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import FSMTTokenizer, GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..core.pipeline_inputs import damaged_weights, fills, vocabularies
-from ..data.tokenizers.tokenizer import has_tokenizer
-from ..data.tokenizers.tokenizer_files import check_tokenizer_settings, tokenizer_file_errors
+from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
 from ..errors import InputError, reason
 from ..files import AGAIN, where_not_found
 from .checkpoint_file import foreign_classes, read_checkpoint
@@ -65,7 +57,7 @@ def conversion_of(
         config=make_config(name, **fields),
         weights=weights,
         generation_config=generation_settings(model),
-        make_tokenizer=lambda: None if is_model else load_tokenizer(str(source), rows, model.config),
+        make_tokenizer=lambda: None if is_model else matching_tokenizer(str(source), rows, model.config),
     )
 
 
@@ -147,8 +139,8 @@ def generation_settings(model: PreTrainedModel) -> GenerationConfig:
     return settings
 
 
-def load_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) -> PreTrainedTokenizerBase | None:
-    """The tokenizer of a folder or a Hub id; None for a folder without one.
+def matching_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) -> PreTrainedTokenizerBase | None:
+    """The tokenizer in the folder or at the Hub id of a model, checked against it; None for a folder without one.
 
     Args:
         source: folder or Hub id.
@@ -160,14 +152,13 @@ def load_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) 
     """
     if Path(source).is_dir() and not has_tokenizer(Path(source)):
         return None
-    check_tokenizer_settings(Path(source))
+    tokenizer = load_tokenizer(source, trust_remote_code=False)
+    if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
+        tokenizer.eos_token = tokenizer.sep_token  # which ends its texts
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
-            tokenizer.eos_token = tokenizer.sep_token  # which ends its texts
         errors = _misfits(source, tokenizer, rows, config)
-    except Exception as error:
-        errors = tokenizer_file_errors(Path(source)) or [f"{source}: its tokenizer cannot be read: {reason(error)}"]
+    except TypeError:  # some tokenizers accept ids of any type
+        errors = [f"{source}: its vocabulary has ids that are not whole numbers. {AGAIN}"]
     if errors:
         raise InputError.of(errors)
     return tokenizer

@@ -15,16 +15,15 @@ from ..data.filters import FilterSettings
 from ..data.sources.text_source import TextSource
 from ..errors import InputError, reason
 from ..runtime.processes import first_on_each_machine, on_main_process
-from .check import CheckedRecipe
+from .check import CheckedRecipe, open_model
 from .checkpoints.checkpoint import check_fits, newest_intact
-from .checkpoints.output_folder import CHECKPOINTS
+from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
-from .setup.checks import TRACKED_AS
 from .setup.output import begin_output, hold_output
-from .setup.resume import is_resumed
+from .setup.resume import Circumstances, is_resumed
 from .setup.splits import Splits, load_splits
-from .setup.tokenizer_and_model import drops_layers, make_model, open_tokenizer
+from .setup.tokenizer_and_model import open_tokenizer
 from .setup.training_batches import make_corpus, tokenizer_text
 from .validation import Validator
 
@@ -73,22 +72,13 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     """
     recipe, processes, sources = checked.recipe, checked.processes, checked.sources
     splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
-    resumed = on_main_process(processes, lambda: is_resumed(recipe, splits.digests, launched(processes)))
+    resumed = on_main_process(processes, lambda: is_resumed(recipe, circumstances(splits, processes)))
     tokenizer = checked.tokenizer or on_main_process(
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
-    model = checked.model or first_on_each_machine(processes, lambda: make_model(recipe, tokenizer))
-    if drops_layers(model.config) and processes.is_fsdp2:
-        raise InputError(
-            "LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."
-        )
-    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer))
+    model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer, processes))
     limit = model.config.longest_sequence
-    if limit and filters.max_length > limit:
-        raise InputError(
-            f"data.max_length_coverage={recipe.data.max_length_coverage} comes to {filters.max_length} tokens, beyond "
-            f"the {limit} learned positions of the model: raise model.max_position_embeddings or lower the coverage."
-        )
+    corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
     pairs: EncodedPairs = first_on_each_machine(
         processes, lambda: encode_pairs(splits.validation, tokenizer, limit, "validation")
     )
@@ -118,17 +108,17 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         if checkpoint is not None:
             check_fits(setup.model, checkpoint)
         # All that could be wrong with the input has been seen: only now is anything written or deleted.
-        stored = {"texts": setup.splits.digests, "launched": launched(processes)}
-        begin_output(recipe, setup.sources, stored, setup.tokenizer, setup.model, setup.is_resumed)
+        known_by = circumstances(setup.splits, processes)
+        begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.is_resumed)
         return checkpoint
 
     with hold_output(setup.folder, processes):
         yield on_main_process(processes, begin)
 
 
-def launched(accelerator: Accelerator) -> dict[str, Any]:
-    """What the launcher says of a run, besides its recipe."""
-    return {"mixed_precision": accelerator.mixed_precision, "processes": accelerator.num_processes}
+def circumstances(splits: Splits, processes: Accelerator) -> Circumstances:
+    """What a run is known by besides its recipe."""
+    return Circumstances(splits.digests, processes.mixed_precision, processes.num_processes)
 
 
 def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:

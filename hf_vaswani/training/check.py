@@ -1,22 +1,31 @@
 """The first stage: everything that can be seen to be wrong with a recipe before long work, in one error."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+from accelerate.utils import DistributedType
 from transformers import PreTrainedTokenizerBase
 
+from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.sources.text_source import TextSource
+from ..data.tokenizers.arguments import SPECIAL_TOKENS
 from ..errors import InputError
-from ..files import collect_errors
+from ..evaluation.score import make_metrics
+from ..files import collect_errors, path_error
+from ..interop.model_size import TRAINING, memory_errors
+from ..runtime.launcher import processes_asked_for
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE, is_checkpoint
+from .optimization.optimizer import freeze
 from .recipe.recipe import Recipe
-from .setup import checks
 from .setup.output import output_errors
 from .setup.splits import parse_sources, source_errors
-from .setup.tokenizer_and_model import existing_tokenizer, make_model, new_config
+from .setup.tokenizer_and_model import SMALLER, drops_layers, existing_tokenizer, make_model, new_config
 
 
 @dataclass(frozen=True)
@@ -50,15 +59,17 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
         errors, tokenizer = [], None
         sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
         errors += source_errors(recipe.data, sources)
-        path_errors = checks.path_errors(recipe)
-        errors += path_errors or output_errors(recipe, sources)
-        if not path_errors and (found := collect_errors(errors, lambda: open_existing(recipe))):
+        wrong_paths = path_errors(recipe)
+        errors += wrong_paths or output_errors(recipe, sources)
+        if not wrong_paths and (found := collect_errors(errors, lambda: open_existing(recipe, processes))):
             tokenizer, model = found
-        errors += checks.tracker_errors(recipe.training.report_to) + checks.bleu_errors(recipe.evaluation.tokenize)
-        errors += checks.freeze_errors(recipe)
-        errors += checks.fsdp_errors(processes) + checks.process_errors(processes)
+        errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
+        errors += freeze_errors(recipe)
+        errors += fsdp_errors(processes) + process_errors(processes)
+        if not recipe.training.start_from:
+            errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
         if processes.device.type == "cpu":
-            errors += checks.memory_errors_of(recipe)
+            errors += memory_errors_of(recipe)
         if errors:
             raise InputError.of(errors)
         return sources, tokenizer
@@ -66,11 +77,13 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     sources, tokenizer = on_main_process(processes, check_all)
     if tokenizer is not None and recipe.training.start_from:
         # The main process has it already; the others read it once the recipe is known to be right.
-        model = first_on_each_machine(processes, lambda: model or make_model(recipe, tokenizer))
+        model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer, processes))
     return CheckedRecipe(recipe, processes, sources, tokenizer, model)
 
 
-def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
+def open_existing(
+    recipe: Recipe, processes: Accelerator
+) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
     """The tokenizer and the model that a new run begins with, as far as the recipe names them.
 
     Raises:
@@ -87,6 +100,138 @@ def open_existing(recipe: Recipe) -> tuple[PreTrainedTokenizerBase | None, Vaswa
         )
     tokenizer = existing_tokenizer(recipe)
     if source:
-        return tokenizer, make_model(recipe, tokenizer)
-    checks.check_names(new_config(recipe, tokenizer), recipe.training.freeze)
+        return tokenizer, open_model(recipe, tokenizer, processes)
+    check_names(new_config(recipe, tokenizer), recipe.training.freeze)
     return tokenizer, None
+
+
+def open_model(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, processes: Accelerator
+) -> VaswaniForConditionalGeneration:
+    """The model that training begins with.
+
+    Raises:
+        InputError: as [`make_model`], and where these processes cannot train it.
+    """
+    model = make_model(recipe, tokenizer)
+    if errors := layer_drop_errors(model.config, processes):
+        raise InputError.of(errors)
+    return model
+
+
+def check_environment() -> None:
+    """Refuse kinds of distributed training that Accelerate was told to use, and that are not supported.
+
+    Raises:
+        InputError: where one was asked for.
+    """
+    wanted = [kind for kind in ("DEEPSPEED", "MEGATRON_LM") if is_set(f"ACCELERATE_USE_{kind}")]
+    if wanted:
+        raise InputError(
+            f"ACCELERATE_USE_{wanted[0]}={os.environ[f'ACCELERATE_USE_{wanted[0]}']}: {wanted[0]} is not supported. "
+            "Several devices train with DDP, Accelerate's default, or FSDP."
+        )
+
+
+def fsdp_errors(accelerator: Accelerator) -> list[str]:
+    """Why FSDP cannot be used, where Accelerate was told to use it."""
+    if accelerator.distributed_type == DistributedType.FSDP:
+        if not accelerator.is_fsdp2:
+            return ["FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …"]
+    elif is_set("ACCELERATE_USE_FSDP"):
+        where = "on a CPU" if accelerator.device.type == "cpu" else "in a process that no launcher has started"
+        return [
+            f"ACCELERATE_USE_FSDP={os.environ['ACCELERATE_USE_FSDP']}, but Accelerate does not use FSDP {where}. "
+            "Unset it, or choose another config with accelerate config."
+        ]
+    return []
+
+
+def layer_drop_errors(config: VaswaniConfig, accelerator: Accelerator) -> list[str]:
+    """That processes which each hold a part of every layer cannot leave out layers of their own choice."""
+    if drops_layers(config) and accelerator.is_fsdp2:
+        return ["LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."]
+    return []
+
+
+def is_set(variable: str) -> bool:
+    """Whether an environment variable says yes, as Accelerate reads it."""
+    return os.environ.get(variable, "false").lower() in ("true", "1", "yes", "y", "on", "t")
+
+
+def process_errors(accelerator: Accelerator) -> list[str]:
+    """Processes that were asked for and are missing, or that do not know of each other."""
+    started, asked = int(os.environ.get("WORLD_SIZE", 1)), processes_asked_for()
+    if started > accelerator.num_processes:
+        # Accelerate looks for other processes on a CPU only where it is told to.
+        return [
+            f"The launcher started {started} processes that do not know of each other: each would train alone. On "
+            "CPUs, set ACCELERATE_USE_CPU=true."
+        ]
+    if asked and asked > accelerator.num_processes:
+        return [
+            f"accelerate launch was told to start {asked} processes, and started {accelerator.num_processes}: on CPUs "
+            f"it starts no more. Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {asked}, or give accelerate "
+            "launch --num_processes 1."
+        ]
+    return []
+
+
+def path_errors(recipe: Recipe) -> list[str]:
+    """What the system has against the recipe's paths, besides those of its texts."""
+    inputs = {"tokenizer.path": recipe.tokenizer.path, "training.start_from": recipe.training.start_from}
+    outputs = {"training.output_dir": recipe.training.output_dir, "data.cache_dir": recipe.data.cache_dir}
+    return [
+        f"{key}: {error}"
+        for key, path in {**inputs, **outputs}.items()
+        if path and (error := path_error(path, is_output=key in outputs))
+    ]
+
+
+def freeze_errors(recipe: Recipe) -> list[str]:
+    """What is wrong with the names of what is to be frozen; a tokenizer or model that exists is checked with them."""
+    if recipe.tokenizer_source:
+        return []
+    errors: list[str] = []
+    collect_errors(errors, lambda: check_names(VaswaniConfig(**recipe.model), recipe.training.freeze))
+    return errors
+
+
+def memory_errors_of(recipe: Recipe) -> list[str]:
+    """That a new model cannot be trained in this machine's memory, whatever its vocabulary."""
+    if recipe.training.start_from:
+        return []
+    config = VaswaniConfig(**recipe.model, vocab_size=len(SPECIAL_TOKENS))
+    return [f"model: {error}: {SMALLER}" for error in memory_errors(config, TRAINING)]
+
+
+def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
+    """Raise the [`InputError`] that [`freeze`] would, for a model whose parameters are names and shapes alone."""
+    if patterns:
+        with torch.device("meta"):
+            freeze(VaswaniForConditionalGeneration(config), patterns)
+
+
+def bleu_errors(tokenize: str) -> list[str]:
+    """Why BLEU cannot be computed with a tokenizer: it is unknown, or what it needs is missing."""
+    try:
+        make_metrics(["bleu"], bleu={"tokenize": tokenize})
+    except InputError as error:
+        return [f"evaluation.tokenize: {error}"]
+    return []
+
+
+def available_trackers() -> set[str]:
+    """The trackers whose packages are installed."""
+    return {str(getattr(tracker, "value", tracker)) for tracker in get_available_trackers()}
+
+
+def tracker_errors(names: list[str]) -> list[str]:
+    """Trackers that Accelerate does not know, or whose package is not installed."""
+    known, available, errors = list(LOGGER_TYPE_TO_CLASS), available_trackers(), []
+    for name in names:
+        if name not in known:
+            errors.append(f"training.report_to: {name!r} is unknown; known are {', '.join(known)}")
+        elif name not in available:
+            errors.append(f"training.report_to: {name} is not installed. Install it, for example: pip install {name}")
+    return errors

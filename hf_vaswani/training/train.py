@@ -15,13 +15,12 @@ from ..runtime.memory import keep_freed_memory
 from ..runtime.processes import reported_once
 from ..runtime.threads import asked_threads, share_of_cores
 from .build import build, open_run
-from .check import check
+from .check import available_trackers, check, check_environment
 from .export import export
 from .fit import fit
 from .loop import run_steps
 from .recipe.recipe import Recipe
 from .run import TrainingRun
-from .setup.checks import available_trackers, check_environment
 
 # A large corpus takes hours to prepare, while the other processes wait for the first.
 PATIENCE = timedelta(days=1)

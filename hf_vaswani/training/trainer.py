@@ -6,18 +6,17 @@ with the same checkpoints.
 """
 
 import math
-import os
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import str_to_bool
 from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
 from ..errors import InputError
 from ..hub.run_report import RunReport
-from ..runtime.processes import say
+from ..runtime.processes import reported_once, say
+from .check import is_set
 from .optimization.loss import training_loss
 from .optimization.steps import StepBatches
 from .recipe.recipe import Recipe
@@ -38,8 +37,9 @@ def train_with_trainer(recipe: Recipe) -> RunReport | None:
         InputError: what the user can correct, before any long work starts; FSDP, too, which only the loop serves.
         TrainingInterrupted, TrainingError: as [`train`] does.
     """
-    if str_to_bool(os.environ.get("ACCELERATE_USE_FSDP", "false")):
-        raise InputError("FSDP is not possible with the Trainer. Train with scripts/train.py.")
+    with reported_once():
+        if is_set("ACCELERATE_USE_FSDP"):
+            raise InputError("FSDP is not possible with the Trainer. Train with scripts/train.py.")
     return train(recipe, run_steps)
 
 

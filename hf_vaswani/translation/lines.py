@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from transformers import Pipeline
 
-from ..core.pipeline_engine import Hypothesis, Result, SourceTooLong
+from ..core.pipeline_engine import Result, SourceTooLong
+from ..core.pipeline_hypothesis import Hypothesis
 from ..data.sources.text_files import Report
 from .mbr import DEFAULT_SAMPLES, candidate_arguments, rankings
 from .resumable_output import ResumableOutput, StreamOutput

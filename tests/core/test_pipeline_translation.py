@@ -10,6 +10,7 @@ from transformers import BertConfig, EncoderDecoderConfig, EncoderDecoderModel, 
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_vaswani import TranslationPipeline
+from hf_vaswani.core import pipeline_translation
 from hf_vaswani.core.pipeline_batches import default_batch_size
 from hf_vaswani.translation.pair_scores import score_pairs
 from hf_vaswani.translation.translate import translate
@@ -269,6 +270,27 @@ def test_subclass_may_have_arguments_of_its_own(tokenizer):
     replacing = Replacing(model=tiny_model(), tokenizer=tokenizer)
     assert replacing(["w1 w2"], words={"w1": "w5"}, **options) == replacing(["w5 w2"], **options)
     assert replacing(["w1 w2"], **options) != replacing(["w5 w2"], **options)
+
+
+def test_subclass_may_change_arguments_in_a_step_of_its_own(tokenizer):
+    class Brief(TranslationPipeline):
+        def _forward(self, model_inputs, brief=False, **options):
+            return super()._forward(model_inputs, **{**options, **({"max_new_tokens": 1} if brief else {})})
+
+    translator = Brief(model=tiny_model(), tokenizer=tokenizer)
+    plain = pipeline("translation", model=translator.model, tokenizer=tokenizer)
+    options = {"max_new_tokens": 4, **WORDS}
+    assert translator("w1 w2", **options) == plain("w1 w2", **options)
+    assert translator("w1 w2", brief=True, **options) == plain("w1 w2", **{**options, "max_new_tokens": 1})
+
+
+def test_arguments_are_resolved_once_for_all_batches(translator, monkeypatch):
+    resolved, original = [], pipeline_translation.GenerateArguments
+    monkeypatch.setattr(
+        pipeline_translation, "GenerateArguments", lambda *given: resolved.append(given) or original(*given)
+    )
+    translator(["w1", "w2", "w3"], batch_size=1, max_new_tokens=2, n_best=2, num_beams=2)
+    assert len(resolved) == 1
 
 
 def test_steps_work_one_by_one(translator):

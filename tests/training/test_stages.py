@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate import Accelerator
 
 from hf_vaswani.data.sources.text_source import TextSource
 from hf_vaswani.errors import InputError
@@ -49,6 +50,16 @@ def test_checked_recipe_holds_what_the_checks_have_opened(recipe, tmp_path):
         assert isinstance(checked, CheckedRecipe) and list(checked.sources) == ["train", "validation", "test"]
         assert checked.tokenizer is not None and (checked.model is not None) is has_model
     assert not (tmp_path / "second").exists()
+
+
+def test_layer_drop_with_fsdp_is_refused_before_long_work_with_all_other_errors(recipe, monkeypatch):
+    start = train(recipe("--max_steps=1", "--encoder_layerdrop=0.5", output="start")).folder
+    monkeypatch.setattr(Accelerator, "is_fsdp2", True)
+    for options in ("--encoder_layerdrop=0.5",), (f"--start_from={start}",):
+        given = recipe(*options, "--report_to=nobody", output="second")
+        with processes_of(given) as processes, pytest.raises(InputError, match="(?s)LayerDrop.*FSDP") as refused:
+            check(given, processes)
+        assert "training.report_to: 'nobody' is unknown" in str(refused.value)
 
 
 def test_optimizer_step_is_at_most_five_frames_of_the_project_below_train(recipe, monkeypatch):

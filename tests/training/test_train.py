@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from hf_vaswani import VaswaniConfig
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS, TokenizerArguments
 from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 from hf_vaswani.errors import InputError, TrainingError
-from hf_vaswani.training.optimization.steps import share_of
+from hf_vaswani.training.optimization.steps import StepDataset, share_of, steps_loader
 from hf_vaswani.training.train import train
 
 from ..conftest import word_tokenizer
@@ -132,6 +133,14 @@ def test_sharded_training_in_mixed_precision_keeps_its_best_weights_in_32_bits(r
 def test_two_processes_that_leave_out_different_layers_train_together(recipe, tmp_path):
     run_training(recipe, "--encoder_layerdrop=0.5", f"--output_dir={tmp_path / 'two'}", processes=2)
     assert (tmp_path / "two" / "model.safetensors").exists()
+
+
+def test_text_without_a_usable_pair_is_reported_by_one_process():
+    corpus = SimpleNamespace(parts=lambda epoch, first: [])
+    for rank in range(2):
+        with pytest.raises(TrainingError, match="Epoch 0 of the training data has no pair") as error:
+            next(iter(steps_loader(StepDataset(corpus, None, (0, 0, 0), rank, 2), workers=0)))
+        assert error.value.is_repeated is (rank == 1)
 
 
 def test_processes_share_batches_evenly_and_count_each_once():
@@ -326,12 +335,12 @@ def test_kinds_of_distributed_training_that_would_have_no_effect_are_refused(rec
 
 
 def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, monkeypatch):
-    monkeypatch.setattr("hf_vaswani.training.setup.checks.processes_asked_for", lambda: 2)
+    monkeypatch.setattr("hf_vaswani.training.check.processes_asked_for", lambda: 2)
     with pytest.raises(
         InputError, match="was told to start 2 processes, and started 1: .*torchrun --nproc_per_node 2"
     ):
         train(recipe())
-    monkeypatch.setattr("hf_vaswani.training.setup.checks.processes_asked_for", lambda: 1)
+    monkeypatch.setattr("hf_vaswani.training.check.processes_asked_for", lambda: 1)
     assert train(recipe("--max_steps=1")).steps == 1
 
 

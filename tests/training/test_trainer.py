@@ -153,8 +153,11 @@ def test_signal_saves_and_ends_the_training(recipe, loss_of_pass, tmp_path):
 
 def test_fsdp_is_refused(recipe, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(InputError, match="FSDP is not possible with the Trainer"):
-        train_with_trainer(recipe())
+    for rank in range(2):
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        with pytest.raises(InputError, match="FSDP is not possible with the Trainer") as refused:
+            train_with_trainer(recipe())
+        assert refused.value.is_repeated is (rank == 1)
     assert not (tmp_path / "out").exists()
 
 

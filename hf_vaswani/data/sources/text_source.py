@@ -5,7 +5,6 @@ formats and columns see `tables.py` and `columns.py`.
 """
 
 import dataclasses
-import difflib
 import hashlib
 import json
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...configuration.name_hints import hint
 from ...errors import InputError, counted
 from . import built_in
 from .columns import Languages, candidate_columns, choose_columns, pair_of
@@ -82,9 +82,8 @@ class TextSource:
         known, errors, fields = [field.name for field in dataclasses.fields(cls)], [], {}
         for key, entry in value.items():
             if key not in known:
-                close = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-                hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
-                errors.append(f"{name}: unknown key '{key}'; {hint}")
+                meant = hint(str(key), dict(zip(known, known))) or f"known are {', '.join(known)}"
+                errors.append(f"{name}: unknown key '{key}'; {meant}")
             elif entry is not None:
                 try:
                     fields[key] = _typed(key, entry)

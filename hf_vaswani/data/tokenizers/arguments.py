@@ -1,6 +1,5 @@
 """The recipe's section `tokenizer`: its keys, the registry of tokenizer types, and the checks between keys."""
 
-import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any, Literal
 from tokenizers import Tokenizer
 
 from ...configuration.keys import COUNTLESS, Key, Section
+from ...configuration.name_hints import hint
 
 # In the order of their ids, which are the defaults of VaswaniConfig.
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -171,12 +171,11 @@ def _special_token_errors(arguments: TokenizerArguments) -> list[str]:
     for role, token in arguments.special_tokens.items():
         name = f"tokenizer.special_tokens.{role}"
         if role not in ROLES:
-            close = difflib.get_close_matches(str(role).removesuffix("_token"), ROLES, n=1, cutoff=0.5)
-            hint = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(ROLES)}"
-            errors.append(f"{name}: unknown role; {hint}")
+            meant = hint(str(role).removesuffix("_token"), dict(zip(ROLES, ROLES))) or f"known are {', '.join(ROLES)}"
+            errors.append(f"{name}: unknown role; {meant}")
         elif not isinstance(token, str):
-            hint = "; put it in quotes" if isinstance(token, list) else ""
-            errors.append(f"{name} must be text, got {token!r}{hint}")
+            quotes = "; put it in quotes" if isinstance(token, list) else ""
+            errors.append(f"{name} must be text, got {token!r}{quotes}")
         elif not BRACKETED.fullmatch(token) or token in BYTES:
             errors.append(f"{name} must be in brackets and without spaces, such as [PAD] or <pad>, got {token!r}")
     if errors:

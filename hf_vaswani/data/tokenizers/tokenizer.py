@@ -63,8 +63,11 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
     return VaswaniTokenizer.from_backends(*backends, **settings)
 
 
-def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
+def load_tokenizer(path: str, trust_remote_code: bool | None = None) -> PreTrainedTokenizerFast:
     """A tokenizer from a folder or the Hub.
+
+    Args:
+        trust_remote_code: whether code beside it may run; by default transformers asks the user.
 
     Raises:
         InputError: it does not exist or cannot be loaded.
@@ -75,13 +78,14 @@ def load_tokenizer(path: str) -> PreTrainedTokenizerFast:
         raise InputError(f"{path} has no tokenizer (tokenizer.json). Name a folder that has one, or a Hub id.")
     check_tokenizer_settings(Path(path))
     try:
-        return AutoTokenizer.from_pretrained(path)
+        return AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
     except Exception as error:  # transformers raises many types for damaged or missing files
         if errors := tokenizer_file_errors(Path(path)):
             raise InputError.of(errors) from None
         if isinstance(error, TypeError | AttributeError):
             raise InputError(f"{path} cannot be loaded: a value in its files has the wrong type. {AGAIN}") from None
-        raise InputError(f"{path}{where_not_found(path)} cannot be loaded: {reason(error)}") from None
+        where = where_not_found(path) or ": its tokenizer"
+        raise InputError(f"{path}{where} cannot be loaded: {reason(error)}") from None
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_other_model: bool = False) -> None:

@@ -16,6 +16,8 @@ from .checkpoint import is_checkpoint_name
 RECIPE_FILE = "training_recipe.yaml"
 CHECKPOINTS, BEST = "checkpoints", "best"
 TOKENIZER, ARCHITECTURE = "tokenizer", "architecture"
+# The project that trackers file a run under; TensorBoard's has a folder of this name.
+TRACKED_AS = "hf_vaswani"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 
 

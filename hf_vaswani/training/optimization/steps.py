@@ -83,7 +83,9 @@ class StepDataset(IterableDataset):
                 # It was held back, since only now it shows that the epoch is over.
                 yield replace(last, following=(epoch + 1, 0, 0))
             elif first == position == 0:
-                raise TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
+                error = TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
+                error.is_repeated = self.rank > 0  # all processes come to it
+                raise error
             epoch, first, position = epoch + 1, 0, 0
 
     def _steps_of_epoch(self, epoch: int, first: int, position: int) -> Iterator[StepBatches]:

@@ -1,9 +1,8 @@
 """The recipes that come with the package, used by name: `hf-vaswani train quickstart`."""
 
-import difflib
 from pathlib import Path
 
-from ...errors import InputError
+from ...errors import InputError, nearest
 from ...files import path_error
 
 # At the top of each recipe, for editors that complete keys.
@@ -60,5 +59,5 @@ def recipe_file(recipe: str | Path) -> Path:
 
 
 def _nearest(name: str) -> str:
-    close = difflib.get_close_matches(name, bundled_recipes(), n=1, cutoff=0.7)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    close = nearest(name, bundled_recipes())
+    return f" Did you mean {close!r}?" if close else ""

@@ -26,12 +26,13 @@ from ..checkpoints.output_folder import (
     LOG_FILE,
     RECIPE_FILE,
     TOKENIZER,
+    TRACKED_AS,
     held,
 )
 from ..recipe.arguments import MAIN_TEST
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import FIGURES, GREEDY_TRANSLATIONS, TRANSLATIONS, artifacts, remove_stale
-from .checks import TRACKED_AS
+from .resume import Circumstances
 
 Sources = dict[str, list[TextSource]]
 
@@ -82,7 +83,7 @@ def hold_output(folder: Path, processes: Accelerator) -> Iterator[None]:
 def begin_output(
     recipe: Recipe,
     sources: Sources,
-    stored: dict[str, Any],
+    circumstances: Circumstances,
     tokenizer: PreTrainedTokenizerBase,
     model: PreTrainedModel,
     is_resumed: bool,
@@ -90,13 +91,13 @@ def begin_output(
     """Make the output folder ready: for a new run delete an earlier one; store recipe, tokenizer and config.
 
     Args:
-        stored: besides the recipe: digests of the texts, and what the launcher said.
+        circumstances: stored beside the recipe.
 
     Raises:
         InputError: where the folder cannot be written, or as [`replacement_errors`].
     """
     folder = Path(recipe.training.output_dir)
-    content = {**recipe.to_dict(), **stored}
+    content = {**recipe.to_dict(), **circumstances.to_dict()}
     if (folder / LOG_FILE).is_dir():
         raise InputError(f"{folder / LOG_FILE} is a folder, where the log belongs. Move it away.")
     try:

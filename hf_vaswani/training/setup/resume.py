@@ -1,5 +1,6 @@
 """Whether the output folder holds the very run that a recipe describes, so that it is resumed."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,36 @@ from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
 
 
-def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> bool:
+@dataclass(frozen=True)
+class Circumstances:
+    """What a run is known by besides its recipe.
+
+    Attributes:
+        texts: digests of training and validation text.
+        mixed_precision, processes: that it was launched with; `None` where an earlier version did not store them.
+    """
+
+    texts: dict[str, str]
+    mixed_precision: str | None
+    processes: int | None
+
+    def to_dict(self) -> dict[str, dict[str, str | int | None]]:
+        """Sections that are stored after the recipe's."""
+        launched = {"mixed_precision": self.mixed_precision, "processes": self.processes}
+        return {"texts": self.texts, "launched": launched}
+
+    @classmethod
+    def of(cls, content: dict[str, dict[str, Any]], now: "Circumstances") -> "Circumstances":
+        """Those in a stored recipe; one without them, of an earlier version, was launched as `now`."""
+        launched = content.get("launched", now.to_dict()["launched"])
+        return cls(content.get("texts", {}), launched.get("mixed_precision"), launched.get("processes"))
+
+
+def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
     """Whether the output folder holds this very run, to be resumed.
 
     Args:
-        texts: digests of training and validation text.
-        launched: precision and number of processes.
+        now: what the run would be continued with.
 
     Raises:
         InputError: where the folder holds a run of another recipe or on other texts, a model without its run, or
@@ -39,8 +64,9 @@ def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) 
     if not is_resumable and not checkpoint_folders(folder / BEST):
         # Before its first weights are kept a run has nothing that could be lost.
         return False
-    before = read_stored(stored)
-    differences = _differences(before, recipe, texts, launched)
+    content = read_stored(stored)
+    before = Circumstances.of(content, now)
+    differences = _recipe_differences(content, recipe) + _differences(before, now)
     if differences:
         raise InputError(
             f"{folder} holds a run of another recipe ({'; '.join(differences)}). Choose another --output_dir, or "
@@ -49,13 +75,12 @@ def is_resumed(recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) 
     if not is_resumable:
         # The same run comes by the same weights again.
         return False
-    processes = before.get("launched", launched).get("processes")
-    if processes != launched["processes"]:
-        print(f"Trained by {processes} process(es) before, by {launched['processes']} now: steps have another size")
+    if before.processes != now.processes:
+        print(f"Trained by {before.processes} process(es) before, by {now.processes} now: steps have another size")
     return True
 
 
-def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: dict[str, Any]) -> list[str]:
+def _recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> list[str]:
     # Keys that a recipe of an earlier version does not have were at their defaults then.
     new, defaults = recipe.to_dict(), Recipe().to_dict()
     old = {section: {**defaults[section], **stored.get(section, {})} for section in new}
@@ -73,14 +98,18 @@ def _differences(stored: dict, recipe: Recipe, texts: dict[str, str], launched: 
         changeable -= {("training", "eval_sentences")}
     if SCHEDULES[recipe.training.lr_scheduler_type].falls_to_end:
         changeable -= {("training", "max_steps")}
-    differences = [
+    return [
         f"{section}.{name} was {old[section].get(name)!r} and is now {new[section].get(name)!r}"
         for section in new
         for name in {**old[section], **new[section]}
         if (section, name) not in changeable and old[section].get(name) != new[section].get(name)
     ]
-    precision = stored.get("launched", launched).get("mixed_precision")
-    if precision != launched["mixed_precision"]:
-        differences.append(f"mixed precision was {precision} and is now {launched['mixed_precision']}")
-    other_texts = [split for split in texts if stored.get("texts", {}).get(split) != texts[split]]
+
+
+def _differences(before: Circumstances, now: Circumstances) -> list[str]:
+    """What else makes it another run; with another number of processes it goes on."""
+    differences = []
+    if before.mixed_precision != now.mixed_precision:
+        differences.append(f"mixed precision was {before.mixed_precision} and is now {now.mixed_precision}")
+    other_texts = [split for split, digest in now.texts.items() if before.texts.get(split) != digest]
     return differences + [f"data.{split}: the {split} text has changed" for split in other_texts]

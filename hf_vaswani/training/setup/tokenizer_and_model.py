@@ -229,9 +229,9 @@ def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
     settings |= {"max_length": None, "max_new_tokens": None}  # a model that training starts from may have them
     if arguments.num_beams == 1:
         # The model that training starts from may have been saved with beam search, whose settings are refused here.
-        deerrors = GenerationConfig()
+        defaults = GenerationConfig()
         beam_search = ("length_penalty", "early_stopping", "num_return_sequences")
-        return {**settings, **{name: getattr(deerrors, name) for name in beam_search}}
+        return {**settings, **{name: getattr(defaults, name) for name in beam_search}}
     penalty = {"length_penalty": arguments.length_penalty, "length_penalty_type": arguments.length_penalty_type}
     return {**settings, **penalty, "early_stopping": arguments.early_stopping}
 

@@ -12,6 +12,7 @@ from ...data.epochs import Budget, ResampledCorpus, StreamedCorpus, TokenizedCor
 from ...data.filters import FilterSettings, PairFilter, covering_length
 from ...data.prepared import tokenize, usable
 from ...data.sources.parallel_files import Pair
+from ...errors import InputError
 from ..optimization.steps import Corpus
 from ..recipe.recipe import Recipe
 from .splits import Splits, filter_settings, stream_of
@@ -43,12 +44,15 @@ class StreamSample:
 
 
 def make_corpus(
-    recipe: Recipe, splits: Splits, tokenizer: PreTrainedTokenizerBase
+    recipe: Recipe, splits: Splits, tokenizer: PreTrainedTokenizerBase, limit: int | None
 ) -> tuple[Corpus, FilterSettings, dict[str, int]]:
     """The training pairs, batch by batch, what filters they went through, and what these found in them.
 
+    Args:
+        limit: the longest sequence of the model, in tokens; `None` for any length.
+
     Raises:
-        InputError: where no pair is left, or one is longer than a batch holds.
+        InputError: where no pair is left, or one is longer than a batch or the model holds.
     """
     data, training = recipe.data, recipe.training
     settings = filter_settings(data)
@@ -66,6 +70,11 @@ def make_corpus(
     tokenized = tokenize(splits.train, tokenizer, cache_folder(data.cache_dir), data.num_proc)
     if data.max_length_coverage:
         length = covering_length(tokenized.source_lengths, tokenized.target_lengths, data.max_length_coverage)
+        if limit and length > limit:
+            raise InputError(
+                f"data.max_length_coverage={data.max_length_coverage} comes to {length} tokens, beyond the {limit} "
+                "learned positions of the model: raise model.max_position_embeddings or lower the coverage."
+            )
         settings = replace(settings, max_length=length)
     pairs, text, counts = usable(splits.train, tokenized, settings)
     corpus = TokenizedCorpus(pairs, budget(), splits.weights)

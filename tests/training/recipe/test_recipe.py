@@ -33,7 +33,7 @@ def errors_of(path, options=()) -> str:
     return str(error.value)
 
 
-def test_file_goes_before_deerrors_and_options_before_the_file(recipe):
+def test_file_goes_before_defaults_and_options_before_the_file(recipe):
     options = ["--max_steps", "7", "--training.seed=3", "--d-model", "128", "--overwrite", "--dropout", "0"]
     loaded = load_recipe(recipe(), options)
     assert (loaded.training.max_steps, loaded.training.seed, loaded.training.overwrite) == (7, 3, True)
