@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
+from .modeling_decoder_step import DecoderStep
 from .modeling_layers import check_length
 
 MASKED_ATTENTION = ("eager", "sdpa")
@@ -88,8 +90,8 @@ class SharedSourceDecoder:
     """Steps in which the hypotheses of a sentence are fed side by side and share all that they have in common.
 
     Args:
-        model: has `decode`, a forward pass that takes `decoder_position_ids`, a mask of four dimensions and a cache
-            and stops before the output projection, and `project`, which makes logits of its result.
+        step: computes states and logits, a [`DecoderStep`] or a [`ModuleStep`].
+        config: of the model.
         prompt: `(sentences, prompt_length)`, what all hypotheses of a sentence begin with.
         encoder_output: `(sentences, source_length, d_model)`.
         attention_mask: `(sentences, source_length)`, 1 for tokens and 0 for padding; or None.
@@ -100,14 +102,15 @@ class SharedSourceDecoder:
 
     def __init__(
         self,
-        model: nn.Module,
+        step: "DecoderStep | ModuleStep",
+        config: PreTrainedConfig,
         prompt: torch.Tensor,
         encoder_output: torch.Tensor,
         attention_mask: torch.Tensor | None,
         beams: int,
     ):
-        layers = range(model.config.decoder_layers)
-        self.model = model
+        layers = range(config.decoder_layers)
+        self.step, self.config = step, config
         self.cache = EncoderDecoderCache(
             Cache(layers=[PoolLayer() for _ in layers]), Cache(layers=[SourceLayer() for _ in layers])
         )
@@ -148,7 +151,7 @@ class SharedSourceDecoder:
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """States of [`first`] or [`next`], of any sentences, → logits of the next tokens `(…, vocab_size)`."""
-        return self.model.project(states)
+        return self.step.logits(states)
 
     def _make_room(self, beams: int) -> None:
         """Where the pool is full, drop what no hypothesis attends to any more: they soon share most of it."""
@@ -179,17 +182,42 @@ class SharedSourceDecoder:
 
     def _check_length(self, past_length: int, length: int) -> None:
         # Here, as the model cannot tell from the pool how long the hypotheses are.
-        if limit := self.model.config.longest_sequence:
+        if limit := self.config.longest_sequence:
             check_length(past_length, length, limit)
 
     def _states(self, tokens: torch.Tensor, mask: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
+        return self.step.states(tokens, position_ids, self.cache, self.encoder_output, mask, self.source_mask)
+
+
+class ModuleStep:
+    """A step of any model through its modules: one that has adapters, say.
+
+    Args:
+        model: has `decode`, a forward pass that takes `decoder_position_ids`, a mask of four dimensions and a cache
+            and stops before the output projection, and `project`, which makes logits of its result.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.model = model
+        self.logits = model.project
+
+    def states(
+        self,
+        tokens: torch.Tensor,
+        position_ids: torch.Tensor,
+        cache: EncoderDecoderCache,
+        encoder_output: torch.Tensor,
+        mask: torch.Tensor | None,
+        source_mask: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """As in [`DecoderStep`]."""
         return self.model.decode(
-            encoder_outputs=BaseModelOutput(self.encoder_output),
-            attention_mask=self.source_mask,
+            encoder_outputs=BaseModelOutput(encoder_output),
+            attention_mask=source_mask,
             decoder_input_ids=tokens,
             decoder_attention_mask=mask,
             decoder_position_ids=position_ids,
-            past_key_values=self.cache,
+            past_key_values=cache,
             use_cache=True,
         )
 
@@ -247,4 +275,4 @@ class BatchedDecoder:
         return self.output.logits[:, -1].unflatten(0, (-1, self.beams))
 
 
-__all__ = ["BatchedDecoder", "SharedSourceDecoder"]
+__all__ = ["BatchedDecoder", "ModuleStep", "SharedSourceDecoder"]

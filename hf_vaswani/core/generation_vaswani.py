@@ -30,12 +30,12 @@ from transformers import generation as processors
 from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput
 from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 
-from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, SharedSourceDecoder
+from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
 from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch
 from .generation_length_penalty import Scoring
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
+from .modeling_decoder_step import DecoderStep, can_step
 from .modeling_layers import check_ids
-from .modeling_packed_linear import with_packed_weights
 from .pipeline_inputs import check_search
 
 MAX_TOKENS_OVER_SOURCE = 50
@@ -320,12 +320,18 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> SharedSourceDecoder:
         mask = model_kwargs.get("attention_mask")
         return SharedSourceDecoder(
-            with_packed_weights(self, left_alone=set(self.get_encoder().modules())),
+            self.decoder_step() or ModuleStep(self),
+            self.config,
             input_ids[::beams],
             model_kwargs["encoder_outputs"].last_hidden_state[::beams],
             None if mask is None else mask[::beams],
             beams,
         )
+
+    def decoder_step(self) -> DecoderStep | None:
+        """The decoder without its modules, which is faster; `None` where these may do more than compute it."""
+        decoder, lm_head = self.get_decoder(), self.get_output_embeddings()
+        return DecoderStep(decoder, lm_head) if can_step(decoder, lm_head) else None
 
     def _get_candidate_generator(self, *args, **kwargs):
         return GenerationMixin._get_candidate_generator(self._with_target_vocabulary(), *args, **kwargs)

@@ -7,62 +7,60 @@ the end of a search, take a fraction of the time.
 The file travels with each checkpoint as remote code and therefore imports nothing but torch.
 """
 
-import copy
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 PACKED_DTYPES = (torch.float32, torch.bfloat16)
 # For smaller matrices the call itself costs more than is gained.
 LEAST_ELEMENTS = 2**18
 
-
-class PackedLinear(nn.Module):
-    """A linear layer, for inference, whose weight is laid out for oneDNN."""
-
-    def __init__(self, linear: nn.Linear):
-        super().__init__()
-        self.weight = linear.weight  # for those who ask a layer about it
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
-        self.bias = linear.bias
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """`(…, in_features)` → `(…, out_features)`."""
-        return torch.ops.mkldnn._linear_pointwise(states, self.packed, self.bias, "none", [], "")
+# States `(…, in_features)` → `(…, out_features)`.
+Product = Callable[[torch.Tensor], torch.Tensor]
 
 
-def with_packed_weights(module: nn.Module, left_alone: Collection[nn.Module] = ()) -> nn.Module:
-    """The same module with packed weights: a copy that shares all the rest, so that the module itself stays as it is.
+def product(layers: Sequence[nn.Linear], relu: bool = False) -> Product:
+    """The linear layers as one, for inference: their results for the same states side by side.
 
     Args:
-        left_alone: parts of it that are not worth it.
-
-    Returns:
-        The module itself where nothing can be packed: on other devices, say, or without oneDNN.
+        relu: set what is negative to 0.
     """
-    if module in left_alone or torch.is_autocast_enabled("cpu"):
-        return module
-    if is_packable(module):
-        return PackedLinear(module)
-    children = {name: with_packed_weights(child, left_alone) for name, child in module.named_children()}
-    if all(child is module._modules[name] for name, child in children.items()):
-        return module
-    changed = copy.copy(module)
-    changed._modules = {**module._modules, **children}
-    return changed
+    weight, bias = joint_weights(layers)
+    if weight.device.type == "cpu" and weight.numel() >= LEAST_ELEMENTS and can_pack(weight.dtype):
+        return packed_product(weight, bias, relu)
+    if relu:
+        return lambda states: F.linear(states, weight, bias).relu_()
+    return lambda states: F.linear(states, weight, bias)
 
 
-def is_packable(module: nn.Module) -> bool:
-    """Whether a module is a plain linear layer on a CPU, large enough, without hooks or adapters."""
+def joint_weights(layers: Sequence[nn.Linear]) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Weights `(sum of out_features, in_features)` and biases of linear layers with the same input."""
+    weights = [layer.weight.detach() for layer in layers]
+    if all(layer.bias is None for layer in layers):
+        return torch.cat(weights) if len(weights) > 1 else weights[0], None
+    biases = [
+        layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias.detach() for layer in layers
+    ]
+    return (torch.cat(weights), torch.cat(biases)) if len(weights) > 1 else (weights[0], biases[0])
+
+
+def packed_product(weight: torch.Tensor, bias: torch.Tensor | None, relu: bool = False) -> Product:
+    """A product with a weight that is laid out for oneDNN."""
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+    after = "relu" if relu else "none"
+    return lambda states: torch.ops.mkldnn._linear_pointwise(states, packed, bias, after, [], "")
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether a module is a linear layer and nothing more: no adapter, no quantized or divided weight, no hooks."""
     return (
         type(module) is nn.Linear
         and type(module.weight) is nn.Parameter
-        and module.weight.device.type == "cpu"
-        and module.weight.numel() >= LEAST_ELEMENTS
-        and not (module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__)
-        and can_pack(module.weight.dtype)
+        and type(module.weight.data) is torch.Tensor
+        and not (module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
     )
 
 
@@ -72,15 +70,14 @@ def can_pack(dtype: torch.dtype) -> bool:
     if dtype not in PACKED_DTYPES:
         return False
     # Numbers that are not drawn: the search may be a sampling one, whose seed has been set.
-    linear = nn.utils.skip_init(nn.Linear, 32, 16, dtype=dtype, device="cpu")
     states = torch.linspace(-1, 1, 4 * 32).view(4, 32).to(dtype)
+    weight, bias = torch.linspace(-1, 1, 16 * 32).view(16, 32).to(dtype), torch.zeros(16, dtype=dtype)
     try:
         with torch.no_grad():
-            linear.weight.copy_(torch.linspace(-1, 1, 16 * 32).view(16, 32))
-            linear.bias.zero_()
-            return torch.allclose(PackedLinear(linear)(states).float(), linear(states).float(), atol=0.1)
+            result = packed_product(weight, bias, relu=True)(states)
+        return torch.allclose(result.float(), F.linear(states, weight, bias).relu().float(), atol=0.1)
     except (AttributeError, NotImplementedError, RuntimeError):
         return False
 
 
-__all__ = ["with_packed_weights"]
+__all__ = ["product"]
