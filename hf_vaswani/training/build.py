@@ -22,6 +22,7 @@ from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
 from .setup.checks import TRACKED_AS
 from .setup.output import begin_output, hold_output
+from .setup.precision import settle_precision
 from .setup.resume import is_resumed
 from .setup.splits import Splits, load_splits
 from .setup.tokenizer_and_model import drops_layers, make_model, open_tokenizer
@@ -64,7 +65,7 @@ class TrainingSetup:
 
 
 def build(checked: CheckedRecipe) -> TrainingSetup:
-    """Read the texts, open or make tokenizer and model, tokenize. Nothing is written but the cache of prepared text.
+    """Read the texts, open or make tokenizer and model, find the precision, tokenize. Only the cache is written.
 
     The first process of each machine prepares the text, and the others find it in the cache.
 
@@ -82,6 +83,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         raise InputError(
             "LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."
         )
+    settle_precision(recipe, processes, model)
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer))
     limit = model.config.longest_sequence
     if limit and filters.max_length > limit:
@@ -127,7 +129,7 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
 
 
 def launched(accelerator: Accelerator) -> dict[str, Any]:
-    """What the launcher says of a run, besides its recipe."""
+    """What a run is launched on, besides its recipe."""
     return {"mixed_precision": accelerator.mixed_precision, "processes": accelerator.num_processes}
 
 

@@ -15,6 +15,7 @@ from .checkpoints.output_folder import RECIPE_FILE, is_checkpoint
 from .recipe.recipe import Recipe
 from .setup import checks
 from .setup.output import output_errors
+from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
 from .setup.tokenizer_and_model import existing_tokenizer, make_model, new_config
 
@@ -57,6 +58,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
         errors += checks.tracker_errors(recipe.training.report_to) + checks.bleu_errors(recipe.evaluation.tokenize)
         errors += checks.freeze_errors(recipe)
         errors += checks.fsdp_errors(processes) + checks.process_errors(processes)
+        errors += precision_errors(recipe, processes.device)
         if processes.device.type == "cpu":
             errors += checks.memory_errors_of(recipe)
         if errors:
