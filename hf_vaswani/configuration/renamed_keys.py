@@ -28,7 +28,11 @@ RENAMED_KEYS = {
     "data": {"processes": "num_proc"},
 }
 # Old value → new value, by key.
-RENAMED_VALUES = {"pre_tokenizer": {"spaces": "whitespace"}, "dataset": {"embedded": "built-in"}}
+RENAMED_VALUES: dict[Any, dict[Any, Any]] = {
+    "pre_tokenizer": {"spaces": "whitespace"},
+    "dataset": {"embedded": "built-in"},
+    "mixed_precision": {None: "auto"},
+}
 # Keys whose value is a source: a dataset's name or a path.
 SOURCES = ("train", "validation", "test", "tests")
 
@@ -63,4 +67,4 @@ def _new_value(key: Any, value: Any) -> Any:
     if isinstance(value, list):
         return [_new_value(key, entry) for entry in cast(list[Any], value)]
     renamed = RENAMED_VALUES.get("dataset" if key in SOURCES else key, {})
-    return renamed.get(value, value) if isinstance(value, str) else value
+    return renamed.get(value, value)

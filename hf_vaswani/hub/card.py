@@ -190,8 +190,9 @@ def _again(training: dict[str, Any], report: RunReport) -> str:
     """The command that makes the same steps, as far as there is one."""
     command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
     processes, precision = report.processes or [], report.precision.partition(",")[0]
-    if precision in ("fp16", "bf16") and training["mixed_precision"] is None:
-        command += f" --mixed_precision {precision}"
+    if training["mixed_precision"] == "auto":
+        # On another machine it may come to another one.
+        command += f" --mixed_precision {'no' if precision == 'fp32' else precision}"
     if training["max_minutes"] and report.seconds >= 60 * training["max_minutes"]:
         if training["lr_scheduler_type"] in ("linear", "cosine"):
             words = " The clock ended this run: on another machine it makes other steps."

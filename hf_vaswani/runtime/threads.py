@@ -102,6 +102,11 @@ def best_number(seconds: dict[int, float], current: int) -> int:
     return best if seconds[current] > (FEWER if best < current else MORE) * seconds[best] else current
 
 
+def serving_number(most: int, work: Callable[[], None]) -> int:
+    """The number of threads to take of at most as many: all of them, unless fewer are clearly faster at present."""
+    return best_number(measure(numbers_to_try(most, most), work), most) if most > 1 else most
+
+
 class AdaptiveThreads:
     """The number of threads in each process of a run, measured at its start and again when it grows slow.
 

@@ -21,6 +21,7 @@ from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
 from .setup.output import begin_output, hold_output
+from .setup.precision import settle_precision
 from .setup.resume import Circumstances, is_resumed
 from .setup.splits import Splits, load_splits
 from .setup.tokenizer_and_model import open_tokenizer
@@ -63,7 +64,7 @@ class TrainingSetup:
 
 
 def build(checked: CheckedRecipe) -> TrainingSetup:
-    """Read the texts, open or make tokenizer and model, tokenize. Nothing is written but the cache of prepared text.
+    """Read the texts, open or make tokenizer and model, find the precision, tokenize. Only the cache is written.
 
     The first process of each machine prepares the text, and the others find it in the cache.
 
@@ -77,6 +78,7 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
         processes, lambda: open_tokenizer(recipe, tokenizer_text(recipe, splits), resumed)
     )
     model = checked.model or first_on_each_machine(processes, lambda: open_model(recipe, tokenizer, processes))
+    settle_precision(recipe, processes, model)
     limit = model.config.longest_sequence
     corpus, filters, counts = first_on_each_machine(processes, lambda: make_corpus(recipe, splits, tokenizer, limit))
     pairs: EncodedPairs = first_on_each_machine(

@@ -24,6 +24,7 @@ from .checkpoints.output_folder import RECIPE_FILE, is_checkpoint
 from .optimization.optimizer import freeze
 from .recipe.recipe import Recipe
 from .setup.output import output_errors
+from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
 from .setup.tokenizer_and_model import SMALLER, drops_layers, existing_tokenizer, make_model, new_config
 
@@ -66,6 +67,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
         errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
         errors += freeze_errors(recipe)
         errors += fsdp_errors(processes) + process_errors(processes)
+        errors += precision_errors(recipe, processes.device)
         if not recipe.training.start_from:
             errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
         if processes.device.type == "cpu":

@@ -5,22 +5,23 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from ..hub.run_report import RunReport
 from ..runtime.launcher import end_with_launcher
 from ..runtime.memory import keep_freed_memory
-from ..runtime.processes import reported_once
+from ..runtime.processes import on_main_process, reported_once
 from ..runtime.threads import asked_threads, share_of_cores
 from .build import build, open_run
-from .check import available_trackers, check, check_environment
+from .check import available_trackers, check, check_environment, is_set
 from .export import export
 from .fit import fit
 from .loop import run_steps
 from .recipe.recipe import Recipe
 from .run import TrainingRun
+from .setup.precision import precision_to_begin_with
 
 # A large corpus takes hours to prepare, while the other processes wait for the first.
 PATIENCE = timedelta(days=1)
@@ -81,12 +82,15 @@ def processes_of(recipe: Recipe) -> Iterator[Accelerator]:
 
 def make_accelerator(recipe: Recipe) -> Accelerator:
     """Devices, processes and precision, as recipe and launcher say."""
-    arguments = recipe.training
+    arguments, group = recipe.training, InitProcessGroupKwargs(timeout=PATIENCE)
+    # First the processes, which then agree on the precision.
+    state = PartialState(cpu=is_set("ACCELERATE_USE_CPU"), **group.to_kwargs())
+    precision = on_main_process(state, lambda: precision_to_begin_with(recipe, state.device))
     # One pass, whatever the launcher is told: the loop divides by the tokens of the whole step itself.
     return Accelerator(
-        mixed_precision=arguments.mixed_precision,
+        mixed_precision=precision,
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
         log_with=[name for name in arguments.report_to if name in available_trackers()] or None,
         project_dir=arguments.output_dir,
-        kwargs_handlers=[DistributedDataParallelKwargs(), InitProcessGroupKwargs(timeout=PATIENCE)],
+        kwargs_handlers=[DistributedDataParallelKwargs(), group],
     )

@@ -37,13 +37,15 @@ def test_stored_recipe_of_an_earlier_version_has_todays_names():
         "data": {"dataset": "embedded", "processes": 2, "train": [{"dataset": "embedded", "weight": 2}, "a.tsv"],
                  "tests": {"news": {"dataset": "embedded"}}},
         "tokenizer": {"words": "spaces", "space_mark": "after"},
-        "training": {"max_updates": 100, "adam_betas": [0.9, 0.98], "seed": 3},
+        "training": {"max_updates": 100, "adam_betas": [0.9, 0.98], "seed": 3,
+                     "mixed_precision": None},
         "texts": {"train": "0123"},
     }  # fmt: skip
     assert with_new_names(stored) == {
         "data": {"dataset": "built-in", "num_proc": 2, "train": [{"dataset": "built-in", "weight": 2}, "a.tsv"],
                  "tests": {"news": {"dataset": "built-in"}}},
         "tokenizer": {"pre_tokenizer": "whitespace", "word_boundary": "after"},
-        "training": {"max_steps": 100, "adam_beta1": 0.9, "adam_beta2": 0.98, "seed": 3},
+        "training": {"max_steps": 100, "adam_beta1": 0.9, "adam_beta2": 0.98, "seed": 3,
+                     "mixed_precision": "auto"},
         "texts": {"train": "0123"},
     }  # fmt: skip

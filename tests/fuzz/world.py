@@ -26,7 +26,8 @@ RECIPE = {
     "tokenizer": {"vocab_size": 40},
     "model": CONFIG,
     "training": {"max_steps": 4, "num_train_epochs": 2, "max_tokens": 60, "warmup_steps": 2, "logging_steps": 1,
-                 "eval_steps": 2, "eval_sentences": 2, "save_steps": 2, "average_last": 2, "cpu_threads": 1},
+                 "eval_steps": 2, "eval_sentences": 2, "save_steps": 2, "average_last": 2, "cpu_threads": 1,
+                 "mixed_precision": "no"},
     "generation": {"num_beams": 1, "max_length_offset": 2},
 }  # fmt: skip
 COMMANDS = (  # that make the world, in order

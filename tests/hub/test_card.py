@@ -354,7 +354,12 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
             {},
             "model again. The clock ended this run",
         ),
-        ({}, {"precision": "bf16, mixed", "processes": [4]}, " --mixed_precision bf16 --gradient_accumulation_steps"),
+        ({"mixed_precision": "auto"}, {}, "--output_dir FOLDER --mixed_precision no` with"),
+        (
+            {"mixed_precision": "auto"},
+            {"precision": "bf16, mixed", "processes": [4]},
+            " --mixed_precision bf16 --gradient_accumulation_steps",
+        ),
         (
             {"gradient_accumulation_steps": 2},
             {"processes": [4]},
@@ -366,7 +371,7 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
 )
 def test_command_that_trains_the_model_again_makes_as_many_updates_in_the_same_way(settings, results, expected):
     recipe = recipe_dict()
-    recipe["training"].update(settings)
+    recipe["training"].update({"mixed_precision": "no", **settings})
     [again] = parts_of(card_of(recipe, **results), "Recipe")
     assert expected in again
 

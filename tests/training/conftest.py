@@ -13,7 +13,8 @@ model:
    encoder_ffn_dim: 64, decoder_ffn_dim: 64, dropout: 0.1}
 training:
   {max_steps: 12, max_tokens: 120, lr_scheduler_type: inverse_sqrt, learning_rate: 0.003, warmup_steps: 5,
-   logging_steps: 1, eval_steps: 6, save_steps: 4, average_last: 2, cpu_threads: 1}
+   logging_steps: 1, eval_steps: 6, save_steps: 4, average_last: 2, cpu_threads: 1,
+   mixed_precision: no}
 generation: {num_beams: 2}
 """
 

@@ -1,12 +1,14 @@
 """What the loop does in an update, and what it does with one that went wrong."""
 
 import json
+from collections import defaultdict
 
 import numpy as np
 import pytest
 import torch
 from accelerate.tracking import TensorBoardTracker
 from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, FSMTTokenizer
 
 from hf_vaswani.errors import InputError, TrainingError
@@ -86,6 +88,32 @@ def test_trainings_of_one_process_may_differ_in_precision(recipe):
     half = train(recipe("--max_steps=2", "--mixed_precision=bf16", output="half")).folder
     assert losses(plain) != losses(half)
     np.testing.assert_allclose(losses(plain), losses(half), rtol=0.02)
+
+
+def test_bf16_multiplies_matrices_and_leaves_weights_norms_softmax_loss_and_adam_in_fp32(recipe, monkeypatch):
+    seen, original = defaultdict(set), loop_module.training_loss
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if args and torch.is_tensor(args[0]):
+                seen[function.overloadpacket.__name__].add(args[0].dtype)
+            return function(*args, **kwargs or {})
+
+    def watched(*arguments):
+        with Watch():
+            return original(*arguments)
+
+    monkeypatch.setattr(loop_module, "training_loss", watched)
+    folder = train(recipe("--max_steps=2", "--mixed_precision=bf16", "--r_drop=1", "--r_drop_from=2")).folder
+    # Of attention and loss; no other softmax is left.
+    assert seen["_softmax"] == seen["native_layer_norm"] == seen["scatter_add_"] == {torch.float32}
+    assert not {name for name in seen if "scaled_dot" in name or "log_soft" in name}
+    assert seen["bmm"] | seen["mm"] | seen["addmm"] == {torch.bfloat16}
+    [last] = (folder / "checkpoints").iterdir()
+    state = torch.load(last / "optimizer.pt", weights_only=True)["state"]
+    assert {value.dtype for values in state.values() for value in values.values()} == {torch.float32}
+    weights = [*load_file(last / "model.safetensors").values(), *load_file(folder / "model.safetensors").values()]
+    assert {value.dtype for value in weights} == {torch.float32}
 
 
 def test_gradient_checkpointing_changes_no_update(recipe):

@@ -175,8 +175,10 @@ class TrainingArguments(Section):
     max_skipped_steps: int = Key(
         20, "consecutive steps without a finite gradient before the run stops", ge=1, le=COUNTLESS, resumable=True
     )
-    mixed_precision: Literal["no", "fp16", "bf16"] | None = Key(
-        None, "precision of forward and backward passes; default: that of accelerate launch"
+    mixed_precision: Literal["auto", "no", "bf16", "fp16"] = Key(
+        "auto",
+        "precision of forward and backward passes; auto: what accelerate launch was told, or that of the run which is "
+        "resumed, or bf16 where the GPU has it or the CPU is measured to be faster with it",
     )
     torch_compile: bool = Key(False, "compile the model with torch.compile")
     cpu_threads: int | None = Key(

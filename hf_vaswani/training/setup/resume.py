@@ -90,6 +90,9 @@ def _recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> li
         for name, key in keys.items()
         if traits(key).resumable
     }
+    if "launched" in stored:
+        # Compared below, as what it came to.
+        changeable |= {("training", "mixed_precision")}
     if recipe.training.metric_for_best_model == "bleu":
         # Which weights are the best is decided by this very BLEU.
         changeable -= {("evaluation", "tokenize")}

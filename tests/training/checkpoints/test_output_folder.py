@@ -46,7 +46,7 @@ def test_training_of_another_precision_is_refused(recipe):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
         with pytest.raises(InputError, match="mixed precision was no and is now bf16"):
-            train(recipe())
+            train(recipe("--mixed_precision=auto"))
 
 
 def test_best_weights_are_chosen_by_the_same_sentences_throughout(recipe):

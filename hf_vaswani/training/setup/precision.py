@@ -1,0 +1,149 @@
+"""The precision of a run's forward and backward passes: what somebody asks for, that of the run which is resumed, or
+bf16 where it is clearly faster.
+
+What a processor was measured to gain is kept beside the prepared text, so that a recipe takes the same precision each
+time on one machine.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...data.cache import cache_folder
+from ...errors import InputError
+from ...files import atomic_write, read_json
+from ...runtime.machine import cpu_name
+from ...runtime.precision import LAYERS, TOKENS, bf16_speedup, has_native_bf16, possible_precisions, use_bf16
+from ...runtime.processes import on_main_process, say
+from ...runtime.threads import asked_threads, feed_forward, serving_number
+from ..checkpoints.checkpoint import is_checkpoint_name
+from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, read_stored
+from ..recipe.recipe import Recipe
+
+AUTO = "auto"
+# How many times as fast as fp32 bf16 must be to be taken.
+FASTER = 1.15
+SPEEDUPS_FILE = "bf16_speedups.json"
+# Of the config, what a trial depends on.
+SIZES = (
+    "vocab_size", "decoder_vocab_size", "d_model", "encoder_ffn_dim", "decoder_ffn_dim", "encoder_attention_heads",
+    "decoder_attention_heads",
+)  # fmt: skip
+
+
+def known_precision(recipe: Recipe) -> str | None:
+    """The precision that recipe or launcher ask for, or else that of the run in the output folder; `None` where it is
+    to be found."""
+    asked = recipe.training.mixed_precision
+    if asked != AUTO:
+        return asked
+    # Accelerate's launcher says "no" also where nobody asked it.
+    launched = os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
+    return launched if launched != "no" else _stored_precision(recipe)
+
+
+def _stored_precision(recipe: Recipe) -> str | None:
+    folder = Path(recipe.training.output_dir)
+    if recipe.training.overwrite:
+        return None
+    with suppress(InputError, OSError, ValueError):  # which the checks report
+        # Without weights there is nothing to resume; those that were being replaced count as well.
+        weights = (path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*"))
+        if any(is_checkpoint_name(path.name.removesuffix(".old")) for path in weights):
+            stored = read_stored(folder / RECIPE_FILE)
+            precision = {**stored.get("training", {}), **stored.get("launched", {})}.get("mixed_precision", AUTO)
+            return "no" if precision == AUTO else str(precision)
+    return None
+
+
+def precision_to_begin_with(recipe: Recipe, device: torch.device) -> str:
+    """The precision with which an Accelerator for this device is made.
+
+    On a CPU one that is to be found begins as "no", until [`settle_precision`]; so does one that the device has not,
+    until [`precision_errors`].
+    """
+    precision = known_precision(recipe) or ("bf16" if has_native_bf16(device) else "no")
+    return precision if precision in possible_precisions(device) else "no"
+
+
+def precision_errors(recipe: Recipe, device: torch.device) -> list[str]:
+    """That the device cannot do the precision that is asked for."""
+    precision, possible = known_precision(recipe), possible_precisions(device)
+    if precision is None or precision in possible:
+        return []
+    return [f"mixed precision {precision} is not possible on this {device.type}: use {', '.join([AUTO, *possible])}"]
+
+
+def settle_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForConditionalGeneration) -> None:
+    """Find the precision, the same in all processes, where nothing says it, and say what was found.
+
+    Args:
+        model: on the CPU, before it is prepared; left as it is.
+    """
+
+    def is_bf16_found() -> bool:
+        if known_precision(recipe) is not None:
+            return False
+        if processes.device.type != "cpu":
+            if processes.mixed_precision == "bf16":
+                say("mixed precision bf16, which this GPU has. --mixed_precision sets another")
+            return False
+        speedup = known_speedup(recipe, processes.num_processes, model)
+        if speedup < FASTER:
+            return False
+        say(
+            f"mixed precision bf16, measured to be {speedup:.1f} times as fast as fp32 here. --mixed_precision sets "
+            "one that stays"
+        )
+        return True
+
+    if on_main_process(processes, is_bf16_found):
+        use_bf16(processes)
+
+
+def known_speedup(recipe: Recipe, processes: int, model: VaswaniForConditionalGeneration) -> float:
+    """[`bf16_speedup`], measured once for this machine, torch, threads, processes and sizes of the model."""
+    training, config = recipe.training, model.config
+    sizes = {name: getattr(config, name) for name in SIZES}
+    sizes |= {name: min(getattr(config, name), LAYERS) for name in ("encoder_layers", "decoder_layers")}
+    numbers = {"torch": torch.__version__, "threads": torch.get_num_threads(), "processes": processes, **sizes}
+    numbers["tokens"] = min(training.max_tokens, TOKENS)
+    key = "; ".join([cpu_name(), *(f"{name} {number}" for name, number in numbers.items())])
+    return cached_number(
+        cache_folder(recipe.data.cache_dir) / SPEEDUPS_FILE,
+        key,
+        lambda: measured_speedup(model, training.max_tokens, training.cpu_threads),
+    )
+
+
+def cached_number(file: Path, key: str, measure: Callable[[], float]) -> float:
+    """The number of a key in a JSON file, measured and added where it is missing; a damaged file is written anew."""
+    known = {}
+    with suppress(InputError, OSError):
+        known = read_json(file)
+    if type(known.get(key)) is float:
+        return known[key]
+    number = round(float(measure()), 3)
+    with suppress(OSError):  # it is measured again then
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(file) as part:
+            part.write_text(json.dumps({**known, key: number}, indent=1, ensure_ascii=False), encoding="utf-8")
+    return number
+
+
+def measured_speedup(model: VaswaniForConditionalGeneration, max_tokens: int, cpu_threads: int | None) -> float:
+    """[`bf16_speedup`] with the number of threads that the run will choose, beside other processes, too."""
+    threads, config = torch.get_num_threads(), model.config
+    if asked_threads(cpu_threads)[0] is None:
+        work = feed_forward(config.d_model, config.encoder_ffn_dim, max_tokens)
+        torch.set_num_threads(serving_number(threads, work))
+    try:
+        return bf16_speedup(model, max_tokens)
+    finally:
+        torch.set_num_threads(threads)

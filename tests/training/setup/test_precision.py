@@ -1,0 +1,179 @@
+"""The precision that a run takes where the recipe leaves it to the run."""
+
+import json
+
+import pytest
+import torch
+import yaml
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.setup import precision
+from hf_vaswani.training.setup.precision import SPEEDUPS_FILE, cached_number, precision_to_begin_with
+from hf_vaswani.training.train import train
+
+from ..helpers import losses, run_training, same_weights
+
+AUTO = "--mixed_precision=auto"
+
+
+@pytest.fixture(autouse=True)
+def file(monkeypatch, tmp_path):
+    """The file of measurements, in an empty cache, on a machine where nobody asks for a precision."""
+    monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ACCELERATE_MIXED_PRECISION", raising=False)
+    return tmp_path / "cache" / SPEEDUPS_FILE
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Pretend that bf16 was measured to be so many times as fast as fp32; returns the list of measurements."""
+    calls = []
+
+    def pretend(speedup: float) -> list[float]:
+        monkeypatch.setattr(precision, "measured_speedup", lambda *arguments: calls.append(speedup) or speedup)
+        return calls
+
+    return pretend
+
+
+def launched(folder) -> str:
+    return yaml.safe_load((folder / "training_recipe.yaml").read_text())["launched"]["mixed_precision"]
+
+
+def test_bf16_is_taken_where_it_is_faster_and_is_the_bf16_of_who_asks_for_it(recipe, measured, capsys):
+    measured(1.94)
+    random_state = torch.get_rng_state()
+    results = train(recipe(AUTO, output="auto"))
+    line = "mixed precision bf16, measured to be 1.9 times as fast as fp32 here. --mixed_precision sets one that stays"
+    assert capsys.readouterr().out.count(line) == 1
+    assert launched(results.folder) == "bf16" and results.precision == "bf16, mixed"
+    assert "--output_dir FOLDER --mixed_precision bf16` with" in (results.folder / "README.md").read_text()
+    torch.set_rng_state(random_state)
+    asked = train(recipe("--mixed_precision=bf16", output="asked")).folder
+    assert losses(results.folder) == losses(asked) and same_weights(results.folder, asked)
+    assert "mixed precision" not in capsys.readouterr().out
+    assert "--output_dir FOLDER` with" in (asked / "README.md").read_text()
+
+
+def test_fp32_stays_without_a_word_where_bf16_is_no_faster(recipe, measured, capsys):
+    measured(1.14)
+    results = train(recipe(AUTO, "--max_steps=2"))
+    assert "mixed precision" not in capsys.readouterr().out
+    assert launched(results.folder) == "no" and results.precision == "fp32"
+    assert "--output_dir FOLDER --mixed_precision no` with" in (results.folder / "README.md").read_text()
+
+
+def test_resumed_run_keeps_its_precision_whatever_would_be_measured_now(recipe, measured, file, capsys):
+    measured(1.9)
+    whole = train(recipe("--mixed_precision=bf16", output="whole")).folder
+    train(recipe(AUTO, "--max_steps=5"))
+    file.unlink()
+    calls = measured(0.5)
+    capsys.readouterr()
+    folder = train(recipe(AUTO)).folder
+    assert calls == [1.9] and "mixed precision" not in capsys.readouterr().out
+    assert losses(folder) == losses(whole) and same_weights(folder, whole)
+    # Overwritten, it is another run.
+    assert launched(train(recipe(AUTO, "--overwrite", "--max_steps=2")).folder) == "no"
+
+
+def test_run_that_found_its_precision_is_resumed_with_that_one_given_and_refused_with_another(recipe, measured):
+    measured(1.9)
+    train(recipe(AUTO, "--max_steps=3"))
+    with pytest.raises(InputError, match="mixed precision was bf16 and is now no"):
+        train(recipe("--mixed_precision=no"))
+    assert train(recipe("--mixed_precision=bf16")).steps == 12
+
+
+def test_run_of_fp32_without_checkpoints_is_none_to_keep_the_precision_of(recipe, measured):
+    measured(1.9)
+    folder = train(recipe("--max_steps=1")).folder
+    for path in (*folder.glob("*/update-*/*"), *folder.glob("model.safetensors")):
+        path.unlink()
+    for path in folder.glob("*/update-*"):
+        path.rmdir()
+    assert launched(train(recipe(AUTO, "--max_steps=1")).folder) == "bf16"
+
+
+def test_run_that_an_earlier_version_began_without_a_precision_is_resumed_in_fp32(recipe, measured):
+    measured(1.9)
+    whole = train(recipe(output="whole")).folder
+    folder = train(recipe("--max_steps=5")).folder
+    file = folder / "training_recipe.yaml"
+    stored = yaml.safe_load(file.read_text())
+    stored["training"]["mixed_precision"] = None
+    file.write_text(yaml.safe_dump(stored))
+    train(recipe(AUTO))
+    assert same_weights(folder, whole)
+    del stored["launched"]
+    file.write_text(yaml.safe_dump(stored))
+    assert launched(train(recipe(AUTO, "--max_steps=13")).folder) == "no"
+
+
+def test_measurement_is_kept_for_runs_of_the_same_sizes(recipe, measured, file):
+    measured(1.9)
+    train(recipe(AUTO, "--max_steps=1", output="first"))
+    [(key, value)] = json.loads(file.read_text()).items()
+    assert value == 1.9 and all(part in key for part in (f"torch {torch.__version__}", "threads 1", "d_model 32"))
+    calls = measured(0.5)
+    assert launched(train(recipe(AUTO, "--max_steps=1", "--seed=2", output="second")).folder) == "bf16"
+    assert launched(train(recipe(AUTO, "--max_steps=1", "--d_model=64", output="third")).folder) == "no"
+    assert calls == [1.9, 0.5]
+    assert sorted(json.loads(file.read_text()).values()) == [0.5, 1.9]
+
+
+@pytest.mark.parametrize("content", ['{"a": 1.5', "[]", '{"a": "fast"}', '{"a": true}', "\0", ""])
+def test_damaged_file_of_measurements_is_written_anew(tmp_path, content):
+    file = tmp_path / "new" / SPEEDUPS_FILE
+    file.parent.mkdir()
+    file.write_text(content)
+    assert cached_number(file, "a", lambda: 2.5) == 2.5
+    assert json.loads(file.read_text()) == {"a": 2.5} and [*file.parent.iterdir()] == [file]
+
+
+def test_measurement_that_cannot_be_kept_serves_all_the_same(tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    assert cached_number(tmp_path / "cache" / SPEEDUPS_FILE, "a", lambda: 2.5) == 2.5
+
+
+def test_precision_that_the_launcher_was_told_is_taken_and_its_default_is_not(recipe, measured, monkeypatch):
+    calls = measured(1.9)
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
+    assert launched(train(recipe(AUTO, "--max_steps=1", output="fp16")).folder) == "fp16"
+    # The recipe has the last word.
+    assert launched(train(recipe("--mixed_precision=no", "--max_steps=1", output="no")).folder) == "no"
+    assert not calls
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    assert launched(train(recipe(AUTO, "--max_steps=1", output="auto")).folder) == "bf16"
+
+
+def test_precision_that_the_device_has_not_is_refused_with_those_that_it_has(recipe, monkeypatch, tmp_path):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp8")
+    with pytest.raises(InputError) as error:
+        train(recipe(AUTO, "--train_source=absent.de"))
+    assert "mixed precision fp8 is not possible on this cpu: use auto, no, bf16, fp16" in str(error.value).splitlines()
+    assert "absent.de" in str(error.value) and not (tmp_path / "out").exists()
+    assert train(recipe("--max_steps=1")).steps == 1
+
+
+def test_gpu_trains_in_bf16_where_it_has_it(recipe, monkeypatch):
+    for is_native, expected in ((True, "bf16"), (False, "no")):
+        monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation=True, native=is_native: native)
+        assert precision_to_begin_with(recipe(AUTO), torch.device("cuda")) == expected
+        assert precision_to_begin_with(recipe("--mixed_precision=fp16"), torch.device("cuda")) == "fp16"
+    assert precision_to_begin_with(recipe(AUTO), torch.device("cpu")) == "no"
+
+
+def test_trial_of_this_machine_finds_a_precision_and_changes_nothing_else(recipe):
+    found = train(recipe(AUTO, "--max_steps=3", output="auto")).folder
+    asked = train(recipe(f"--mixed_precision={launched(found)}", "--max_steps=3", output="asked")).folder
+    assert losses(found) == losses(asked) and same_weights(found, asked)
+
+
+@pytest.mark.slow
+def test_processes_take_the_same_precision(recipe, tmp_path, file):
+    for name, speedup, expected in (("first", 9.0, None), ("second", 0.5, "bf16"), ("third", 9.0, "no")):
+        printed = run_training(recipe, AUTO, f"--output_dir={tmp_path / name}", processes=2)
+        assert expected in (None, launched(tmp_path / name))
+        assert printed.count("mixed precision bf16") == (launched(tmp_path / name) == "bf16")
+        file.write_text(json.dumps(dict.fromkeys(json.loads(file.read_text()), speedup)))
