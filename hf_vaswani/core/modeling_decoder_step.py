@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.modules import module
 from transformers.cache_utils import DynamicLayer, EncoderDecoderCache
 
 from .modeling_layers import VaswaniAttention, VaswaniDecoderLayer, split_heads
@@ -164,9 +165,10 @@ def attend(
 
 
 def can_step(decoder: nn.Module, lm_head: nn.Module) -> bool:
-    """Whether these are modules of this package just as it makes them, without adapters, outside of training."""
+    """Whether these are modules of this package just as it makes them, which nobody watches, outside of training."""
+    watchers = module._global_forward_hooks or module._global_forward_pre_hooks
     return (
-        not (decoder.training or torch.is_autocast_enabled(decoder.device.type))
+        not (decoder.training or watchers or torch.is_autocast_enabled(decoder.device.type))
         and all(is_own(layer) for layer in decoder.layers)
         and is_plain(lm_head)
     )

@@ -15,6 +15,7 @@ from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from ..core.configuration_vaswani import VaswaniConfig
+from ..core.generation_beam_decoder import ModuleStep
 from ..core.generation_vaswani import VaswaniGenerationMixin
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import fits_pair, own_languages
@@ -102,7 +103,6 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
             raise ValueError("An ensemble has no attention of its own, and no alignments. Ask one of its models.")
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask)
-        widths = [member.config.d_model for member in self.members]
         log_probs = [
             member(
                 attention_mask=attention_mask,
@@ -118,21 +118,21 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
             .log_softmax(-1)
             for member, states, cache in zip(
                 self.members,
-                encoder_outputs.last_hidden_state.split(widths, dim=-1),
-                self._caches(past_key_values),
+                encoder_outputs.last_hidden_state.split(self.widths(), dim=-1),
+                self.caches(past_key_values),
             )
         ]
-        logits = torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
-        return Seq2SeqLMOutput(logits=logits, past_key_values=past_key_values)
+        return Seq2SeqLMOutput(logits=mean_distribution(log_probs), past_key_values=past_key_values)
 
-    def decode(self, **inputs) -> torch.Tensor:
-        """As in [`VaswaniForConditionalGeneration`], but gives the logits of the members together."""
-        return self(**inputs).logits
+    def widths(self) -> list[int]:
+        """The width of each member's part of the encoder output."""
+        return [member.config.d_model for member in self.members]
 
-    def project(self, states: torch.Tensor) -> torch.Tensor:
-        return states
+    def decoder_step(self) -> "EnsembleStep":
+        """The decoders of all members as one."""
+        return EnsembleStep(self)
 
-    def _caches(self, cache: EncoderDecoderCache | None) -> Iterator[EncoderDecoderCache | None]:
+    def caches(self, cache: EncoderDecoderCache | None) -> Iterator[EncoderDecoderCache | None]:
         """The part of the cache that each member's layers fill."""
         start = 0
         for member in self.members:
@@ -142,6 +142,45 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
             else:
                 parts = cache.self_attention_cache, cache.cross_attention_cache
                 yield EncoderDecoderCache(*(Cache(layers=part.layers[layers]) for part in parts))
+
+
+class EnsembleStep:
+    """A step of the decoders of all members.
+
+    Args:
+        ensemble: to be searched with.
+    """
+
+    def __init__(self, ensemble: Ensemble):
+        self.ensemble = ensemble
+        self.steps = [member.decoder_step() or ModuleStep(member) for member in ensemble.members]
+
+    def states(
+        self,
+        tokens: torch.Tensor,
+        position_ids: torch.Tensor,
+        cache: EncoderDecoderCache,
+        encoder_output: torch.Tensor,
+        mask: torch.Tensor | None,
+        source_mask: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """As in [`DecoderStep`], but gives the logits of the members together."""
+        log_probs = [
+            step.logits(step.states(tokens, position_ids, part, states, mask, source_mask)).float().log_softmax(-1)
+            for step, states, part in zip(
+                self.steps, encoder_output.split(self.ensemble.widths(), dim=-1), self.ensemble.caches(cache)
+            )
+        ]
+        return mean_distribution(log_probs)
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """What [`states`] gives."""
+        return states
+
+
+def mean_distribution(log_probs: list[torch.Tensor]) -> torch.Tensor:
+    """Logarithms of the means of probabilities."""
+    return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
 
 
 def positions(stack: nn.Module) -> float:

@@ -1,63 +1,71 @@
-import copy
-
 import pytest
 import torch
 from torch import nn
 
-from hf_vaswani.core import modeling_packed_linear as packed_vaswani
-from hf_vaswani.core.modeling_packed_linear import PackedLinear, can_pack, with_packed_weights
+from hf_vaswani.core import modeling_packed_linear as packed_linear
+from hf_vaswani.core.modeling_packed_linear import can_pack, is_plain, product
 
 pytestmark = pytest.mark.skipif(not can_pack(torch.float32), reason="torch without oneDNN")
 
 
-def network(dtype=torch.float32):
+def layers(*widths, d_model=512, bias=True, dtype=torch.float32):
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(512, 600), nn.ReLU(), nn.Sequential(nn.Linear(600, 512, bias=False))).to(dtype)
+    return [nn.Linear(d_model, width, bias=bias).to(dtype) for width in widths]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(1, 512), (3, 4, 512), (200, 512)])
-def test_packed_module_gives_the_same(dtype, shape):
+@pytest.mark.parametrize("widths", [(600,), (300, 200, 100), (8,)], ids=["packed", "joint", "too small to pack"])
+def test_product_gives_what_its_layers_give_side_by_side(dtype, shape, widths):
     if not can_pack(dtype):
         pytest.skip(f"a processor on which oneDNN has no {dtype}")
-    module, states = network(dtype), torch.randn(shape).to(dtype)
+    linears, states = layers(*widths, dtype=dtype), torch.randn(shape).to(dtype)
     with torch.no_grad():
-        expected = module.double()(states.double())
-        packed = with_packed_weights(module.to(dtype))
-        tolerance = 1e-5 if dtype == torch.float32 else 0.03
-        torch.testing.assert_close(packed(states).double(), expected, atol=tolerance, rtol=tolerance)
-    assert isinstance(packed[0], PackedLinear) and isinstance(packed[2][0], PackedLinear)
+        result = product(linears)(states)
+        expected = torch.cat([linear.double()(states.double()) for linear in linears], dim=-1)
+    tolerance = 1e-5 if dtype == torch.float32 else 0.03
+    torch.testing.assert_close(result.double(), expected, atol=tolerance, rtol=tolerance)
 
 
-def test_module_itself_stays_as_it_is():
-    module = network()
-    before = copy.deepcopy(module.state_dict())
-    with_packed_weights(module)
-    assert [type(child) for child in module] == [nn.Linear, nn.ReLU, nn.Sequential]
-    assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
-
-
-def test_changed_weights_are_packed_anew():
-    module, states = network(), torch.randn(2, 512)
+@pytest.mark.parametrize("width", [600, 8], ids=["packed", "too small to pack"])
+def test_product_with_relu_has_nothing_negative(width):
+    linears, states = layers(width), torch.randn(7, 512)
     with torch.no_grad():
-        with_packed_weights(module)
-        module[2][0].weight.data.zero_()
-        assert not with_packed_weights(module)(states).any()
+        torch.testing.assert_close(product(linears, relu=True)(states), linears[0](states).clamp(min=0))
 
 
-def test_layers_that_somebody_watches_are_left_alone():
-    module = network()
-    module[0].register_forward_hook(lambda *args: None)
-    assert with_packed_weights(module)[0] is module[0]
+def test_layers_with_and_without_biases_are_one_product():
+    linears, states = layers(300, 300), torch.randn(7, 512)
+    linears[0].bias = None
+    with torch.no_grad():
+        expected = torch.cat([linear(states) for linear in linears], dim=-1)
+        torch.testing.assert_close(product(linears)(states), expected)
 
 
-def test_named_parts_small_layers_and_autocast_are_left_alone():
-    module = network()
-    assert with_packed_weights(module, left_alone={module[2]})[2] is module[2]
-    small = nn.Sequential(nn.Linear(8, 8))
-    assert with_packed_weights(small) is small
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert with_packed_weights(module) is module
+def test_large_matrices_alone_are_packed(monkeypatch):
+    packed = []
+    monkeypatch.setattr(packed_linear, "packed_product", lambda weight, *_: packed.append(weight.shape))
+    product(layers(512))
+    product(layers(256, 256))
+    product(layers(256))
+    assert packed == [(512, 512), (512, 512)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda linear: linear.register_forward_hook(lambda *args: None),
+        lambda linear: linear.register_forward_pre_hook(lambda *args: None),
+        lambda linear: setattr(linear, "forward", lambda states: states),
+        lambda linear: nn.utils.parametrizations.weight_norm(linear),
+    ],
+    ids=["hook", "earlier hook", "other forward", "other weight"],
+)
+def test_layer_that_does_more_than_multiply_is_not_plain(change):
+    [linear] = layers(8)
+    assert is_plain(linear)
+    change(linear)
+    assert not is_plain(linear)
 
 
 def test_random_numbers_are_left_alone():
@@ -69,12 +77,9 @@ def test_random_numbers_are_left_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_packed_layers_still_tell_their_weight():
-    module = network()
-    assert with_packed_weights(module)[0].weight is module[0].weight
-
-
 def test_without_onednn_nothing_is_packed(monkeypatch):
-    monkeypatch.setattr(packed_vaswani, "can_pack", lambda dtype: False)
-    module = network()
-    assert with_packed_weights(module) is module
+    monkeypatch.setattr(packed_linear, "can_pack", lambda dtype: False)
+    monkeypatch.setattr(packed_linear, "packed_product", None)
+    linears, states = layers(512), torch.randn(2, 512)
+    with torch.no_grad():
+        assert torch.equal(product(linears)(states), linears[0](states))

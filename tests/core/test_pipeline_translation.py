@@ -313,8 +313,8 @@ def test_assistant_model_takes_texts_one_by_one(translator):
 
 def test_batch_on_another_device_than_a_cpu_holds_logits_of_one_gibibyte_at_most():
     model = tiny_model(vocab_size=30, decoder_vocab_size=2**16, share_encoder_decoder_embeddings=False).to("meta")
-    assert default_batch_size(model, rows=4) == 2**30 // (4 * 4 * 2**16)
-    assert default_batch_size(model, rows=2**13) == 1
+    assert default_batch_size(model, rows=4, texts=1000) == 2**30 // (4 * 4 * 2**16)
+    assert default_batch_size(model, rows=2**13, texts=1000) == 1
 
 
 def test_model_in_training_translates_without_dropout_and_goes_on_training(tokenizer):
