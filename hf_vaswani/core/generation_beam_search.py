@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import torch
+from transformers import StoppingCriteria
 
 from .generation_beam_decoder import BatchedDecoder, SharedSourceDecoder
 from .generation_length_penalty import Scoring
@@ -53,6 +54,28 @@ class BeamOutput:
     rows: torch.Tensor  # for each generated token the row of the batch of hypotheses it came from; -1 for padding
 
 
+class Stragglers(StoppingCriteria):
+    """Ends the search of a batch when only few of its sentences are left, so that those of many batches are searched
+    together: a step of a few sentences takes nearly as long as one of many.
+
+    To be given to `generate()` as a stopping criterion.
+
+    Args:
+        rows: hypotheses that are not worth further steps.
+
+    Attributes:
+        unfinished: which sentences of the batch have no result, in no order.
+    """
+
+    def __init__(self, rows: int):
+        self.rows = rows
+        self.unfinished: list[int] = []
+
+    def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
+        # No sentence ends by itself; for searches that do not know this criterion.
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
 class BeamSearch:
     """A search over one batch.
 
@@ -72,6 +95,7 @@ class BeamSearch:
         log_probs_fall: whether a hypothesis never gets more probable by its next token, which processors may change.
         sentences_may_leave: whether done sentences leave the batch. Otherwise all stay, as processors that know
             sentences by their row need.
+        stragglers: ends the search before all sentences are done, where they may leave.
         record: called at each step with logits, processed log-probabilities and the decoder.
         continues: called at each step with whether all is done; tells whether to take another step, which depends
             on all processes where they share the weights.
@@ -92,6 +116,7 @@ class BeamSearch:
         do_sample: bool = False,
         log_probs_fall: bool = True,
         sentences_may_leave: bool = True,
+        stragglers: Stragglers | None = None,
         record: Callable | None = None,
         continues: Callable[[bool], bool] = lambda is_done: not is_done,
     ):
@@ -108,6 +133,7 @@ class BeamSearch:
         self.do_sample = do_sample
         self.log_probs_fall = log_probs_fall
         self.sentences_may_leave = sentences_may_leave and decoder.sentences_may_leave
+        self.stragglers = stragglers
         self.record = record
         self.continues = continues
         # Enough candidates that a full beam continues, even if all others end.
@@ -134,6 +160,9 @@ class BeamSearch:
                 done.append(state.at(is_done.nonzero().squeeze(1)))
                 order = close_ranks(state.is_open)
                 state, parents = state.at(order), parents[order]
+                if self.stragglers and len(order) * self.beams <= self.stragglers.rows:
+                    self.stragglers.unfinished = state.numbers.tolist()
+                    return self._result([*done, state])
                 self.decoder.keep(order)
             hidden = self.decoder.next(state.paths[..., 0], parents)
 
@@ -328,4 +357,4 @@ def top(log_probs: torch.Tensor, scores: torch.Tensor, count: int) -> tuple[torc
     return best, indices.flatten(1).gather(1, chosen)
 
 
-__all__ = ["BeamSearch", "BeamOutput", "GreedySearch", "Scoring"]
+__all__ = ["BeamSearch", "BeamOutput", "GreedySearch", "Scoring", "Stragglers"]

@@ -31,7 +31,7 @@ from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoder
 from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 
 from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
-from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch
+from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch, Stragglers
 from .generation_length_penalty import Scoring
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
 from .modeling_decoder_step import DecoderStep, can_step
@@ -104,6 +104,7 @@ class VaswaniGenerationMixin(GenerationMixin):
     """
 
     length_follows_source = True
+    leaves_stragglers = True
     returns_sequence_scores = True
 
     def adjust_generation_fn(self, *args, **kwargs):
@@ -253,6 +254,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             do_sample=config.do_sample,
             log_probs_fall=not config.do_sample and only(MASKING_PROCESSORS, logits_processor),
             sentences_may_leave=not (others or config.do_sample) and only(ROW_PROCESSORS, logits_processor),
+            stragglers=stragglers(stopping_criteria),
             record=recorder if recorder.is_needed else None,
             continues=lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device),
         )
@@ -300,6 +302,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             eos_token_ids=end_token_ids(stopping_criteria, input_ids),
             fill_token_id=0 if config._pad_token_tensor is None else int(config._pad_token_tensor),
             processors=logits_processor or None,
+            stragglers=stragglers(stopping_criteria),
         )
         return search.run().sequences
 
@@ -463,9 +466,14 @@ def fill_token_id(generation_config: GenerationConfig) -> int:
 
 
 def other_criteria(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
-    """The criteria that a search must ask: all but the end token and the lengths, which it knows."""
-    known = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria)
+    """The criteria that a search must ask: all but those that it knows."""
+    known = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria, Stragglers)
     return StoppingCriteriaList(criterion for criterion in criteria if type(criterion) not in known)
+
+
+def stragglers(criteria: StoppingCriteriaList) -> Stragglers | None:
+    """The criterion of that kind, where there is one."""
+    return next((criterion for criterion in criteria if type(criterion) is Stragglers), None)
 
 
 def only(kinds: tuple[type, ...], logits_processor: LogitsProcessorList) -> bool:

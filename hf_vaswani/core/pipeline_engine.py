@@ -20,6 +20,7 @@ from transformers import Pipeline
 from transformers.utils import logging
 
 from .generation_arguments import GenerateArguments
+from .generation_beam_search import Stragglers
 from .generation_output_scores import decoder_start
 from .generation_vaswani import is_watched
 from .pipeline_batches import LAST_WINDOW, default_batch_size, default_batch_tokens, token_batches, window_size
@@ -42,6 +43,8 @@ logger = logging.get_logger(__name__)
 
 # Tokens times parameters from which on worker processes save more time than they take to start, some 20 ms.
 WORTH_WORKERS = 1e10
+# The search of a batch ends when at most so many hypotheses are left, and so small a share of all.
+STRAGGLING_ROWS, STRAGGLING_SHARE = 16, 8
 SYSTEMATIC = 64  # where this many texts or more all fail, the cause is not the texts
 
 
@@ -67,6 +70,7 @@ class Segment:
         prompt: token ids of the decoder's start and the prefix; empty without one.
         result: its hypotheses, best first, or why there are none.
         target_lengths: tokens of each hypothesis.
+        is_straggler: left without a result by the search of its batch, to be searched with others of its kind.
     """
 
     owner: int
@@ -76,6 +80,7 @@ class Segment:
     prompt: Sequence[int] = ()
     result: Result | None = None
     target_lengths: Sequence[int] = ()
+    is_straggler: bool = False
 
     @property
     def length(self) -> int:
@@ -234,13 +239,23 @@ class TranslationEngine:
         self._report(len({segment.owner for segment in segments}) - len(unfinished))
         if waiting:
             self._warn_of_short_output(max(segment.length for segment in waiting))
-        batches = self._batches(waiting)
-        for number, results in self._results(batches):
-            batch = batches[number]
-            for segment, (result, lengths) in zip(batch, results):
-                segment.result, segment.target_lengths = result, lengths
-                unfinished[segment.owner] -= 1
-            self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batch}))
+        while waiting:
+            batches = self._batches(waiting)
+            # One batch leaves nothing behind, nor do those that hold what others have left.
+            may_leave = len(batches) > 1 and self._knows_stragglers() and not waiting[0].is_straggler
+            for number, results in self._results(batches, may_leave):
+                for segment, (result, lengths) in zip(batches[number], results):
+                    segment.result, segment.target_lengths = result, lengths
+                    segment.is_straggler = result is None
+                    unfinished[segment.owner] -= not segment.is_straggler
+                self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batches[number]}))
+            waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
+
+    def _knows_stragglers(self) -> bool:
+        """Whether a search may leave sentences without a result."""
+        has_criteria = self.arguments.get("stopping_criteria") is not None
+        needs_all = has_criteria or self.forward.get("return_alignments")
+        return getattr(self.pipeline.model, "leaves_stragglers", False) and not needs_all
 
     def _batches(self, waiting: list[Segment]) -> list[list[Segment]]:
         """Segments of like length and prompts of one length together; the longest sources first, so that what does not
@@ -255,12 +270,19 @@ class TranslationEngine:
         batches = (token_batches(group, lambda segment: segment.length, batch_tokens, batch_size) for group in groups)
         return list(chain.from_iterable(batches))
 
-    def _results(self, batches: list[list[Segment]]) -> Iterator[tuple[int, list[tuple[Result, Sequence[int]]]]]:
-        """The number of each batch, and results and target lengths of its segments, as they are done."""
+    def _results(
+        self, batches: list[list[Segment]], may_leave: bool
+    ) -> Iterator[tuple[int, list[tuple[Result | None, Sequence[int]]]]]:
+        """The number of each batch, and results and target lengths of its segments, as they are done.
+
+        Args:
+            may_leave: the last sentences of each batch without a result, to be searched together.
+        """
+        work = partial(self._translate_batch, may_leave=may_leave)
         workers = self._workers(batches)
         if workers > 1:
-            return side_by_side(self._translate_batch, batches, workers)
-        return ((number, self._translate_batch(batch)) for number, batch in enumerate(batches))
+            return side_by_side(work, batches, workers)
+        return ((number, work(batch)) for number, batch in enumerate(batches))
 
     def _workers(self, batches: list[list[Segment]]) -> int:
         """Processes for these batches: one where they could not share the work, or would not be worth their start."""
@@ -274,19 +296,24 @@ class TranslationEngine:
             number = torch.get_num_threads() if tokens * model.num_parameters() >= WORTH_WORKERS else 1
         return min(number, len(batches))
 
-    def _translate_batch(self, batch: list[Segment]) -> list[tuple[Result, Sequence[int]]]:
+    def _translate_batch(self, batch: list[Segment], may_leave: bool) -> list[tuple[Result | None, Sequence[int]]]:
         """Result and target lengths of each segment."""
-        self._attempt(self._search_batch, batch)
+        self._attempt(partial(self._search_batch, may_leave=may_leave), batch)
         return [(segment.result, segment.target_lengths) for segment in batch]
 
-    def _search_batch(self, segments: list[Segment]) -> None:
+    def _search_batch(self, segments: list[Segment], may_leave: bool) -> None:
         batch = self.pipeline.collate([segment.inputs for segment in segments])
         forward = self.forward
         if segments[0].prompt:
             prompts = torch.tensor([segment.prompt for segment in segments], device=self.pipeline.model.device)
             forward = {**forward, "decoder_input_ids": prompts}
+        stragglers = Stragglers(min(STRAGGLING_ROWS, len(segments) * self.arguments.rows() // STRAGGLING_SHARE))
+        if may_leave:
+            forward = {**forward, "stopping_criteria": [stragglers]}
         outputs = self.pipeline.forward(batch, **forward)
         for row, segment in enumerate(segments):
+            if row in stragglers.unfinished:
+                continue
             # One text's share, of batch size 1.
             share = {name: values[row : row + 1] for name, values in outputs.items()}
             segment.result = self.pipeline.postprocess(share, **self.postprocess)
