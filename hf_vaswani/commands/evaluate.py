@@ -18,11 +18,14 @@ from .common.options import (
     OUTPUT_FILE,
     add_beam_option,
     add_language_options,
+    add_speed_options,
     batch,
     check_language_options,
     languages,
     search,
+    speed,
     up_to,
+    with_option_names,
 )
 
 USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
@@ -67,6 +70,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
     add_beam_option(evaluate)
     evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
+    add_speed_options(evaluate)
     add_language_options(evaluate)
     evaluate.set_defaults(run=run)
 
@@ -204,8 +208,11 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
 
     systems = []
     for (model, tokenizer), path in zip_longest(models, options.output):
-        settings = {**search(options), **languages(options)}
-        systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
+        settings = {**search(options), **languages(options), **speed(options)}
+        try:
+            systems.append(translate(model, tokenizer, sources, options.batch_size, show_progress=True, **settings))
+        except ValueError as error:
+            raise InputError(with_option_names(str(error))) from None
         try:
             if path:
                 with atomic_write(Path(path)) as part:

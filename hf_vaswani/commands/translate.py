@@ -19,6 +19,7 @@ from .common.options import (
     OUTPUT_FILE,
     add_beam_option,
     add_language_options,
+    add_speed_options,
     batch,
     beam,
     finite,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from ..translation.windows import Line
 
 # Options that do not affect the translations, or not by their names.
-NO_SETTINGS = {"command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume"}
+NO_SETTINGS = {
+    "command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume", "num_workers",
+}  # fmt: skip
 # These affect only the order in which random numbers are drawn.
 BATCHES = {"batch_tokens", "batch_size"}
 
@@ -106,6 +109,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="source tokens per batch, padding included (default: chosen by the model's size)",
     )
     speed.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
+    add_speed_options(speed)
     speed.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16"],
@@ -268,6 +272,7 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
         "split_sentences": options.split_sentences or None,
         "batch_tokens": options.batch_tokens,
         "batch_size": options.batch_size,
+        "num_workers": options.num_workers,
         "return_scores": options.scores or None,
         "return_alignments": options.alignments or None,
     }
@@ -276,7 +281,8 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
     elif options.n_best and not options.mbr and not options.num_beams:
         arguments["num_beams"] = max(options.n_best, model.generation_config.num_beams or 1)
     try:
-        translator = pipeline("translation", model=model, tokenizer=tokenizer, **languages(options))
+        quantize = options.quantize
+        translator = pipeline("translation", model=model, tokenizer=tokenizer, quantize=quantize, **languages(options))
         translate = LineTranslator(translator, **{name: arg for name, arg in arguments.items() if arg is not None})
         [result] = translate([Line("a", "a" if options.prefix else "")])
         if isinstance(result, Exception) and not isinstance(result, SourceTooLong):

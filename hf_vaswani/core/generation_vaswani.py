@@ -35,6 +35,7 @@ from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch, Stragg
 from .generation_length_penalty import Scoring
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
 from .modeling_decoder_step import DecoderStep, can_step
+from .modeling_int8 import Int8Linear
 from .modeling_layers import check_ids
 from .pipeline_inputs import check_search
 
@@ -334,7 +335,14 @@ class VaswaniGenerationMixin(GenerationMixin):
     def decoder_step(self) -> DecoderStep | None:
         """The decoder without its modules, which is faster; `None` where these may do more than compute it."""
         decoder, lm_head = self.get_decoder(), self.get_output_embeddings()
-        return DecoderStep(decoder, lm_head) if can_step(decoder, lm_head) else None
+        if not can_step(decoder, lm_head):
+            return None
+        if not isinstance(lm_head, Int8Linear):
+            return DecoderStep(decoder, lm_head)
+        # Weights in 8 bits stay as they are.
+        if "_int8_step" not in vars(self):
+            self._int8_step = DecoderStep(decoder, lm_head)
+        return self._int8_step
 
     def _get_candidate_generator(self, *args, **kwargs):
         return GenerationMixin._get_candidate_generator(self._with_target_vocabulary(), *args, **kwargs)

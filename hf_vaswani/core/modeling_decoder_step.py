@@ -7,7 +7,7 @@ The file travels with each checkpoint as remote code and therefore imports nothi
 siblings.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import nn
@@ -15,8 +15,9 @@ from torch.nn import functional as F
 from torch.nn.modules import module
 from transformers.cache_utils import DynamicLayer, EncoderDecoderCache
 
+from .modeling_int8 import Int8Linear, joint_int8
 from .modeling_layers import VaswaniAttention, VaswaniDecoderLayer, split_heads
-from .modeling_packed_linear import is_plain, product
+from .modeling_packed_linear import Product, is_plain, packed_or_plain
 
 
 class DecoderStep:
@@ -131,6 +132,15 @@ class LayerStep:
         return self.cross_output(attend(query, layer.keys, layer.values, self.cross.scaling, mask))
 
 
+def product(layers: Sequence[nn.Linear | Int8Linear], relu: bool = False) -> Product:
+    """Linear layers with the same input as one product: their results side by side.
+
+    Args:
+        relu: set what is negative to 0.
+    """
+    return joint_int8(layers, relu) if isinstance(layers[0], Int8Linear) else packed_or_plain(layers, relu)
+
+
 def heads(states: torch.Tensor, attention: VaswaniAttention, sentences: int, parts: int) -> Iterator[torch.Tensor]:
     """States `(sentences * length, …)` of one product → its parts, `(sentences, heads, length, d_k or d_v)` each.
 
@@ -170,14 +180,14 @@ def can_step(decoder: nn.Module, lm_head: nn.Module) -> bool:
     return (
         not (decoder.training or watchers or torch.is_autocast_enabled(decoder.device.type))
         and all(is_own(layer) for layer in decoder.layers)
-        and is_plain(lm_head)
+        and (is_plain(lm_head) or type(lm_head) is Int8Linear)
     )
 
 
 def is_own(layer: nn.Module) -> bool:
     """Whether a layer and all its parts are of the classes that make it."""
     return type(layer) is VaswaniDecoderLayer and all(
-        is_plain(part) if isinstance(part, nn.Linear) else type(part) in (VaswaniAttention, nn.LayerNorm)
+        is_plain(part) if isinstance(part, nn.Linear) else type(part) in (VaswaniAttention, nn.LayerNorm, Int8Linear)
         for name, part in layer.named_modules()
         if name and part is not layer.activation_fn
     )

@@ -22,7 +22,7 @@ LEAST_ELEMENTS = 2**18
 Product = Callable[[torch.Tensor], torch.Tensor]
 
 
-def product(layers: Sequence[nn.Linear], relu: bool = False) -> Product:
+def packed_or_plain(layers: Sequence[nn.Linear], relu: bool = False) -> Product:
     """The linear layers as one, for inference: their results for the same states side by side.
 
     Args:
@@ -80,4 +80,4 @@ def can_pack(dtype: torch.dtype) -> bool:
         return False
 
 
-__all__ = ["product"]
+__all__ = ["Product", "is_plain", "packed_or_plain"]

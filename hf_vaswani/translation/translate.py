@@ -26,7 +26,7 @@ def translate(
         texts: sentences; the order is kept.
         batch_size: sentences computed together at most; default: as many as the size of the model allows.
         show_progress: draw a progress bar, where there is a terminal.
-        options: arguments of the pipeline's call and of `model.generate()`, such as `num_beams=4`.
+        options: arguments of the pipeline, of its call and of `model.generate()`, such as `num_beams=4`.
 
     Returns:
         One translation for each text.
@@ -36,8 +36,8 @@ def translate(
     # Models spread over several devices take no other one.
     device = None if getattr(model, "hf_device_map", None) else model.device
     # Known from the start, languages choose T5's prefix.
-    languages = {name: options.pop(name) for name in ("src_lang", "tgt_lang") if name in options}
-    translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **languages)
+    own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "quantize") if name in options}
+    translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:
         options = {"truncation": True, "batch_size": batch_size, "progress": bar.update, **options}
         return [result["translation_text"] for result in translator(texts, **options)]

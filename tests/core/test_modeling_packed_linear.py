@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from hf_vaswani.core import modeling_packed_linear as packed_linear
-from hf_vaswani.core.modeling_packed_linear import can_pack, is_plain, product
+from hf_vaswani.core.modeling_packed_linear import can_pack, is_plain, packed_or_plain
 
 pytestmark = pytest.mark.skipif(not can_pack(torch.float32), reason="torch without oneDNN")
 
@@ -21,7 +21,7 @@ def test_product_gives_what_its_layers_give_side_by_side(dtype, shape, widths):
         pytest.skip(f"a processor on which oneDNN has no {dtype}")
     linears, states = layers(*widths, dtype=dtype), torch.randn(shape).to(dtype)
     with torch.no_grad():
-        result = product(linears)(states)
+        result = packed_or_plain(linears)(states)
         expected = torch.cat([linear.double()(states.double()) for linear in linears], dim=-1)
     tolerance = 1e-5 if dtype == torch.float32 else 0.03
     torch.testing.assert_close(result.double(), expected, atol=tolerance, rtol=tolerance)
@@ -31,7 +31,7 @@ def test_product_gives_what_its_layers_give_side_by_side(dtype, shape, widths):
 def test_product_with_relu_has_nothing_negative(width):
     linears, states = layers(width), torch.randn(7, 512)
     with torch.no_grad():
-        torch.testing.assert_close(product(linears, relu=True)(states), linears[0](states).clamp(min=0))
+        torch.testing.assert_close(packed_or_plain(linears, relu=True)(states), linears[0](states).clamp(min=0))
 
 
 def test_layers_with_and_without_biases_are_one_product():
@@ -39,15 +39,15 @@ def test_layers_with_and_without_biases_are_one_product():
     linears[0].bias = None
     with torch.no_grad():
         expected = torch.cat([linear(states) for linear in linears], dim=-1)
-        torch.testing.assert_close(product(linears)(states), expected)
+        torch.testing.assert_close(packed_or_plain(linears)(states), expected)
 
 
 def test_large_matrices_alone_are_packed(monkeypatch):
     packed = []
     monkeypatch.setattr(packed_linear, "packed_product", lambda weight, *_: packed.append(weight.shape))
-    product(layers(512))
-    product(layers(256, 256))
-    product(layers(256))
+    packed_or_plain(layers(512))
+    packed_or_plain(layers(256, 256))
+    packed_or_plain(layers(256))
     assert packed == [(512, 512), (512, 512)]
 
 
@@ -82,4 +82,4 @@ def test_without_onednn_nothing_is_packed(monkeypatch):
     monkeypatch.setattr(packed_linear, "packed_product", None)
     linears, states = layers(512), torch.randn(2, 512)
     with torch.no_grad():
-        assert torch.equal(product(linears)(states), linears[0](states))
+        assert torch.equal(packed_or_plain(linears)(states), linears[0](states))

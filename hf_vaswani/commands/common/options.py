@@ -115,6 +115,25 @@ def add_beam_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_speed_options(parser: argparse._ActionsContainer) -> None:
+    """Add `--num_workers` and `--quantize` to a parser or a group of options."""
+    parser.add_argument(
+        "--num_workers",
+        type=up_to(4096),
+        metavar="N",
+        help="processes that translate side by side on a CPU, which changes no translation (default: one per core)",
+    )
+    parser.add_argument(
+        "--quantize", choices=["int8"], help="compute with weights of 8 bits on a CPU, faster and nearly the same"
+    )
+
+
+def speed(options: argparse.Namespace) -> dict[str, Any]:
+    """What is given of these as arguments of [`translate`]."""
+    given = {"num_workers": options.num_workers, "quantize": options.quantize}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def search(options: argparse.Namespace) -> dict[str, int]:
     return {"num_beams": options.num_beams} if options.num_beams else {}
 

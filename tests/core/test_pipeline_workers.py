@@ -1,0 +1,172 @@
+import os
+import signal
+import sys
+import time
+
+import pytest
+import torch
+from transformers import pipeline
+
+from hf_vaswani.core import pipeline_engine, pipeline_workers
+from hf_vaswani.core.pipeline_workers import WorkerDied, can_fork, memory_error, side_by_side
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are forked on Linux alone")
+TEXTS = [" ".join(f"w{1 + (i * k) % 9}" for k in range(1, 2 + i % 7)) for i in range(40)]
+SEARCH = {"num_beams": 3, "max_new_tokens": 8, "batch_size": 4}
+
+
+@pytest.fixture
+def translator(saved_model):
+    return pipeline("translation", model=str(saved_model))
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """The numbers of processes that batches were divided among."""
+    numbers = []
+
+    def counted(work, items, workers):
+        numbers.append(workers)
+        return side_by_side(work, items, workers)
+
+    monkeypatch.setattr(pipeline_engine, "side_by_side", counted)
+    return numbers
+
+
+def test_results_come_with_their_positions():
+    results = dict(side_by_side(lambda number: (number**2, os.getpid()), range(2, 9), workers=3))
+    assert {position: square for position, (square, _) in results.items()} == {i: (i + 2) ** 2 for i in range(7)}
+    assert os.getpid() not in {process for _, process in results.values()}
+
+
+def test_worker_has_one_thread():
+    assert dict(side_by_side(lambda _: torch.get_num_threads(), [0, 1], workers=2)) == {0: 1, 1: 1}
+
+
+def test_items_are_worked_on_at_the_same_time():
+    def meet(number):
+        began = time.monotonic()
+        time.sleep(0.5)
+        return began, time.monotonic()
+
+    spans = list(dict(side_by_side(meet, [0, 1], workers=2)).values())
+    assert max(began for began, _ in spans) < min(ended for _, ended in spans)
+
+
+def test_error_of_the_work_is_raised_and_all_workers_end():
+    def work(number):
+        if number == 1:
+            raise KeyError("one")
+        time.sleep(60)
+
+    began = time.monotonic()
+    with pytest.raises(KeyError, match="one"):
+        list(side_by_side(work, [0, 1, 2], workers=2))
+    assert time.monotonic() - began < 30
+
+
+def test_error_that_cannot_be_pickled_says_what_it_is():
+    class Local(Exception):
+        pass
+
+    def work(number):
+        raise Local("of no module")
+
+    with pytest.raises(RuntimeError, match="Local: of no module"):
+        list(side_by_side(work, [0], workers=1))
+
+
+def test_killed_worker_is_an_error_that_says_what_to_do():
+    with pytest.raises(WorkerDied, match=r"exit code -9.*num_workers=1"):
+        list(side_by_side(lambda _: os.kill(os.getpid(), signal.SIGKILL), [0, 1], workers=2))
+
+
+def test_workers_end_with_an_iteration_that_is_given_up():
+    results = side_by_side(lambda _: os.getpid(), range(100), workers=2)
+    _, process = next(results)
+    results.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_best": 2}, {"return_tensors": True}, {"return_alignments": True}])
+def test_translations_do_not_depend_on_the_number_of_workers(translator, processes, options):
+    expected = translator(TEXTS, num_workers=1, **SEARCH, **options)
+    assert not processes
+    for workers in (2, 3):
+        results = translator(TEXTS, num_workers=workers, **SEARCH, **options)
+        assert str(results) == str(expected)
+    assert processes == [2, 3]
+
+
+def test_prefixes_and_pieces_are_translated_by_workers_alike(translator, processes):
+    options = {**SEARCH, "prefixes": ["w3" if i % 3 else "" for i in range(len(TEXTS))]}
+    assert translator(TEXTS, num_workers=2, **options) == translator(TEXTS, num_workers=0, **options)
+    options = {**SEARCH, "split_sentences": True, "max_source_length": 4}
+    assert translator(TEXTS, num_workers=2, **options) == translator(TEXTS, num_workers=0, **options)
+    assert processes == [2, 2]
+
+
+def test_errors_of_texts_come_from_workers_too(translator):
+    texts = [*TEXTS, "w1 " * 50]
+    results = translator(texts, num_workers=2, on_error="return", max_source_length=20, **SEARCH)
+    assert isinstance(results[-1], ValueError) and results[:-1] == translator(TEXTS, num_workers=1, **SEARCH)
+
+
+def test_progress_is_reported_for_each_text_once(translator):
+    done = []
+    translator(TEXTS, num_workers=2, progress=done.append, **SEARCH)
+    assert sum(done) == len(TEXTS) and len(done) > 2
+
+
+def test_as_many_workers_as_torch_uses_threads_where_there_is_enough_to_do(translator, processes, monkeypatch):
+    translator(TEXTS, **SEARCH)
+    assert not processes
+    monkeypatch.setattr(pipeline_engine, "WORTH_WORKERS", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    translator(TEXTS, **SEARCH)
+    assert processes == [3]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"do_sample": True, "num_beams": 1},
+        {"logits_processor": [lambda ids, scores: scores]},
+        {"stopping_criteria": [lambda ids, scores: torch.zeros(len(ids), dtype=torch.bool)]},
+    ],
+    ids=["sampling", "processor", "criterion"],
+)
+def test_what_depends_on_all_batches_stays_in_this_process(translator, processes, options):
+    translator(TEXTS, num_workers=2, **{**SEARCH, **options})
+    assert not processes
+
+
+def test_hooks_see_all_batches(translator, processes):
+    calls = []
+    translator.model.model.encoder.register_forward_hook(lambda *args: calls.append(1))
+    translator(TEXTS, num_workers=2, **SEARCH)
+    assert len(calls) >= 10 and not processes
+
+
+def test_nothing_is_forked_outside_of_linux_or_in_a_worker_of_others(monkeypatch):
+    assert can_fork()
+    assert dict(side_by_side(lambda _: can_fork(), [0], workers=1)) == {0: False}
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not can_fork()
+
+
+def test_more_workers_than_memory_holds_are_refused(translator, tmp_path, monkeypatch):
+    (tmp_path / "meminfo").write_text("MemTotal: 8000000 kB\nMemAvailable: 1048576 kB\n")
+    monkeypatch.setattr(pipeline_workers, "MEMORY_FILE", tmp_path / "meminfo")
+    with pytest.raises(ValueError, match=r"num_workers=6: .* 1.0 GiB are available. Choose 5 or fewer"):
+        translator("w1", num_workers=6)
+    assert memory_error(5) is None
+    monkeypatch.setattr(pipeline_workers, "MEMORY_FILE", tmp_path / "missing")
+    assert memory_error(1000) is None
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "2", True])
+def test_number_of_workers_must_be_one(translator, number):
+    with pytest.raises(ValueError, match="num_workers must be a whole number from 0 on"):
+        translator("w1", num_workers=number)
