@@ -79,16 +79,15 @@ def int8_copy(model: nn.Module) -> nn.Module:
         )
     if not can_quantize():
         raise ValueError('quantize="int8" is not possible on this processor with this torch. Use dtype="bfloat16".')
-    changed = _copied(model, {})
-    if not any(isinstance(module, Int8Linear) for module in changed.modules()):
+    if not any(is_plain(module) for module in model.modules()):
         raise ValueError('quantize="int8": the model has no linear layers in float32. Is it quantized already?')
-    return changed
+    return _copied(model, {})
 
 
 def _copied(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
     """A copy of a module with its linear layers in 8 bits; of one that stands in several places, one."""
     if module not in done:
-        if is_plain(module) and module.weight.dtype == torch.float32:
+        if is_plain(module):
             done[module] = int8_linear(module)
         else:
             done[module] = changed = copy.copy(module)

@@ -6,7 +6,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import MarianConfig, MarianMTModel
 from transformers.generation import GenerationMixin
 
-from hf_vaswani.core.generation_beam_search import GreedySearch, close_ranks, top
+from hf_vaswani.core.generation_beam_search import GreedySearch, Stragglers, close_ranks, top
 from hf_vaswani.interop import import_model
 
 from ..conftest import tiny_model
@@ -220,6 +220,33 @@ def test_finished_sentences_leave_the_batch(vaswani, sources, shapes_of_calls):
     sentences = [shape[0] for shape in shapes]
     # Of sentences of 2, 5, 8 and 20 tokens 50 each leave at 5, 8, 11 and 23.
     assert sentences == [200] * 5 + [150] * 3 + [100] * 3 + [50] * 12
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_search_leaves_its_last_sentences_without_a_result(vaswani, sources, num_beams):
+    options = {**sources, "num_beams": num_beams, "max_length_offset": 3, "max_length": 40, "eos_token_id": None}
+    expected = vaswani.generate(**options)
+    stragglers = Stragglers(rows=50 * num_beams)
+    output = vaswani.generate(**options, stopping_criteria=[stragglers])
+    # Of sentences of 2, 5, 8 and 20 tokens those of 20 are the last 50.
+    assert sorted(stragglers.unfinished) == list(range(3, 200, 4))
+    done = [row for row in range(200) if row % 4 != 3]
+    assert torch.equal(output[done], expected[done, : output.shape[1]])
+
+
+def test_search_with_fewer_than_the_last_sentences_finishes(vaswani, sources):
+    options = {**sources, "num_beams": 2, "max_length_offset": 3, "max_length": 40, "eos_token_id": None}
+    stragglers = Stragglers(rows=99)
+    output = vaswani.generate(**options, stopping_criteria=[stragglers])
+    assert not stragglers.unfinished and torch.equal(output, vaswani.generate(**options))
+
+
+def test_other_searches_go_on_to_their_end_beside_stragglers(vaswani, sources):
+    torch.manual_seed(0)
+    expected = vaswani.generate(**sources, do_sample=True, max_new_tokens=5)
+    torch.manual_seed(0)
+    output = vaswani.generate(**sources, do_sample=True, max_new_tokens=5, stopping_criteria=[Stragglers(rows=200)])
+    assert torch.equal(output, expected)
 
 
 def test_sentences_stay_for_processors_that_know_them_by_their_row(vaswani, sources):

@@ -3,7 +3,8 @@
 import pytest
 from transformers import pipeline
 
-from hf_vaswani.core.pipeline_engine import SourceTooLong
+from hf_vaswani.core import pipeline_engine
+from hf_vaswani.core.pipeline_engine import SourceTooLong, TranslationEngine
 
 from ..conftest import tiny_model
 
@@ -124,3 +125,27 @@ def test_piece_that_fails_is_the_error_of_its_text(translator, machine):
     good, bad = engine.translate(["w1\nw2", "w3\nw5"])
     assert isinstance(bad, ValueError)
     assert good[0]["translation_text"].count("\n") == 1
+
+
+def test_last_sentences_of_many_batches_are_searched_together(translator, monkeypatch):
+    texts = [" ".join(["w1", "w2", "w3"][i % 3 :] * (1 + i % 5)) for i in range(60)]
+    options = {"num_beams": 4, "n_best": 2, "batch_size": 12, "num_workers": 1}
+    batches, left = [], []
+    search = TranslationEngine._search_batch
+
+    def recorded(self, segments, may_leave):
+        search(self, segments, may_leave)
+        batches.append((len(segments), may_leave))
+        left.append(sum(segment.result is None for segment in segments))
+
+    monkeypatch.setattr(TranslationEngine, "_search_batch", recorded)
+    monkeypatch.setattr(pipeline_engine, "STRAGGLING_ROWS", 40)
+    monkeypatch.setattr(pipeline_engine, "STRAGGLING_SHARE", 1)
+    results = translator(texts, **options)
+    assert batches[:5] == [(12, True)] * 5 and sum(left) > 0
+    assert sum(size for size, may_leave in batches if not may_leave) == sum(left)
+    monkeypatch.setattr(TranslationEngine, "_knows_stragglers", lambda self: False)
+    expected = translator(texts, **options)
+    for result, other in zip(results, expected, strict=True):
+        assert [best["translation_text"] for best in result] == [best["translation_text"] for best in other]
+        assert [best["score"] for best in result] == pytest.approx([best["score"] for best in other], abs=1e-5)
