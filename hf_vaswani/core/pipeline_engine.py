@@ -41,6 +41,8 @@ from .pipeline_workers import can_fork, memory_error, side_by_side
 
 logger = logging.get_logger(__name__)
 
+# Methods of a pipeline that a batch goes through.
+STAGES = ("collate", "forward", "_forward", "postprocess")
 # Tokens times parameters from which on worker processes save more time than they take to start, some 20 ms.
 WORTH_WORKERS = 1e10
 # The search of a batch ends when at most so many hypotheses are left, and so small a share of all.
@@ -289,7 +291,9 @@ class TranslationEngine:
         model, number = self.pipeline.model, self.num_workers
         if number in (0, 1) or len(batches) < 2 or model.device.type != "cpu" or not can_fork():
             return 1
-        if self.arguments.depends_on_order() or "generate" in vars(model) or any(map(is_watched, model.modules())):
+        # Methods that somebody has replaced, or hooks, may be to see all batches.
+        is_changed = "generate" in vars(model) or any(name in vars(self.pipeline) for name in STAGES)
+        if self.arguments.depends_on_order() or is_changed or any(map(is_watched, model.modules())):
             return 1
         if number is None:
             tokens = self.arguments.rows() * sum(segment.length for batch in batches for segment in batch)

@@ -127,7 +127,8 @@ def test_piece_that_fails_is_the_error_of_its_text(translator, machine):
     assert good[0]["translation_text"].count("\n") == 1
 
 
-def test_last_sentences_of_many_batches_are_searched_together(translator, monkeypatch):
+def test_last_sentences_of_many_batches_are_searched_together(tokenizer, monkeypatch):
+    translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
     texts = [" ".join(["w1", "w2", "w3"][i % 3 :] * (1 + i % 7)) for i in range(60)]
     options = {"num_beams": 4, "n_best": 2, "max_length_offset": 3, "batch_size": 12, "num_workers": 1}
     batches, left = [], []
