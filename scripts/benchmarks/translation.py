@@ -5,10 +5,11 @@
 The trained model is grown to the sizes 4+4/128 and 6+6/512 with 8,000 tokens without changing its function: all sizes
 give the same translations, with realistic lengths. All engines use the same beam size and transformers' search
 settings, so that MarianMT and this package give the same translations, as the table shows. MarianMT gets batches of 32
-in file order, the common use of `generate()`. Each repetition times all engines in turn; the table gives the median
-ratio to MarianMT within a repetition. Only one engine exists at a time, since the threads of an idle CTranslate2 keep
-a core busy and would slow down the others. Memory is the peak of a process that only translates with one engine (Linux
-only).
+in file order, the common use of `generate()`; CTranslate2 gets a worker with one thread for each core, which is faster
+than one worker with all of them. Each repetition times all engines in turn; the table gives the median ratio to
+MarianMT within a repetition. Only one engine exists at a time, since the threads of an idle CTranslate2 keep a core
+busy and would slow down the others. Memory is the peak of a process that only translates with one engine, without that
+of its workers (Linux only).
 """
 
 import argparse
@@ -39,7 +40,7 @@ from hf_vaswani.translation.load import load
 SIZES = {"4+4/128": (4, 128, 512, 8000), "6+6/512": (6, 512, 2048, 8000)}
 HEAD_PROJECTIONS = ("q_proj", "k_proj", "v_proj")
 POSITIONS = 256
-ENGINES = ("marian", "pipeline", "command", "pipeline bf16", "ctranslate2")
+ENGINES = ("marian", "pipeline", "command", "pipeline bf16", "pipeline int8", "ctranslate2", "ctranslate2 int8")
 LIMIT = 200
 
 
@@ -190,10 +191,13 @@ def make_engine(name: str, folder: Path, beams: int, threads: int) -> Callable[[
                 translations += tokenizer.batch_decode(output, skip_special_tokens=True)
             return translations
 
-    elif name == "ctranslate2":
+    elif name.startswith("ctranslate2"):
         import ctranslate2
 
-        translator = ctranslate2.Translator(str(folder / "ctranslate2"), intra_threads=threads, compute_type="float32")
+        translator = ctranslate2.Translator(
+            str(folder / "ctranslate2"), inter_threads=threads, intra_threads=1,
+            compute_type="int8" if name.endswith("int8") else "float32",
+        )  # fmt: skip
 
         def translate(texts):
             tokens = [tokenizer.convert_ids_to_tokens(ids) for ids in tokenizer(texts).input_ids]
@@ -219,7 +223,8 @@ def make_engine(name: str, folder: Path, beams: int, threads: int) -> Callable[[
 
         dtype = torch.bfloat16 if name.endswith("bf16") else torch.float32
         model = AutoModelForSeq2SeqLM.from_pretrained(folder / "vaswani", dtype=dtype)
-        translator = pipeline("translation", model=model, tokenizer=tokenizer)
+        quantize = "int8" if name.endswith("int8") else None
+        translator = pipeline("translation", model=model, tokenizer=tokenizer, quantize=quantize)
 
         def translate(texts):
             return [result["translation_text"] for result in translator(texts, **search, length_penalty_type="length")]
@@ -246,7 +251,7 @@ def translate_once(name: str, folder: Path, options: argparse.Namespace) -> None
 def compare(title: str, folder: Path, texts: list[str], options: argparse.Namespace) -> None:
     """Time all engines in turn and print the table of one model."""
     (folder / "texts.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    names = [name for name in options.engines if name != "ctranslate2" or (folder / "ctranslate2").exists()]
+    names = [name for name in options.engines if not name.startswith("ctranslate2") or (folder / "ctranslate2").exists()]
     outputs, times = {}, {name: [] for name in names}
     for _ in range(options.repetitions):
         for name in names:
