@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -75,7 +76,10 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], workers:
         for _ in range(min(workers, len(items))):
             connection, end = context.Pipe()
             process = context.Process(target=_serve, args=(end, work, items), daemon=True)
-            process.start()
+            with warnings.catch_warnings():
+                # Python warns of locks that other threads hold: a worker uses none but torch's and its own.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
             end.close()
             processes[connection] = process
             connection.send(next(waiting))

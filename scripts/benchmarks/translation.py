@@ -251,7 +251,9 @@ def translate_once(name: str, folder: Path, options: argparse.Namespace) -> None
 def compare(title: str, folder: Path, texts: list[str], options: argparse.Namespace) -> None:
     """Time all engines in turn and print the table of one model."""
     (folder / "texts.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    names = [name for name in options.engines if not name.startswith("ctranslate2") or (folder / "ctranslate2").exists()]
+    names = [
+        name for name in options.engines if not name.startswith("ctranslate2") or (folder / "ctranslate2").exists()
+    ]
     outputs, times = {}, {name: [] for name in names}
     for _ in range(options.repetitions):
         for name in names:
