@@ -14,7 +14,7 @@ FIRST_WINDOW, GROWTH, LAST_WINDOW = 128, 4, 4096
 # What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
 CPU_CACHE, CPU_TOKENS, CPU_ROWS = 12 * 2**20, 1536, 384
 # Few texts are divided, so that each core has batches of its own, but not into batches too small to be efficient.
-CPU_BATCHES, LEAST_CPU_ROWS = 10, 128
+CPU_BATCHES, LEAST_CPU_ROWS = 4, 128
 DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
 # Of one step, each as large as 1 GiB in fp32, and there are several copies of them.
 DEVICE_LOGITS = 2**28
