@@ -123,7 +123,7 @@ def known_speedup(recipe: Recipe, processes: int, model: VaswaniForConditionalGe
 
 
 def cached_number(file: Path, key: str, measure: Callable[[], float]) -> float:
-    """The number of a key in a JSON file, measured and added where it is missing; a damaged file is written anew."""
+    """The number of a key in a JSON file, measured and added where it is missing; a damaged file is written again."""
     known = {}
     with suppress(InputError, OSError):
         known = read_json(file)
