@@ -18,7 +18,7 @@ from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from .modeling_decoder_step import DecoderStep
+from .modeling_decoder_step import DecoderStep, StepInput
 from .modeling_layers import check_length
 
 MASKED_ATTENTION = ("eager", "sdpa")
@@ -186,7 +186,8 @@ class SharedSourceDecoder:
             check_length(past_length, length, limit)
 
     def _states(self, tokens: torch.Tensor, mask: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
-        return self.step.states(tokens, position_ids, self.cache, self.encoder_output, mask, self.source_mask)
+        step = StepInput(tokens, position_ids, self.cache, self.encoder_output, mask, self.source_mask)
+        return self.step.states(step)
 
 
 class ModuleStep:
@@ -201,23 +202,15 @@ class ModuleStep:
         self.model = model
         self.logits = model.project
 
-    def states(
-        self,
-        tokens: torch.Tensor,
-        position_ids: torch.Tensor,
-        cache: EncoderDecoderCache,
-        encoder_output: torch.Tensor,
-        mask: torch.Tensor | None,
-        source_mask: torch.Tensor | None,
-    ) -> torch.Tensor:
+    def states(self, step: StepInput) -> torch.Tensor:
         """As in [`DecoderStep`]."""
         return self.model.decode(
-            encoder_outputs=BaseModelOutput(encoder_output),
-            attention_mask=source_mask,
-            decoder_input_ids=tokens,
-            decoder_attention_mask=mask,
-            decoder_position_ids=position_ids,
-            past_key_values=cache,
+            encoder_outputs=BaseModelOutput(step.encoder_output),
+            attention_mask=step.source_mask,
+            decoder_input_ids=step.tokens,
+            decoder_attention_mask=step.mask,
+            decoder_position_ids=step.position_ids,
+            past_key_values=step.cache,
             use_cache=True,
         )
 

@@ -8,6 +8,7 @@ siblings.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -18,6 +19,27 @@ from transformers.cache_utils import DynamicLayer, EncoderDecoderCache
 from .modeling_int8 import Int8Linear, joint_int8
 from .modeling_layers import VaswaniAttention, VaswaniDecoderLayer, split_heads
 from .modeling_packed_linear import Product, is_plain, packed_or_plain
+
+
+@dataclass(frozen=True)
+class StepInput:
+    """What a step of a search computes states of.
+
+    Attributes:
+        tokens: ids of the new tokens, `(sentences, length)`.
+        position_ids: `(1, length or 1)`.
+        cache: of the steps before, extended in place; layers such as `PoolLayer` for the target.
+        encoder_output: `(sentences, source_length, d_model)`.
+        mask: added to the scores, `(sentences, 1, length, entries)`; without it, tokens see those before them.
+        source_mask: the same for the source, `(sentences, 1, 1, source_length)`.
+    """
+
+    tokens: torch.Tensor
+    position_ids: torch.Tensor
+    cache: EncoderDecoderCache
+    encoder_output: torch.Tensor
+    mask: torch.Tensor | None
+    source_mask: torch.Tensor | None
 
 
 class DecoderStep:
@@ -34,33 +56,17 @@ class DecoderStep:
         self.norm = decoder.layer_norm
         self.head = product([lm_head])
 
-    def states(
-        self,
-        tokens: torch.Tensor,
-        position_ids: torch.Tensor,
-        cache: EncoderDecoderCache,
-        encoder_output: torch.Tensor,
-        mask: torch.Tensor | None,
-        source_mask: torch.Tensor | None,
-    ) -> torch.Tensor:
-        """Token ids `(sentences, length)` → states `(sentences, length, d_model)` before the output projection.
-
-        Args:
-            position_ids: `(1, length or 1)`.
-            cache: of the steps before, extended in place; layers such as `PoolLayer` for the target.
-            encoder_output: `(sentences, source_length, d_model)`.
-            mask: added to the scores, `(sentences, 1, length, entries)`; without it, tokens see those before them.
-            source_mask: the same for the source, `(sentences, 1, 1, source_length)`.
-        """
-        states = self.embed(tokens, None, position_ids=position_ids)
+    def states(self, step: StepInput) -> torch.Tensor:
+        """The new tokens' states `(sentences, length, d_model)` before the output projection."""
+        states, mask = self.embed(step.tokens, None, position_ids=step.position_ids), step.mask
         shape = states.shape
         states = states.reshape(-1, shape[-1])
         if mask is None and shape[1] > 1:
             mask = torch.full((shape[1], shape[1]), torch.finfo(states.dtype).min, dtype=states.dtype).triu_(1)
             mask = mask.to(states.device)
-        own, source = cache.self_attention_cache.layers, cache.cross_attention_cache.layers
+        own, source = step.cache.self_attention_cache.layers, step.cache.cross_attention_cache.layers
         for i, layer in enumerate(self.layers):
-            states = layer(states, len(tokens), own[i], source[i], encoder_output, mask, source_mask)
+            states = layer(states, len(step.tokens), own[i], source[i], step.encoder_output, mask, step.source_mask)
         return self.norm(states).view(shape)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
@@ -193,4 +199,4 @@ def is_own(layer: nn.Module) -> bool:
     )
 
 
-__all__ = ["DecoderStep", "can_step"]
+__all__ = ["DecoderStep", "StepInput", "can_step"]

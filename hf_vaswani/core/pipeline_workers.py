@@ -47,13 +47,13 @@ def can_fork() -> bool:
 def memory_error(workers: int) -> str | None:
     """Why there is not enough memory for so many workers; `None` where there is, or nothing is known."""
     lines = MEMORY_FILE.read_text().splitlines() if MEMORY_FILE.exists() else []
-    for available in (1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")):
-        if workers > 1 and workers * WORKER_BYTES > available:
-            return (
-                f"num_workers={workers}: they need some {workers * WORKER_BYTES / 2**30:.1f} GiB of memory, and "
-                f"{available / 2**30:.1f} GiB are available. Choose {max(1, available // WORKER_BYTES)} or fewer."
-            )
-    return None
+    available = next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+    if workers < 2 or available is None or workers * WORKER_BYTES <= available:
+        return None
+    return (
+        f"num_workers={workers}: they need some {workers * WORKER_BYTES / 2**30:.1f} GiB of memory, and "
+        f"{available / 2**30:.1f} GiB are available. Choose {max(1, available // WORKER_BYTES)} or fewer."
+    )
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[tuple[int, Result]]:
@@ -131,4 +131,4 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-__all__ = ["WorkerDied", "can_fork", "side_by_side"]
+__all__ = ["WorkerDied", "can_fork", "memory_error", "side_by_side"]

@@ -7,6 +7,7 @@ search it is one decoder with the layers of all members; their encoder outputs l
 import copy
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_beam_decoder import ModuleStep
 from ..core.generation_vaswani import VaswaniGenerationMixin
+from ..core.modeling_decoder_step import StepInput
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import fits_pair, own_languages
 
@@ -155,21 +157,12 @@ class EnsembleStep:
         self.ensemble = ensemble
         self.steps = [member.decoder_step() or ModuleStep(member) for member in ensemble.members]
 
-    def states(
-        self,
-        tokens: torch.Tensor,
-        position_ids: torch.Tensor,
-        cache: EncoderDecoderCache,
-        encoder_output: torch.Tensor,
-        mask: torch.Tensor | None,
-        source_mask: torch.Tensor | None,
-    ) -> torch.Tensor:
+    def states(self, step: StepInput) -> torch.Tensor:
         """As in [`DecoderStep`], but gives the logits of the members together."""
+        widths, caches = self.ensemble.widths(), self.ensemble.caches(step.cache)
         log_probs = [
-            step.logits(step.states(tokens, position_ids, part, states, mask, source_mask)).float().log_softmax(-1)
-            for step, states, part in zip(
-                self.steps, encoder_output.split(self.ensemble.widths(), dim=-1), self.ensemble.caches(cache)
-            )
+            member.logits(member.states(replace(step, cache=cache, encoder_output=part))).float().log_softmax(-1)
+            for member, cache, part in zip(self.steps, caches, step.encoder_output.split(widths, dim=-1))
         ]
         return mean_distribution(log_probs)
 
