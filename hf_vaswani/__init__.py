@@ -1,15 +1,24 @@
 """The Transformer of "Attention Is All You Need" for Hugging Face transformers: model, training and translation.
 
 Importing the package registers config, models, tokenizer and translation pipeline with transformers, so that
-`AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` load them. Only the process of the command
-`hf-vaswani` reads its command line first: torch and transformers take seconds to import.
+`AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` load them. The names below are imported when
+they are used: the parts of transformers that they need take seconds. The process of the command `hf-vaswani` reads its
+command line before it imports even torch.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .runtime.cores import short_waits
 from .runtime.interrupts import end_at_ctrl_c, is_own_command
+
+if TYPE_CHECKING:
+    from .core.configuration_vaswani import VaswaniConfig
+    from .core.generation_vaswani import VaswaniGenerationMixin
+    from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+    from .core.pipeline_translation import TranslationPipeline
+    from .core.tokenization_vaswani import VaswaniTokenizer
+    from .presets import preset
 
 __version__ = "0.1.0"
 __all__ = [
@@ -21,10 +30,19 @@ __all__ = [
     "VaswaniTokenizer",
     "preset",
 ]
+_MODULES = {
+    "TranslationPipeline": ".core.pipeline_translation",
+    "VaswaniConfig": ".core.configuration_vaswani",
+    "VaswaniForConditionalGeneration": ".core.modeling_vaswani",
+    "VaswaniGenerationMixin": ".core.generation_vaswani",
+    "VaswaniModel": ".core.modeling_vaswani",
+    "VaswaniTokenizer": ".core.tokenization_vaswani",
+    "preset": ".presets",
+}
 
 
 def load() -> None:
-    """Import torch and transformers, and register with transformers. Calling it again changes nothing."""
+    """Import torch and register with transformers. Calling it again changes nothing."""
     with short_waits():
         importlib.import_module("torch")
 
@@ -33,23 +51,16 @@ def load() -> None:
     register()
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 end_at_ctrl_c()
-if is_own_command():
-
-    def __getattr__(name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from . import presets, registration
-        from .core import generation_vaswani
-
-        return next(getattr(home, name) for home in (registration, presets, generation_vaswani) if hasattr(home, name))
-
-else:
+if not is_own_command():
     load()
-
-    from .core.configuration_vaswani import VaswaniConfig
-    from .core.generation_vaswani import VaswaniGenerationMixin
-    from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
-    from .core.pipeline_translation import TranslationPipeline
-    from .core.tokenization_vaswani import VaswaniTokenizer
-    from .presets import preset

@@ -1,33 +1,80 @@
-"""Registers config, models, tokenizer and translation pipeline with transformers' Auto classes and `pipeline()`."""
+"""Registers config, models, tokenizer and translation pipeline with transformers' Auto classes and `pipeline()`.
 
+Importing them takes seconds. So each is imported, and registered, once the module of transformers that looks it up has
+been imported.
+"""
+
+import importlib
 import sys
+from functools import partial
 
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipelines
+from .runtime.import_hooks import after_import
 
-from .core.configuration_vaswani import VaswaniConfig
-from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
-from .core.pipeline_translation import TRANSLATION_TASK, TranslationPipeline
-from .core.tokenization_vaswani import VaswaniTokenizer
-
-
-class TaskAliases(dict):
-    """Task aliases that also accept `translation_xx_to_yy`, which transformers 4 parsed and 5 does not."""
-
-    def __contains__(self, task) -> bool:
-        return super().__contains__(task) or bool(TRANSLATION_TASK.fullmatch(str(task)))
-
-    def __missing__(self, task) -> str:
-        if TRANSLATION_TASK.fullmatch(str(task)):
-            return "translation"
-        raise KeyError(task)
+MODEL_TYPE = "vaswani"
 
 
 def register() -> None:
     """Register everything; calling it again changes nothing."""
-    AutoConfig.register(VaswaniConfig.model_type, VaswaniConfig, exist_ok=True)
-    AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
-    AutoModelForSeq2SeqLM.register(VaswaniConfig, VaswaniForConditionalGeneration, exist_ok=True)
+    auto = "transformers.models.auto"
+    after_import(f"{auto}.modeling_auto", _register_models)
+    for looks_up, own, registers in (
+        (f"{auto}.configuration_auto", "configuration_vaswani", _register_config),
+        (f"{auto}.tokenization_auto", "tokenization_vaswani", _register_tokenizer),
+        ("transformers.pipelines", "pipeline_translation", _register_pipeline),
+    ):
+        own = f"{__package__}.core.{own}"
+        # Not one after the other in one callback: our own module may be the one that imports transformers', and then
+        # is not complete at its end.
+        after_import(own, registers)
+        after_import(looks_up, partial(importlib.import_module, own))
+
+
+def _register_config() -> None:
+    from transformers import AutoConfig
+
+    from .core.configuration_vaswani import VaswaniConfig
+
+    AutoConfig.register(MODEL_TYPE, VaswaniConfig, exist_ok=True)
+
+
+def _register_models() -> None:
+    from transformers import AutoModel, AutoModelForSeq2SeqLM
+
+    # As transformers registers its own models: by their names, and the module that has them. `AutoModel.register`
+    # takes the classes, whose import is the expensive one.
+    classes = {AutoModel: "VaswaniModel", AutoModelForSeq2SeqLM: "VaswaniForConditionalGeneration"}
+    for auto_class, name in classes.items():
+        mapping = auto_class._model_mapping
+        mapping._reverse_config_mapping["VaswaniConfig"] = MODEL_TYPE
+        mapping._model_mapping[MODEL_TYPE] = name
+        mapping._modules[MODEL_TYPE] = sys.modules[__package__]
+
+
+def _register_tokenizer() -> None:
+    from transformers import AutoTokenizer
+
+    from .core.configuration_vaswani import VaswaniConfig
+    from .core.tokenization_vaswani import VaswaniTokenizer
+
     AutoTokenizer.register(VaswaniConfig, fast_tokenizer_class=VaswaniTokenizer, exist_ok=True)
+
+
+def _register_pipeline() -> None:
+    from transformers import AutoModelForSeq2SeqLM, pipelines
+
+    from .core.pipeline_translation import TRANSLATION_TASK, TranslationPipeline
+
+    class TaskAliases(dict):
+        """Task aliases that also accept `translation_xx_to_yy`, which transformers 4 parsed and 5 does not."""
+
+        def __contains__(self, task) -> bool:
+            return super().__contains__(task) or bool(TRANSLATION_TASK.fullmatch(str(task)))
+
+        def __missing__(self, task) -> str:
+            if TRANSLATION_TASK.fullmatch(str(task)):
+                return "translation"
+            raise KeyError(task)
+
     # Since 5.19, transformers rejects removed tasks before it looks at the registered ones.
     getattr(pipelines, "REMOVED_TASKS", {}).pop("translation", None)
     registry = pipelines.PIPELINE_REGISTRY
@@ -39,8 +86,7 @@ def register() -> None:
         "default": {},  # no default model: `pipeline` raises an error
         "type": "text",
     }
-    if not isinstance(registry.task_aliases, TaskAliases):
-        registry.task_aliases = TaskAliases(registry.task_aliases)
+    registry.task_aliases = TaskAliases(registry.task_aliases)
     # `evaluate.evaluator` checks whether a pipeline's model is a TensorFlow one, by a class that transformers 5 no
     # longer has.
     library = sys.modules["transformers"]  # which importing one of its own modules may have replaced

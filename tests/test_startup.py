@@ -49,3 +49,41 @@ def test_package_has_its_names_in_the_commands_own_process():
     )
     process = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert process.stdout.split() == ["True", "vaswani"]
+
+
+def test_importing_the_package_imports_no_more_of_transformers_than_the_library_itself():
+    code = (
+        "import sys, torch, transformers\n"
+        "before = set(sys.modules)\n"
+        "import hf_vaswani\n"
+        "print(*(name for name in set(sys.modules) - before if name.startswith(('transformers', 'torch'))))"
+    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("first", ["import hf_vaswani; import transformers", "import transformers; import hf_vaswani",
+                                   "import transformers.pipelines; import hf_vaswani",
+                                   "import transformers.modeling_utils; import hf_vaswani",
+                                   "import hf_vaswani; import transformers.modeling_utils",
+                                   "import hf_vaswani.core.pipeline_translation",
+                                   "import hf_vaswani.core.tokenization_vaswani",
+                                   "import hf_vaswani.core.configuration_vaswani",
+                                   "import hf_vaswani.core.modeling_vaswani",
+                                   "from hf_vaswani import *"])  # fmt: skip
+def test_everything_is_registered_whatever_is_imported_first(first):
+    code = (
+        f"{first}\n"
+        "from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, pipeline, pipelines\n"
+        "config = AutoConfig.for_model('vaswani', d_model=8, vocab_size=9)\n"
+        "print(*(type(auto.from_config(config)).__name__ for auto in (AutoModel, AutoModelForSeq2SeqLM)))\n"
+        "from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING\n"
+        "print(TOKENIZER_MAPPING[type(config)].__name__ if not isinstance(TOKENIZER_MAPPING[type(config)], tuple)"
+        " else TOKENIZER_MAPPING[type(config)][1].__name__)\n"
+        "print(pipelines.check_task('translation')[1]['impl'].__name__)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split() == [
+        "VaswaniModel", "VaswaniForConditionalGeneration", "VaswaniTokenizer", "TranslationPipeline",
+    ]  # fmt: skip

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
-from transformers.activations import ACT2FN
 
 # Where the Auto classes and `pipeline` find the classes of a checkpoint when this package is not installed.
 REMOTE_CLASSES = {
@@ -357,6 +356,8 @@ def _architecture_errors(config: VaswaniConfig) -> list[str]:
         if None in (config.d_k, config.d_v) and heads >= 1 and config.d_model % heads:
             error = f"{name}={heads} does not divide d_model={config.d_model}"
             errors.append(f"{error}, and d_k and d_v are not both given")
+    from transformers.activations import ACT2FN  # takes a second to import
+
     if config.activation_function not in ACT2FN:
         errors.append(f"activation_function={config.activation_function!r} is not known to transformers")
     if config.share_encoder_decoder_embeddings and config.decoder_vocab_size != config.vocab_size:
