@@ -33,9 +33,10 @@ def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None
     accelerator, model, optimizer = run.accelerator, run.model, run.optimizer
     run.begin_step()
     loss_sum = torch.zeros((), device=accelerator.device)
-    for i, batch in enumerate(batches.micro_batches):
+    parts = [part for batch in batches.micro_batches for part in run.passes(batch)]
+    for i, batch in enumerate(parts):
         batch = {name: tensor.to(accelerator.device, non_blocking=True) for name, tensor in batch.items()}
-        is_last = i == len(batches.micro_batches) - 1
+        is_last = i == len(parts) - 1
         with nullcontext() if is_last else accelerator.no_sync(model):
             # Processes average their gradients: each divides its sum by its share of all tokens.
             loss = training_loss(model, batch, batches.target_tokens / accelerator.num_processes, run.r_drop)

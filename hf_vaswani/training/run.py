@@ -32,6 +32,7 @@ from .checkpoints.state import gather_state, restore_state
 from .listeners import StepListener, StepResult, ValidationResult
 from .optimization.ema import MovingAverage
 from .optimization.optimizer import make_optimizer
+from .optimization.passes import pass_tokens, passes
 from .optimization.schedule import learning_rate
 from .optimization.sharding import shard_tied_embeddings, unsharded
 from .optimization.steps import StepBatches, StepDataset, steps_loader
@@ -136,6 +137,10 @@ class TrainingRun:
     def r_drop(self) -> float:
         """Weight of R-Drop in the next step."""
         return self.arguments.r_drop if self.progress.step + 1 >= self.arguments.r_drop_from else 0.0
+
+    def passes(self, batch: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
+        """A batch of the next step as the forward passes that are made of it."""
+        return passes(batch, pass_tokens(self.accelerator, self.r_drop))
 
     def end_step(self, batches: StepBatches, loss: float | None, is_told_to_stop: bool) -> bool:
         """All that follows an optimizer step: listeners, validation, checkpoint.

@@ -6,6 +6,7 @@ with the same checkpoints.
 """
 
 import math
+from contextlib import nullcontext
 
 import torch
 from accelerate import Accelerator
@@ -97,12 +98,17 @@ class VaswaniTrainer(Seq2SeqTrainer):
         return [NO_BATCH] * (num_batches - len(step.micro_batches)) + step.micro_batches, step.target_tokens
 
     def training_step(self, model: nn.Module, inputs, num_items_in_batch=None) -> torch.Tensor:
-        """Forward and backward pass of a batch; its part of the step's loss is noted."""
+        """Forward and backward passes of a batch; its part of the step's loss is noted."""
+        total_loss = torch.zeros_like(self.current.loss)
         if inputs is NO_BATCH:
-            return torch.zeros_like(self.current.loss)
-        loss = super().training_step(model, inputs, num_items_in_batch)
-        self.current.loss += loss.float() / self.accelerator.num_processes
-        return loss
+            return total_loss
+        *first, last = self.training_run.passes(inputs)
+        with self.accelerator.no_sync(model) if first else nullcontext():
+            for part in first:
+                total_loss += super().training_step(model, part, num_items_in_batch).float()
+        total_loss += super().training_step(model, last, num_items_in_batch).float()
+        self.current.loss += total_loss / self.accelerator.num_processes
+        return total_loss
 
     def compute_loss(self, model: nn.Module, inputs, return_outputs: bool = False, num_items_in_batch=None):
         """A batch's part of the mean loss per target token, times the processes, whose gradients are averaged."""

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError, TrainingError, TrainingInterrupted
 from hf_vaswani.training import loop, trainer
+from hf_vaswani.training.optimization import passes
 from hf_vaswani.training.optimization.loss import training_loss
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
@@ -74,6 +75,14 @@ def test_updates_are_those_of_the_loop(recipe, options):
         assert (by_trainer.folder / name).read_text() == (by_loop.folder / name).read_text()
 
 
+def test_forward_passes_of_a_batch_are_those_of_the_loop(recipe, monkeypatch):
+    monkeypatch.setattr(passes, "CPU_PASS_TOKENS", 40)
+    options = ["--gradient_accumulation_steps=2", "--dropout=0.2"]
+    by_loop = train(recipe(*options, output="loop"))
+    by_trainer = train_with_trainer(recipe(*options, output="trainer"))
+    assert_same_training(by_trainer.folder, by_loop.folder)
+
+
 def test_updates_are_not_made_by_the_loop(recipe, monkeypatch):
     monkeypatch.setattr(loop, "optimizer_step", None)
     assert train_with_trainer(recipe("--max_steps=1")).steps == 1
@@ -116,12 +125,12 @@ def loss_of_pass(monkeypatch):
     """Replaces the loss of forward passes, counted from 1 over all trainings, in the loop and in the Trainer."""
 
     def replace(change):
-        passes = 0
+        number = 0
 
         def changed(*args):
-            nonlocal passes
-            passes += 1
-            return change(passes, training_loss(*args))
+            nonlocal number
+            number += 1
+            return change(number, training_loss(*args))
 
         for module in (loop, trainer):
             monkeypatch.setattr(module, "training_loss", changed)

@@ -1,0 +1,165 @@
+"""How the benchmarks measure: each contestant in a process of its own, all of them in turn; the machine's own peak."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+import hf_vaswani
+
+SIDE, PRODUCTS = 2048, 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one contestant.
+
+    Attributes:
+        speed: the median of the rounds, in the table's unit per second.
+        ratio: to the first contestant's speed, the median of the ratios within a round.
+        spread: of those ratios, the largest less the smallest, relative to the median.
+        memory: MiB, the largest of the rounds' peaks.
+        peak_share: of the machine's matrix products in the same precision; `None` where it was not worked out.
+        notes: whatever else the contestant reported.
+    """
+
+    name: str
+    speed: float
+    ratio: float
+    spread: float
+    memory: float
+    peak_share: float | None = None
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    unit: str
+    rows: Sequence[Row]
+
+    def markdown(self) -> str:
+        """The table as it stands in the documentation."""
+        base = self.rows[0].name
+        lines = [
+            f"{self.title}\n",
+            f"| | {self.unit}/s | ratio to {base} | spread | peak MiB | share of peak | |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for row in self.rows:
+            share = "" if row.peak_share is None else f"{row.peak_share:.0%}"
+            lines.append(
+                f"| {row.name} | {row.speed:,.1f} | {row.ratio:.2f} | {row.spread:.0%} | {row.memory:,.0f} | {share} "
+                f"| {row.notes} |"
+            )
+        return "\n".join(lines) + "\n"
+
+
+def in_own_process(file: str, *arguments: Any) -> dict[str, Any]:
+    """What a benchmark prints in its last line, as JSON, when it runs as a program with these arguments."""
+    command = [sys.executable, file, *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment())
+    if result.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{result.stderr[-4000:]}")
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def environment() -> dict[str, str]:
+    """Of the processes that are measured: each finds the package, none asks the Hub."""
+    package = str(Path(hf_vaswani.__file__).parents[1])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    return {**os.environ, **offline, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def compare(
+    title: str, unit: str, names: Sequence[str], rounds: int, measure: Callable[[str], dict[str, Any]]
+) -> Table:
+    """All contestants in turn, as many rounds as asked.
+
+    Args:
+        names: of the contestants; ratios are to the first.
+        measure: gives `speed`, `memory` in MiB, and, where known, `peak_share` and `notes`.
+    """
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for number in range(rounds):
+        for name in names:
+            results[name].append(measure(name))
+            print(
+                f"round {number + 1}: {name}: {results[name][-1]['speed']:,.1f} {unit}/s", file=sys.stderr, flush=True
+            )
+    rows = []
+    for name in names:
+        ratios = [own["speed"] / base["speed"] for own, base in zip(results[name], results[names[0]])]
+        shares = [result["peak_share"] for result in results[name] if result.get("peak_share") is not None]
+        ratio = statistics.median(ratios)
+        rows.append(
+            Row(
+                name,
+                speed=statistics.median(result["speed"] for result in results[name]),
+                ratio=ratio,
+                spread=(max(ratios) - min(ratios)) / ratio,
+                memory=max(result["memory"] for result in results[name]),
+                peak_share=statistics.median(shares) if shares else None,
+                notes=results[name][-1].get("notes", ""),
+            )
+        )
+    return Table(title, unit, rows)
+
+
+def peak_memory() -> float:
+    """MiB that this process has had at most. Not `ru_maxrss`, which a process inherits from its parent."""
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
+
+
+def product_peak(dtype: torch.dtype) -> float:
+    """FLOP/s of square matrix products on all threads that torch uses: the most that a model could reach."""
+    a, b = (torch.randn(SIDE, SIDE).to(dtype) for _ in range(2))
+    best = 0.0
+    for _ in range(4):
+        start = time.perf_counter()
+        for _ in range(PRODUCTS):
+            a @ b
+        best = max(best, PRODUCTS * 2 * SIDE**3 / (time.perf_counter() - start))
+    return best
+
+
+def machine() -> dict[str, Any]:
+    """What a reader has to know to compare: processor, peaks, versions, date."""
+    names = {"torch": torch, "transformers": transformers, "hf_vaswani": hf_vaswani}
+    peaks = {str(dtype).removeprefix("torch."): product_peak(dtype) for dtype in (torch.float32, torch.bfloat16)}
+    return {
+        "date": date.today().isoformat(),
+        "processor": processor(),
+        "threads": torch.get_num_threads(),
+        "gflops": {name: round(value / 1e9) for name, value in peaks.items()},
+        "versions": {name: module.__version__ for name, module in names.items()},
+    }
+
+
+def processor() -> str:
+    """Its name, and the instructions for small numbers that it has."""
+    file = Path("/proc/cpuinfo")
+    if not file.exists():
+        return platform.processor()
+    lines = dict(line.split(":", 1) for line in file.read_text().split("\n\n")[0].splitlines() if ":" in line)
+    facts = {key.strip(): value.strip() for key, value in lines.items()}
+    flags = [flag for flag in ("avx512_bf16", "avx512_vnni", "amx_bf16") if flag in facts.get("flags", "").split()]
+    return f"{facts.get('model name', 'unknown')} ({', '.join(flags) or 'none of avx512_bf16, avx512_vnni, amx_bf16'})"
+
+
+def write(tables: Sequence[Table], path: Path) -> None:
+    """All tables and the machine, as JSON."""
+    path.write_text(json.dumps({"machine": machine(), "tables": [asdict(table) for table in tables]}, indent=1) + "\n")

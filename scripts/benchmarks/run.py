@@ -1,0 +1,71 @@
+"""All benchmarks, or some, with one command: a table of each, and all of them as JSON with the machine they ran on.
+
+    python scripts/benchmarks/run.py --source train.de --target train.en --model outputs/my_model --test test.de \\
+        --output results.json
+
+Training and translation are compared with what else one would use; contestants run in turn, each in a process of its
+own. Give it a quiet machine: other processes change even the ratios.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import preparation
+import step_memory
+import training
+import translation
+from grown_models import SIZES
+from measuring import Table, machine, write
+
+PARTS = ("training", "translation", "preparation", "memory")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=SIZES, help="of training and translation")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--source", help="text to train with, a sentence a line")
+    parser.add_argument("--target", help="its translations")
+    parser.add_argument("--seconds", type=float, default=30, help="of each training")
+    parser.add_argument("--contestants", nargs="+", choices=training.CONTESTANTS, help="the first is the base")
+    parser.add_argument("--model", help="folder of a trained post-norm model for translation")
+    parser.add_argument("--test", help="text to translate")
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--num_beams", type=int, default=4)
+    parser.add_argument("--engines", nargs="+", choices=translation.ENGINES, help="the first is the base")
+    parser.add_argument("--pairs", type=int, default=1_000_000, help="to prepare, and half as many")
+    parser.add_argument("--output", type=Path, help="JSON file of all results")
+    options = parser.parse_args()
+    missing = [f"--{name}" for part, names in (("training", ("source", "target")), ("translation", ("model", "test")))
+               if part in options.parts for name in names if getattr(options, name) is None]  # fmt: skip
+    if missing:
+        parser.error(f"{', '.join(missing)} missing: name the files, or choose other --parts")
+    start, made = time.monotonic(), []
+    for part in options.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            for table in tables_of(part, Path(folder), options):
+                made.append(table)
+                print(f"\n{table.markdown()}", flush=True)
+            if part == "preparation":
+                print(preparation.growth(*made[-2:]))
+            if options.output:
+                write(made, options.output)
+    print(f"{machine()}\n{(time.monotonic() - start) / 60:.0f} minutes", file=sys.stderr)
+
+
+def tables_of(part: str, folder: Path, options: argparse.Namespace) -> list[Table]:
+    if part == "training":
+        return training.tables(folder, options)
+    if part == "translation":
+        return translation.tables(folder, options)
+    return preparation.tables(folder, options) if part == "preparation" else step_memory.tables(options)
+
+
+if __name__ == "__main__":
+    main()

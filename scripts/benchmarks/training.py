@@ -1,0 +1,270 @@
+"""Speed of training as it comes, compared with Seq2SeqTrainer + MarianMT and torch.nn.Transformer in a plain loop.
+
+All contestants train a model of the same size on the same token ids, with the same dropout and label smoothing, and
+batches of the same mean number of target tokens. Counted are real target tokens, without padding. The share of the
+peak counts the matrix products of the layers, three times those of the forward pass, and not attention's scores.
+
+Run it with `run.py`, which interleaves the contestants; as a program of its own it measures one of them.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import chain
+from pathlib import Path
+
+import torch
+import yaml
+from measuring import Table, compare, environment, in_own_process, peak_memory, product_peak
+
+# Layers of each stack, d_model, heads, width of the feed-forward network.
+SIZES = {"4+4/128": (4, 128, 4, 512), "6+6/512": (6, 512, 8, 2048)}
+VOCABULARY = 8000
+TOKENS = 2048
+CONTESTANTS = (
+    "MarianMT, random batches, fp32", "MarianMT, random batches, bf16",
+    "MarianMT, grouped by length, fp32", "MarianMT, grouped by length, bf16",
+    "torch.nn.Transformer, fp32", "torch.nn.Transformer, bf16",
+    "hf_vaswani, fp32", "hf_vaswani, bf16", "hf_vaswani as it comes",
+)  # fmt: skip
+WARM_UP = 4
+DROPOUT = SMOOTHING = 0.1
+
+
+def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
+    """One table for each size."""
+    if not (folder / "ids.json").exists():
+        prepare(folder, options)
+    contestants = options.contestants or CONTESTANTS
+    return [
+        compare(
+            f"Training, {size}, V {VOCABULARY}, {TOKENS} target tokens a step", "target tokens", contestants,
+            options.rounds,
+            lambda name, size=size: in_own_process(
+                __file__, name, "--folder", folder, "--size", size, "--seconds", options.seconds
+            ),
+        )
+        for size in options.sizes
+    ]  # fmt: skip
+
+
+def prepare(folder: Path, options: argparse.Namespace) -> None:
+    """The text, a tokenizer, and the ids that all contestants read."""
+    from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
+    from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
+
+    sides = [Path(path).read_text(encoding="utf-8").split("\n")[:-1] for path in (options.source, options.target)]
+    for name, lines in zip(("source", "target"), sides):
+        (folder / f"train.{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    tokenizer = train_tokenizer(list(zip(*sides)), TokenizerArguments(vocab_size=VOCABULARY))
+    tokenizer.save_pretrained(folder / "tokenizer")
+    ids = [tokenizer(lines).input_ids for lines in sides]
+    (folder / "ids.json").write_text(json.dumps(list(zip(*ids))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("contestant", choices=CONTESTANTS)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--size", choices=SIZES, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    options = parser.parse_args()
+    dtype = torch.bfloat16 if options.contestant.endswith("bf16") else torch.float32
+    if options.contestant.startswith("hf_vaswani"):
+        speed, memory, precision = train_hf_vaswani(options)
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        notes = precision
+    else:
+        pairs = json.loads((options.folder / "ids.json").read_text())
+        train = train_marian if options.contestant.startswith("MarianMT") else train_plain
+        speed, memory, notes = train(pairs, options, dtype), peak_memory(), ""
+    share = speed * flops_per_target_token(options) / product_peak(dtype)
+    print(json.dumps({"speed": speed, "memory": memory, "peak_share": share, "notes": notes}))
+
+
+def flops_per_target_token(options: argparse.Namespace) -> float:
+    """Of the matrix products of a step: two a weight and token forwards, four backwards."""
+    layers, d_model, _, ffn_dim = SIZES[options.size]
+    pairs = json.loads((options.folder / "ids.json").read_text())
+    source, target = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+    encoder = layers * (4 * d_model**2 + 2 * d_model * ffn_dim)
+    keys_and_values = layers * 2 * d_model**2
+    decoder = layers * (6 * d_model**2 + 2 * d_model * ffn_dim) + d_model * VOCABULARY
+    return 6 * (decoder + (encoder + keys_and_values) * source / target)
+
+
+def train_hf_vaswani(options: argparse.Namespace) -> tuple[float, float, str]:
+    """The command, with no setting of speed but, where the contestant has one, the precision."""
+    layers, d_model, heads, ffn_dim = SIZES[options.size]
+    sizes = {"layers": layers, "attention_heads": heads, "ffn_dim": ffn_dim}
+    model = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
+    data = {"source_language": "xx", "target_language": "yy", "validation_share": 0.01}
+    data |= {f"train_{side}": str(options.folder / f"train.{side}") for side in ("source", "target")}
+    training = {"max_tokens": TOKENS, "max_steps": 100_000, "max_minutes": options.seconds / 60, "logging_steps": 5}
+    training |= {"eval_steps": 100_000, "save_steps": 100_000, "average": "none", "eval_sentences": 0}
+    if not options.contestant.endswith("as it comes"):
+        training["mixed_precision"] = "bf16" if options.contestant.endswith("bf16") else "no"
+    with tempfile.TemporaryDirectory() as folder:
+        training["output_dir"] = f"{folder}/output"
+        recipe = Path(folder) / "recipe.yaml"
+        tokenizer = {"path": str(options.folder / "tokenizer")}
+        model |= {"d_model": d_model, "dropout": DROPOUT, "label_smoothing": SMOOTHING}
+        recipe.write_text(yaml.safe_dump({"data": data, "tokenizer": tokenizer, "model": model, "training": training}))
+        command = [sys.executable, "-m", "hf_vaswani", "train", str(recipe)]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
+        )
+        memory = 0.0
+        while process.poll() is None:
+            memory = max(memory, memory_of(process.pid))
+            time.sleep(0.5)
+        if process.returncode:
+            raise SystemExit(process.stderr.read()[-4000:])
+        log = [json.loads(line) for line in (Path(folder) / "output" / "log.jsonl").read_text().splitlines()]
+        precision = yaml.safe_load((Path(folder) / "output" / "training_recipe.yaml").read_text())
+    speeds = [entry["target_tokens_per_second"] for entry in log if "target_tokens_per_second" in entry]
+    # The first steps are the trial of the number of threads.
+    return statistics.median(speeds[len(speeds) // 4 :]), memory, precision["launched"]["mixed_precision"]
+
+
+def memory_of(process: int) -> float:
+    """MiB that another process has had at most; 0 once it has ended."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
+
+
+def sentences_a_batch(pairs: list) -> int:
+    """As many as have `TOKENS` target tokens on average."""
+    return round(TOKENS * len(pairs) / sum(len(target) for _, target in pairs))
+
+
+def train_marian(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -> float:
+    """MarianMT with transformers' Seq2SeqTrainer."""
+    from datasets import Dataset
+    from transformers import (
+        DataCollatorForSeq2Seq,
+        MarianConfig,
+        MarianMTModel,
+        PreTrainedTokenizerFast,
+        Seq2SeqTrainer,
+        Seq2SeqTrainingArguments,
+        TrainerCallback,
+    )  # fmt: skip
+
+    layers, d_model, heads, ffn_dim = SIZES[options.size]
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(options.folder / "tokenizer")
+    model = MarianMTModel(
+        MarianConfig(
+            vocab_size=len(tokenizer), d_model=d_model, encoder_layers=layers, decoder_layers=layers,
+            encoder_attention_heads=heads, decoder_attention_heads=heads, encoder_ffn_dim=ffn_dim,
+            decoder_ffn_dim=ffn_dim, max_position_embeddings=512, activation_function="relu", dropout=DROPOUT,
+            scale_embedding=True, pad_token_id=tokenizer.pad_token_id, eos_token_id=tokenizer.eos_token_id,
+            decoder_start_token_id=tokenizer.pad_token_id, forced_eos_token_id=tokenizer.eos_token_id,
+        )
+    )  # fmt: skip
+    counted = Counter(DataCollatorForSeq2Seq(tokenizer, model=model), options.seconds)
+
+    class Clock(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            control.should_training_stop = counted.step()
+
+    grouped = "grouped" in options.contestant
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = Seq2SeqTrainingArguments(
+            folder, per_device_train_batch_size=sentences_a_batch(pairs), num_train_epochs=1000, learning_rate=1e-3,
+            label_smoothing_factor=SMOOTHING, train_sampling_strategy="group_by_length" if grouped else "random",
+            bf16=dtype == torch.bfloat16, use_cpu=True, report_to=[], save_strategy="no", logging_steps=100_000,
+            disable_tqdm=True,
+        )  # fmt: skip
+        columns = {"input_ids": [pair[0] for pair in pairs], "labels": [pair[1] for pair in pairs]}
+        columns["attention_mask"] = [[1] * len(ids) for ids in columns["input_ids"]]
+        trainer = Seq2SeqTrainer(
+            model, arguments, train_dataset=Dataset.from_dict(columns), data_collator=counted, callbacks=[Clock()]
+        )
+        trainer.train()
+    return counted.speed()
+
+
+class Counter:
+    """A collator that counts target tokens, and the clock of the steps that took them."""
+
+    def __init__(self, collate, seconds: float):
+        self.collate, self.seconds = collate, seconds
+        self.sizes: list[int] = []
+        self.ends: list[float] = []
+
+    def __call__(self, features):
+        batch = self.collate(features)
+        self.sizes.append(int((batch["labels"] != -100).sum()))
+        return batch
+
+    def step(self) -> bool:
+        """Note the end of a step; whether the time is over."""
+        self.ends.append(time.perf_counter())
+        return self.ends[-1] - self.ends[0] > self.seconds and len(self.ends) > WARM_UP + 1
+
+    def speed(self) -> float:
+        """Target tokens a second after the warm-up. The collator may be a batch ahead of the steps."""
+        return sum(self.sizes[WARM_UP : len(self.ends)]) / (self.ends[-1] - self.ends[WARM_UP - 1])
+
+
+def train_plain(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -> float:
+    """torch.nn.Transformer, random padded batches, Adam: what a tutorial writes."""
+    from torch import nn
+    from torch.nn.utils.rnn import pad_sequence
+
+    layers, d_model, heads, ffn_dim = SIZES[options.size]
+    torch.manual_seed(1)
+    transformer = nn.Transformer(d_model, heads, layers, layers, ffn_dim, DROPOUT, batch_first=True)
+    embedding = nn.Embedding(VOCABULARY + 8, d_model, padding_idx=0)
+    positions = nn.Embedding(512, d_model)
+    weights = chain(transformer.parameters(), embedding.parameters(), positions.parameters())
+    optimizer = torch.optim.Adam(weights, 1e-3, fused=True)
+    loss_function = nn.CrossEntropyLoss(ignore_index=0, label_smoothing=SMOOTHING)
+    size = sentences_a_batch(pairs)
+
+    def embed(ids):
+        return embedding(ids) * d_model**0.5 + positions(torch.arange(ids.shape[1]))
+
+    def batches():
+        while True:
+            order = torch.randperm(len(pairs)).tolist()
+            for start in range(0, len(order) - size, size):
+                yield [pairs[i] for i in order[start : start + size]]
+
+    def collate(batch):
+        # Ids are moved up so that 0 is padding whatever the tokenizer's is.
+        return {
+            side: pad_sequence([torch.tensor(pair[i]) + 1 for pair in batch], batch_first=True, padding_value=0)
+            for i, side in enumerate(("source", "labels"))
+        }
+
+    counted = Counter(collate, options.seconds)
+    for batch in batches():
+        inputs = counted(batch)
+        counted.sizes[-1] = int((inputs["labels"] > 0).sum())
+        source, labels = inputs["source"], inputs["labels"]
+        target = nn.functional.pad(labels, (1, -1))
+        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1]).isinf()
+        padding = {"src_key_padding_mask": source == 0, "memory_key_padding_mask": source == 0}
+        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+            states = transformer(embed(source), embed(target), tgt_mask=mask, tgt_is_causal=True, **padding)
+            logits = states @ embedding.weight.T
+        loss = loss_function(logits.float().flatten(0, 1), labels.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if counted.step():
+            break
+    return counted.speed()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+import pytest
+import torch
+from accelerate import Accelerator
+
+from hf_vaswani.training.optimization.passes import pass_tokens, passes
+
+
+def batch_of(pairs, source, target):
+    ids = torch.arange(pairs * source).view(pairs, source)
+    labels = torch.arange(pairs * target).view(pairs, target)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": labels}
+
+
+@pytest.mark.parametrize(
+    "source, target, tokens, sizes",
+    [
+        (6, 4, 60, [10]),  # all 60 source tokens
+        (6, 4, 59, [5, 5]),
+        (4, 6, 20, [3, 3, 2, 2]),  # of the longer side
+        (6, 4, 1, [1] * 10),  # no less than a pair
+        (6, 4, None, [10]),
+    ],
+)
+def test_passes_are_the_batch_in_its_order_cut_evenly(source, target, tokens, sizes):
+    batch = batch_of(10, source, target)
+    parts = passes(batch, tokens)
+    assert [len(part["labels"]) for part in parts] == sizes
+    for name, tensor in batch.items():
+        assert torch.equal(torch.cat([part[name] for part in parts]), tensor)
+
+
+def test_r_drop_computes_each_pair_twice_so_that_half_as_many_fit():
+    assert pass_tokens(Accelerator(cpu=True), r_drop=1.0) == pass_tokens(Accelerator(cpu=True)) // 2
