@@ -1,5 +1,6 @@
 """What the command imports before it answers: torch and transformers take seconds."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +88,21 @@ def test_everything_is_registered_whatever_is_imported_first(first):
     assert process.stdout.split() == [
         "VaswaniModel", "VaswaniForConditionalGeneration", "VaswaniTokenizer", "TranslationPipeline",
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks, so that each import starts from the same state")
+def test_every_core_module_can_be_the_first_that_is_imported():
+    code = (
+        "import importlib, os, pkgutil, sys\n"
+        "import transformers.modeling_utils\n"
+        "import hf_vaswani\n"
+        "for module in pkgutil.iter_modules(['hf_vaswani/core'], 'hf_vaswani.core.'):\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        importlib.import_module(module.name)\n"
+        "        os._exit(0)\n"
+        "    if os.waitpid(child, 0)[1]:\n"
+        "        sys.exit(module.name)\n"
+    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr

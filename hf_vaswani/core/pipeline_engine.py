@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby, islice, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import Pipeline
 from transformers.utils import logging
 
 from .generation_arguments import GenerateArguments
@@ -38,6 +37,9 @@ from .pipeline_inputs import (
 )
 from .pipeline_sentence_splitting import Piece, join_hypotheses, split_text
 from .pipeline_workers import can_fork, memory_error, side_by_side
+
+if TYPE_CHECKING:  # importing it imports the pipeline, which imports this module
+    from transformers import Pipeline
 
 logger = logging.get_logger(__name__)
 
@@ -117,7 +119,7 @@ class TranslationEngine:
             are asked for.
     """
 
-    pipeline: Pipeline
+    pipeline: "Pipeline"
     preprocess: dict[str, Any]
     forward: dict[str, Any]
     postprocess: dict[str, Any]
