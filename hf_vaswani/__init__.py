@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from .core.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
     from .core.pipeline_translation import TranslationPipeline
     from .core.tokenization_vaswani import VaswaniTokenizer
+    from .engines.ctranslate2_model import CTranslate2Model
     from .presets import preset
 
 __version__ = "0.1.0"
 __all__ = [
+    "CTranslate2Model",
     "TranslationPipeline",
     "VaswaniConfig",
     "VaswaniForConditionalGeneration",
@@ -31,6 +33,7 @@ __all__ = [
     "preset",
 ]
 _MODULES = {
+    "CTranslate2Model": ".engines.ctranslate2_model",
     "TranslationPipeline": ".core.pipeline_translation",
     "VaswaniConfig": ".core.configuration_vaswani",
     "VaswaniForConditionalGeneration": ".core.modeling_vaswani",

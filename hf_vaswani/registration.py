@@ -10,7 +10,7 @@ from functools import partial
 
 from .runtime.import_hooks import after_import
 
-MODEL_TYPE = "vaswani"
+MODEL_TYPE, CTRANSLATE2 = "vaswani", "vaswani_ctranslate2"
 
 
 def register() -> None:
@@ -18,11 +18,12 @@ def register() -> None:
     auto = "transformers.models.auto"
     after_import(f"{auto}.modeling_auto", _register_models)
     for looks_up, own, registers in (
-        (f"{auto}.configuration_auto", "configuration_vaswani", _register_config),
-        (f"{auto}.tokenization_auto", "tokenization_vaswani", _register_tokenizer),
-        ("transformers.pipelines", "pipeline_translation", _register_pipeline),
+        (f"{auto}.configuration_auto", "core.configuration_vaswani", _register_config),
+        (f"{auto}.configuration_auto", "engines.ctranslate2_config", _register_engine_config),
+        (f"{auto}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
+        ("transformers.pipelines", "core.pipeline_translation", _register_pipeline),
     ):
-        own = f"{__package__}.core.{own}"
+        own = f"{__package__}.{own}"
         # Not one after the other in one callback: our own module may be the one that imports transformers', and then
         # is not complete at its end.
         after_import(own, registers)
@@ -37,17 +38,28 @@ def _register_config() -> None:
     AutoConfig.register(MODEL_TYPE, VaswaniConfig, exist_ok=True)
 
 
+def _register_engine_config() -> None:
+    from transformers import AutoConfig
+
+    from .engines.ctranslate2_config import CTranslate2Config
+
+    AutoConfig.register(CTRANSLATE2, CTranslate2Config, exist_ok=True)
+
+
 def _register_models() -> None:
     from transformers import AutoModel, AutoModelForSeq2SeqLM
 
     # As transformers registers its own models: by their names, and the module that has them. `AutoModel.register`
     # takes the classes, whose import is the expensive one.
-    classes = {AutoModel: "VaswaniModel", AutoModelForSeq2SeqLM: "VaswaniForConditionalGeneration"}
-    for auto_class, name in classes.items():
+    for auto_class, model_type, config_name, name in (
+        (AutoModel, MODEL_TYPE, "VaswaniConfig", "VaswaniModel"),
+        (AutoModelForSeq2SeqLM, MODEL_TYPE, "VaswaniConfig", "VaswaniForConditionalGeneration"),
+        (AutoModelForSeq2SeqLM, CTRANSLATE2, "CTranslate2Config", "CTranslate2Model"),
+    ):
         mapping = auto_class._model_mapping
-        mapping._reverse_config_mapping["VaswaniConfig"] = MODEL_TYPE
-        mapping._model_mapping[MODEL_TYPE] = name
-        mapping._modules[MODEL_TYPE] = sys.modules[__package__]
+        mapping._reverse_config_mapping[config_name] = model_type
+        mapping._model_mapping[model_type] = name
+        mapping._modules[model_type] = sys.modules[__package__]
 
 
 def _register_tokenizer() -> None:

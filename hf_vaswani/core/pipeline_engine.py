@@ -255,6 +255,10 @@ class TranslationEngine:
                 self._report(sum(not unfinished[owner] for owner in {segment.owner for segment in batches[number]}))
             waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
 
+    def _makes_batches(self) -> bool:
+        """Whether the model is computed by an engine that divides what it gets, and has workers of its own."""
+        return getattr(self.pipeline.model, "makes_batches", False)
+
     def _knows_stragglers(self) -> bool:
         """Whether a search may leave sentences without a result."""
         has_criteria = self.arguments.get("stopping_criteria") is not None
@@ -266,7 +270,9 @@ class TranslationEngine:
         fit into memory shows at once."""
         model, rows = self.pipeline.model, self.arguments.rows()
         batch_tokens, batch_size = self.batch_tokens, self.batch_size
-        if batch_tokens is None:
+        if batch_tokens is None and self._makes_batches():
+            batch_tokens = sum(segment.length for segment in waiting) * len(waiting)
+        elif batch_tokens is None:
             batch_tokens = default_batch_tokens(model, rows)
             batch_size = batch_size or default_batch_size(model, rows, len(waiting))
         waiting.sort(key=lambda segment: (len(segment.prompt), -segment.length))
@@ -292,6 +298,8 @@ class TranslationEngine:
         """Processes for these batches: one where they could not share the work, or would not be worth their start."""
         model, number = self.pipeline.model, self.num_workers
         if number in (0, 1) or len(batches) < 2 or model.device.type != "cpu" or not can_fork():
+            return 1
+        if self._makes_batches():
             return 1
         # Methods that somebody has replaced, or hooks, may be to see all batches.
         is_changed = "generate" in vars(model) or any(name in vars(self.pipeline) for name in STAGES)

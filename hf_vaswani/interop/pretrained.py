@@ -94,6 +94,8 @@ def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedM
     logging.set_verbosity_error()  # its warnings are in the report too
     try:
         return model_class.from_pretrained(source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
+    except InputError:  # of an engine of this package
+        raise
     except Exception as error:  # of many types, for damaged or missing files
         raise InputError.of(_why_not_loaded(source, error)) from None
     finally:

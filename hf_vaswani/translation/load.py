@@ -13,6 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedToken
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
+from ..engines.ctranslate2_config import is_engine_folder
 from ..errors import InputError
 from ..files import AGAIN
 from ..interop.conversion import weight_errors
@@ -98,6 +99,8 @@ def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> s
         for part in _plain_tensors(tensor):
             values = part.flatten()[:64].float().cpu().tolist()
             digest.update(json.dumps([name, list(part.shape), values]).encode())
+    # Of a model that another engine computes, which has no tensors here.
+    digest.update(str(getattr(model.config, "weights_digest", "")).encode())
     generation = model.generation_config.to_diff_dict()
     generation.pop("transformers_version", None)
     digest.update(json.dumps([generation, sorted(tokenizer.get_vocab().items())], default=str).encode())
@@ -147,7 +150,7 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
 def _check_folder(folder: Path, needs_tokenizer: bool) -> None:
     if not (folder / CONFIG_FILE).exists():
         raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
-    if not has_weights(folder):
+    if not has_weights(folder) and not is_engine_folder(folder):
         raise InputError.of(weight_file_errors(folder))
     if needs_tokenizer and not has_tokenizer(folder):
         raise InputError(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")

@@ -14,13 +14,14 @@ import time
 from pathlib import Path
 
 import preparation
+import scaling
 import step_memory
 import training
 import translation
 from grown_models import SIZES
 from measuring import Table, machine, write
 
-PARTS = ("training", "translation", "preparation", "memory")
+PARTS = ("training", "translation", "preparation", "memory", "scaling")
 
 
 def main() -> None:
@@ -64,7 +65,9 @@ def tables_of(part: str, folder: Path, options: argparse.Namespace) -> list[Tabl
         return training.tables(folder, options)
     if part == "translation":
         return translation.tables(folder, options)
-    return preparation.tables(folder, options) if part == "preparation" else step_memory.tables(options)
+    if part == "preparation":
+        return preparation.tables(folder, options)
+    return step_memory.tables(options) if part == "memory" else scaling.tables(options)
 
 
 if __name__ == "__main__":

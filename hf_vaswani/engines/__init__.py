@@ -1,0 +1,5 @@
+"""Other engines for trained models: exports that are checked, and the same `generate()` for what was exported.
+
+`export` writes a folder, `verify` compares its translations with the model's, and `ctranslate2_model` opens it as a
+model of transformers, so that the pipeline and all commands take it like any other.
+"""

@@ -1,0 +1,27 @@
+"""The config of a model in CTranslate2's format, as transformers reads it from the folder's `config.json`."""
+
+from pathlib import Path
+
+from transformers import PreTrainedConfig
+
+MODEL_TYPE = "vaswani_ctranslate2"
+COMPUTE_TYPES = (
+    "float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16",
+)  # fmt: skip
+
+
+class CTranslate2Config(PreTrainedConfig):
+    """CTranslate2's own fields, and sizes, special tokens and languages of the model that was exported.
+
+    `weights_digest` is the SHA-256 of that model's weights.
+    """
+
+    model_type = MODEL_TYPE
+
+
+def is_engine_folder(folder: Path) -> bool:
+    """Whether a folder holds weights of CTranslate2."""
+    return (folder / "model.bin").exists() and any(folder.glob("*_vocabulary.json"))
+
+
+__all__ = ["CTranslate2Config", "is_engine_folder"]

@@ -1,0 +1,279 @@
+"""A folder of CTranslate2 as a model of transformers: `generate()` with its search, and so the translation pipeline.
+
+`AutoModelForSeq2SeqLM.from_pretrained` gives it for folders that `hf-vaswani export --to ctranslate2` has written. One
+worker with one thread is started for each core: batches side by side are faster than one batch on all cores.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from transformers import GenerationConfig, PreTrainedModel
+from transformers.generation import GenerateBeamEncoderDecoderOutput
+
+from ..core.generation_length_penalty import Scoring
+from ..core.generation_settings import setting_errors
+from ..core.generation_vaswani import MAX_TOKENS_OVER_SOURCE, own_max_length
+from ..errors import InputError
+from .ctranslate2_config import CTranslate2Config
+from .extras import import_extra
+
+# Arguments of `generate()` that are followed here; others are refused, as far as they ask for anything.
+SETTINGS = {
+    "num_beams", "num_return_sequences", "length_penalty", "length_penalty_type", "max_length", "max_new_tokens",
+    "max_length_offset", "min_new_tokens", "repetition_penalty", "no_repeat_ngram_size", "do_sample", "temperature",
+    "top_k", "top_p", "eos_token_id", "pad_token_id", "bos_token_id", "decoder_start_token_id", "early_stopping",
+    "return_dict_in_generate", "output_scores", "use_cache",
+}  # fmt: skip
+# Source tokens that a worker translates together.
+BATCH_TOKENS = 2048
+# What says how long an output may be, the first before the others.
+LENGTHS = ("max_length_offset", "max_new_tokens", "max_length")
+
+
+class CTranslate2Model(PreTrainedModel):
+    """Translates with `ctranslate2.Translator`; has neither weights of torch nor a forward pass.
+
+    Args:
+        config: of the folder.
+        folder: with `model.bin` and vocabularies.
+        dtype: to compute in, one of [`COMPUTE_TYPES`]; default: what the weights were stored for.
+        device: `"cpu"`, `"cuda"` or `"auto"`.
+
+    Raises:
+        InputError: where CTranslate2 is not installed, or cannot open the folder.
+    """
+
+    config_class = CTranslate2Config
+    main_input_name = "input_ids"
+    # The engine forms batches and divides them among its workers.
+    makes_batches = True
+    length_follows_source = True
+
+    def __init__(self, config: CTranslate2Config, folder: str | Path, dtype: str = "default", device: str = "auto"):
+        super().__init__(config)
+        engine = import_extra("ctranslate2")
+        self.workers = torch.get_num_threads()
+        try:
+            self.translator = engine.Translator(
+                str(folder), device=device, compute_type=dtype, inter_threads=self.workers, intra_threads=1
+            )
+        except (RuntimeError, ValueError) as error:
+            raise InputError(f"CTranslate2 cannot open {folder}: {error}") from None
+        self.tokens = [read_tokens(Path(folder), side) for side in ("source", "target")]
+        self.ids = {token: index for index, token in enumerate(self.tokens[1])}
+        self.generation_config = GenerationConfig.from_pretrained(folder)
+        self.eval()
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path, *args, config: CTranslate2Config | None = None, **kwargs):
+        """Open a folder, or a repository of the Hub.
+
+        Args:
+            kwargs: `dtype`, `device`, `revision`, `cache_dir` and `token`; others of transformers mean nothing here.
+        """
+        hub = {name: kwargs[name] for name in ("revision", "cache_dir", "token") if kwargs.get(name) is not None}
+        folder = path if Path(path).is_dir() else snapshot_download(str(path), **hub)
+        config = config or CTranslate2Config.from_pretrained(folder)
+        dtype = str(kwargs.get("dtype") or "default").removeprefix("torch.")
+        model = cls(config, folder, "default" if dtype == "auto" else dtype, kwargs.get("device") or "auto")
+        if kwargs.get("output_loading_info"):
+            return model, {name: [] for name in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
+        return model
+
+    def save_pretrained(self, *args, **kwargs) -> None:
+        raise InputError("A model of CTranslate2 is not saved: copy its folder.")
+
+    @property
+    def device(self) -> torch.device:
+        """Where ids come from and go to, whatever the engine computes on."""
+        return torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float32
+
+    @classmethod
+    def can_generate(cls) -> bool:
+        return True
+
+    def get_encoder(self, *args, **kwargs) -> torch.nn.Module:
+        return self
+
+    def get_decoder(self, *args, **kwargs) -> torch.nn.Module:
+        return self
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        """A table without values, for those who ask how many tokens there are."""
+        with torch.device("meta"):
+            return torch.nn.Embedding(self.config.vocab_size, 1)
+
+    @property
+    def embed_positions(self) -> torch.nn.Module:
+        """A table without values, for those who ask how long a text may be."""
+        with torch.device("meta"):
+            return torch.nn.Embedding(self.config.max_position_embeddings, 1)
+
+    def forward(self, *args, **kwargs):
+        raise NotImplementedError("A model of CTranslate2 translates, and gives neither logits nor attentions.")
+
+    def generate(
+        self,
+        inputs: torch.LongTensor | None = None,
+        generation_config: GenerationConfig | None = None,
+        *,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.LongTensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        **kwargs,
+    ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
+        """Search as `generate()` of transformers does; with the GNMT penalty, its best hypotheses are ranked by it.
+
+        Args:
+            inputs, input_ids: `(batch, source_length)`, one of both.
+            attention_mask: the same shape, 0 for padding.
+            decoder_input_ids: `(1 or batch, prompt_length)`, with or without the decoder's start.
+            kwargs: settings of the search, see `SETTINGS`.
+
+        Returns:
+            Ids `(batch * num_return_sequences, length)`, the decoder's start first, padded on the right; with
+            `return_dict_in_generate=True` also `sequences_scores`.
+
+        Raises:
+            ValueError: for settings that CTranslate2 has not.
+        """
+        source = inputs if input_ids is None else input_ids
+        search = self._settings(kwargs, generation_config)
+        mask = torch.ones_like(source) if attention_mask is None else attention_mask
+        rows = [ids[kept].tolist() for ids, kept in zip(source, mask.bool())]
+        prompts = self._prompts(decoder_input_ids, len(rows), search)
+        results = self._translate(rows, prompts, search)
+        return self._output(results, self._limits(rows, prompts, search), search)
+
+    def _settings(self, given: dict[str, Any], config: GenerationConfig | None) -> dict[str, Any]:
+        """All settings, those of the call before those of its config and of the model's own."""
+        given = {name: value for name, value in given.items() if value is not None}
+        of_call = {**(config.to_diff_dict() if config else {}), **given}
+        own = {**self.generation_config.to_diff_dict(), "max_length": own_max_length(self.generation_config)}
+        is_neutral = GenerationConfig().to_dict()
+        unknown = sorted(
+            name
+            for name, value in given.items()
+            if name not in SETTINGS and value not in (is_neutral.get(name), False, [], {})
+        )
+        if unknown:
+            raise ValueError(
+                f"CTranslate2 has no {', '.join(unknown)}. Translate with the model it was exported from."
+            )
+        settings = {name: value for name, value in {**own, **of_call}.items() if name in SETTINGS - set(LENGTHS)}
+        settings |= length_rule(of_call) or length_rule(own) or {"max_length_offset": MAX_TOKENS_OVER_SOURCE}
+        if errors := setting_errors(settings, self.config.decoder_vocab_size):
+            raise ValueError("; ".join(errors))
+        return settings
+
+    def _prompts(
+        self, decoder_input_ids: torch.LongTensor | None, count: int, search: dict[str, Any]
+    ) -> list[list[int]]:
+        """What the outputs begin with, behind the decoder's start."""
+        if decoder_input_ids is None:
+            return [[]] * count
+        start = self._start(search)
+        rows = [ids[1:] if ids[:1] == [start] else ids for ids in decoder_input_ids.tolist()]
+        return rows if len(rows) == count else rows * count
+
+    def _start(self, search: dict[str, Any]) -> int:
+        return search.get("decoder_start_token_id", self.config.decoder_start_token_id)
+
+    def _translate(self, rows: list[list[int]], prompts: list[list[int]], search: dict[str, Any]) -> list[Any]:
+        source_tokens, target_tokens = self.tokens
+        beams, samples = search.get("num_beams", 1), bool(search.get("do_sample"))
+        n_best = search.get("num_return_sequences", 1)
+        eos = search.get("eos_token_id", self.config.eos_token_id)
+        ranks = beams > 1 and search.get("length_penalty_type", "length") == "gnmt"
+        options: dict[str, Any] = {
+            "beam_size": beams,
+            "num_hypotheses": beams if ranks else n_best,
+            "length_penalty": search.get("length_penalty", 1.0),
+            "max_decoding_length": max(self._limits(rows, prompts, search)),
+            "min_decoding_length": search.get("min_new_tokens", 0),
+            "repetition_penalty": search.get("repetition_penalty", 1.0),
+            "no_repeat_ngram_size": search.get("no_repeat_ngram_size", 0),
+            "end_token": [eos] if isinstance(eos, int) else list(eos),
+            "return_end_token": True,
+            "return_scores": True,
+            "max_batch_size": BATCH_TOKENS,
+            "batch_type": "tokens",
+        }
+        if samples:
+            options |= {
+                "sampling_topk": search.get("top_k", 50),
+                "sampling_topp": search.get("top_p", 1.0),
+                "sampling_temperature": search.get("temperature", 1.0),
+            }
+        prefix = [[target_tokens[i] for i in prompt] or None for prompt in prompts]
+        return self.translator.translate_batch(
+            [[source_tokens[i] for i in ids] for ids in rows], prefix if any(prefix) else None, **options
+        )
+
+    def _limits(self, rows: Sequence[list[int]], prompts: Sequence[list[int]], search: dict[str, Any]) -> list[int]:
+        """Tokens that the output of each source may have, its end included and the decoder's start not."""
+        table = self.config.max_position_embeddings
+        if "max_length_offset" in search:
+            limits = [len(ids) + search["max_length_offset"] for ids in rows]
+        elif "max_new_tokens" in search:
+            limits = [len(prompt) + search["max_new_tokens"] for prompt in prompts]
+        else:
+            limits = [search["max_length"] - 1] * len(rows)
+        return [min(limit, table) for limit in limits]
+
+    def _output(
+        self, results: list[Any], limits: list[int], search: dict[str, Any]
+    ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
+        scoring = Scoring(search.get("length_penalty", 1.0), search.get("length_penalty_type", "length"))
+        sequences: list[list[int]] = []
+        scores: list[float] = []
+        for result, limit in zip(results, limits):
+            # The engine has one limit for all, the largest.
+            found = [
+                (score, [self.ids[token] for token in tokens][:limit])
+                for score, tokens in zip(result.scores, result.hypotheses)
+            ]
+            if scoring.length_penalty_type == "gnmt" and search.get("num_beams", 1) > 1:
+                found = [
+                    (score * max(len(ids), 1) ** scoring.length_penalty / scoring.penalty(max(len(ids), 1)), ids)
+                    for score, ids in found
+                ]
+                found.sort(key=lambda pair: -pair[0])
+            for score, ids in found[: search.get("num_return_sequences", 1)]:
+                sequences.append([self._start(search), *ids])
+                scores.append(score)
+        length = max(map(len, sequences))
+        padding = search.get("pad_token_id", self.config.pad_token_id)
+        padding = 0 if padding is None else padding
+        ids = torch.tensor([row + [padding] * (length - len(row)) for row in sequences])
+        if not search.get("return_dict_in_generate"):
+            return ids
+        return GenerateBeamEncoderDecoderOutput(sequences=ids, sequences_scores=torch.tensor(scores))
+
+
+def length_rule(settings: dict[str, Any]) -> dict[str, int]:
+    """The setting that bounds the output, by its name; empty where none does."""
+    return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
+
+
+def read_tokens(folder: Path, side: str) -> list[str]:
+    """The tokens of `"source"` or `"target"` by their ids.
+
+    Raises:
+        InputError: where the folder has no such vocabulary.
+    """
+    for name in (f"{side}_vocabulary.json", "shared_vocabulary.json"):
+        if (folder / name).exists():
+            return json.loads((folder / name).read_text(encoding="utf-8"))
+    raise InputError(f"{folder} has no {side}_vocabulary.json: it is not a whole folder of CTranslate2.")
+
+
+__all__ = ["CTranslate2Model"]

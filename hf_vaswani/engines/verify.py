@@ -1,0 +1,81 @@
+"""Whether another engine translates as the model does that was exported to it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..core.generation_output_scores import log_probabilities, output_lengths
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+
+# Sources of random tokens: every model has tokens, and not every one a text at hand.
+SENTENCES, SHORTEST, LONGEST, NEW_TOKENS, BEAMS = 24, 2, 14, 32, 4
+# Two hypotheses whose log-probabilities differ by less are equal: sums in another order differ as much.
+TIE = 1e-3
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A sentence that an engine translates otherwise, as token ids; `loss` is what its log-probability is lower by."""
+
+    source: list[int]
+    expected: list[int]
+    got: list[int]
+    loss: float
+
+
+def random_sources(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> list[list[int]]:
+    """Ids of sentences of random words, with what the tokenizer puts around a text."""
+    generator = torch.Generator().manual_seed(SEED)
+    special = set(tokenizer.all_special_ids)
+    usable = torch.tensor([i for i in range(min(vocab_size, len(tokenizer))) if i not in special])
+    around = tokenizer("")["input_ids"]
+    sources = []
+    for number in range(SENTENCES):
+        length = SHORTEST + number * (LONGEST - SHORTEST) // (SENTENCES - 1)
+        chosen = torch.randint(len(usable), (length,), generator=generator)
+        ids = usable[chosen].tolist()
+        sources.append([*around[:-1], *ids, *around[-1:]])
+    return sources
+
+
+def differences(
+    model: VaswaniForConditionalGeneration,
+    engine: PreTrainedModel,
+    sources: Sequence[list[int]],
+    num_beams: int = BEAMS,
+) -> list[Difference]:
+    """The sentences that an engine does not translate by the model's tokens, ties aside.
+
+    Args:
+        model: in float32.
+        sources: token ids of each sentence.
+    """
+    found = []
+    settings = {"num_beams": num_beams, "max_new_tokens": NEW_TOKENS, "do_sample": False, "length_penalty": 1.0}
+    # CTranslate2 ends a sentence with as many finished hypotheses as beams.
+    settings["early_stopping"] = True
+    eos = model.config.eos_token_id
+    ends = [eos] if isinstance(eos, int) else list(eos)
+    for source in sources:
+        input_ids = torch.tensor([source])
+        expected = model.generate(input_ids.to(model.device), length_penalty_type="length", **settings).cpu()
+        got = engine.generate(input_ids, length_penalty_type="length", **settings)
+        outputs = [ids[:, : int(output_lengths(ids, ends, None))] for ids in (expected, got)]
+        if outputs[0].tolist() == outputs[1].tolist():
+            continue
+        inputs = {"input_ids": input_ids, "attention_mask": torch.ones_like(input_ids)}
+        inputs = {name: tensor.to(model.device) for name, tensor in inputs.items()}
+        best, other = (
+            float(log_probabilities(model, inputs, ids.to(model.device), torch.tensor([ids.shape[1]]))[0])
+            / max(ids.shape[1] - 1, 1)
+            for ids in outputs
+        )
+        if abs(best - other) > TIE:
+            found.append(Difference(source, outputs[0][0].tolist(), outputs[1][0].tolist(), best - other))
+    return found
+
+
+__all__ = ["Difference", "differences", "random_sources"]

@@ -1,0 +1,204 @@
+"""Export to CTranslate2 and translation with it, against the model that was exported."""
+
+import json
+import sys
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, pipeline
+
+from hf_vaswani.cli import main
+from hf_vaswani.engines import ctranslate2_export
+from hf_vaswani.engines.export import export_model
+from hf_vaswani.errors import InputError
+
+from ..conftest import tiny_model
+from ..core.test_modeling_vaswani import randomise
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+
+SOURCES = torch.tensor([[5, 6, 7, 8, 9, 2], [20, 21, 2, 0, 0, 0], [30, 2, 0, 0, 0, 0]])
+MASK = (SOURCES != 0).long()
+# Each is expressed in another way.
+VARIANTS = {
+    "paper": {},
+    "pre-norm": {"norm_position": "pre"},
+    "pre-norm without final norm": {"norm_position": "pre", "final_norm": False},
+    "learned positions": {"position_type": "learned", "max_position_embeddings": 50},
+    "no positions": {"position_type": "none"},
+    "sinusoids of fairseq": {"sinusoid_layout": "halves", "sinusoid_exponent": "tensor2tensor", "sinusoid_offset": 1},
+    "positions that skip padding": {"positions_skip_padding": True},
+    "no biases": {"attention_bias": False, "ffn_bias": False},
+    "bias on the logits": {"output_bias": True},
+    "untied": {"tie_word_embeddings": False, "share_encoder_decoder_embeddings": False},
+    "zero start": {"decoder_start_embedding": "zero"},
+    "gelu": {"activation_function": "gelu"},
+    "silu": {"activation_function": "silu"},
+    "no scale": {"scale_embedding": False},
+    "layer_norm_eps": {"layer_norm_eps": 1e-3},
+    "layers and heads": {"encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 4},
+}
+
+
+@pytest.fixture
+def exported(saved_model, tmp_path):
+    """The folder of a tiny model, and of its export."""
+    assert main(["export", str(saved_model), str(tmp_path / "ct2"), "--to", "ctranslate2"]) == 0
+    return saved_model, tmp_path / "ct2"
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_engine_gives_the_models_own_tokens_and_log_probabilities(changes, tokenizer, tmp_path):
+    model = tiny_model(**changes)
+    randomise(model)
+    export_model(model, tokenizer, tmp_path / "ct2")
+    translator = ctranslate2.Translator(str(tmp_path / "ct2"))
+    tokens = [tokenizer.convert_ids_to_tokens([i for i in ids if i]) for ids in SOURCES.tolist()]
+    target = [5, 11, 17, 2]
+    scored = translator.score_batch(tokens, [tokenizer.convert_ids_to_tokens(target[:-1])] * len(tokens))
+    start = torch.tensor([[model.config.decoder_start_token_id, *target[:-1]]] * len(tokens))
+    with torch.no_grad():
+        logits = model(input_ids=SOURCES, attention_mask=MASK, decoder_input_ids=start).logits
+    expected = logits.log_softmax(-1).gather(-1, torch.tensor([target] * len(tokens)).unsqueeze(-1)).squeeze(-1)
+    got = torch.tensor([score.log_probs for score in scored])
+    torch.testing.assert_close(got, expected, atol=2e-5, rtol=0)
+    engine = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "ct2")
+    settings = {"num_beams": 3, "max_new_tokens": 8, "early_stopping": True}
+    expected, got = (m.generate(SOURCES, attention_mask=MASK, **settings) for m in (model, engine))
+    assert up_to_end(got) == up_to_end(expected)
+
+
+def up_to_end(sequences):
+    """Token ids of each output up to its first end."""
+    rows = [ids[1:] for ids in sequences.tolist()]
+    return [ids[: ids.index(2)] if 2 in ids else ids for ids in rows]
+
+
+def test_pipeline_translates_an_exported_folder_as_it_does_the_model(exported):
+    texts = ["w1 w2 w3", "", "w9", "w4 w5 w6 w7 w8"]
+    for settings in ({"num_beams": 4}, {"num_beams": 1}, {"num_beams": 3, "n_best": 3}):
+        own, engine = (
+            pipeline("translation", model=str(folder), max_new_tokens=9, early_stopping=True) for folder in exported
+        )
+        expected, got = own(texts, return_scores=True, **settings), engine(texts, return_scores=True, **settings)
+        assert texts_of(got) == texts_of(expected)
+        torch.testing.assert_close(scores_of(got), scores_of(expected), atol=1e-4, rtol=0)
+
+
+def texts_of(results):
+    return [r["translation_text"] for result in results for r in (result if isinstance(result, list) else [result])]
+
+
+def scores_of(results):
+    return torch.tensor([r["score"] for one in results for r in (one if isinstance(one, list) else [one])])
+
+
+def test_paper_penalty_ranks_hypotheses(exported):
+    own, engine = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported)
+    settings = {
+        "num_beams": 4,
+        "length_penalty": 0.6,
+        "length_penalty_type": "gnmt",
+        "max_new_tokens": 6,
+        "early_stopping": True,
+    }
+    settings |= {"return_dict_in_generate": True, "num_return_sequences": 2}
+    expected, got = (model.generate(SOURCES, attention_mask=MASK, **settings) for model in (own, engine))
+    assert up_to_end(got.sequences) == up_to_end(expected.sequences)
+    torch.testing.assert_close(got.sequences_scores, expected.sequences_scores, atol=1e-4, rtol=0)
+
+
+def test_translations_begin_with_their_prefixes(exported):
+    own, engine = (pipeline("translation", model=str(folder), max_new_tokens=5) for folder in exported)
+    texts, prefixes = ["w1 w2", "w3"], ["w7 w8", "w9"]
+    got = engine(texts, prefixes=prefixes, num_beams=2)
+    assert got == own(texts, prefixes=prefixes, num_beams=2)
+    assert [r["translation_text"].startswith(prefix) for r, prefix in zip(got, prefixes)] == [True, True]
+
+
+def test_command_translates_and_resumes_with_an_exported_folder(exported, write_lines, tmp_path):
+    source = write_lines("source", [f"w{i} w{i + 1}" for i in range(20)])
+    outputs = [tmp_path / name for name in ("own", "engine")]
+    for folder, output in zip(exported, outputs):
+        command = ["translate", str(folder), "--input", source, "--output", str(output), "--max_new_tokens", "6"]
+        assert main(command) == 0
+    assert outputs[0].read_text() == outputs[1].read_text()
+    assert main([*command, "--resume"]) == 0
+
+
+def test_evaluate_takes_an_exported_folder(exported, write_lines, tmp_path):
+    source, reference = write_lines("source", ["w1 w2", "w3"]), write_lines("reference", ["w4", "w5"])
+    output = tmp_path / "translations"
+    files = ["--source", source, "--reference", reference, "--output", str(output), "--num_beams", "1"]
+    assert main(["evaluate", str(exported[1]), *files]) == 0
+    own = pipeline("translation", model=str(exported[0]), num_beams=1)
+    assert output.read_text().splitlines() == [result["translation_text"] for result in own(["w1 w2", "w3"])]
+
+
+def test_separate_vocabularies_are_kept_apart(separate, tmp_path):
+    assert main(["export", str(separate), str(tmp_path / "ct2"), "--to", "ctranslate2"]) == 0
+    own, engine = (pipeline("translation", model=str(path), max_new_tokens=5) for path in (separate, tmp_path / "ct2"))
+    assert engine(["s1 s2", "s3"]) == own(["s1 s2", "s3"])
+
+
+def test_int8_folder_is_smaller_and_says_how_many_sentences_stay_the_same(saved_model, tmp_path, capsys):
+    for name in ("float32", "int8"):
+        command = ["export", str(saved_model), str(tmp_path / name), "--to", "ctranslate2", "--quantization", name]
+        assert main(command) == 0
+    sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("float32", "int8")]
+    assert sizes[1] < sizes[0] - 20_000  # the rest are positions, which stay in float32
+    assert "of 24 sentences" in capsys.readouterr().out
+
+
+def test_everything_that_ctranslate2_cannot_express_is_named_at_once(tokenizer, tmp_path):
+    model = tiny_model(norm_position="post", final_norm=True, activation_function="mish", d_k=3, d_v=5)
+    with pytest.raises(InputError) as error:
+        export_model(model, tokenizer, tmp_path / "ct2")
+    for expected in ("final_norm=True", "mish", "d_k=3 and d_v=5"):
+        assert expected in str(error.value)
+    assert not (tmp_path / "ct2").exists()
+
+
+def test_engine_that_translates_otherwise_is_refused_and_leaves_nothing(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(ctranslate2_export, "positions", lambda stack, config: torch.zeros(1024, config.d_model))
+    with pytest.raises(InputError, match="log-probability per token"):
+        export_model(tiny_model(), tokenizer, tmp_path / "ct2")
+    assert not (tmp_path / "ct2").exists()
+
+
+def test_export_leaves_the_model_as_it_is(tokenizer, tmp_path):
+    model = tiny_model()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    export_model(model, tokenizer, tmp_path / "ct2")
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_missing_library_is_named_with_the_extra_that_installs_it(saved_model, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert main(["export", str(saved_model), str(tmp_path / "ct2"), "--to", "ctranslate2"]) == 2
+    assert 'pip install "hf-vaswani[ctranslate2]"' in capsys.readouterr().err
+
+
+def test_settings_that_the_engine_has_not_are_refused_by_name(exported):
+    engine = AutoModelForSeq2SeqLM.from_pretrained(exported[1])
+    with pytest.raises(ValueError, match="penalty_alpha"):
+        engine.generate(SOURCES, attention_mask=MASK, penalty_alpha=0.6)
+
+
+def test_options_of_another_format_are_refused(saved_model, tmp_path, capsys):
+    command = ["export", str(saved_model), str(tmp_path / "out"), "--quantization", "int8"]
+    assert main(command) == 2
+    assert "--quantization is for --to ctranslate2" in capsys.readouterr().err
+
+
+def test_damaged_folder_is_one_error(exported, capsys, write_lines):
+    folder = exported[1]
+    (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:2000])
+    assert main(["translate", str(folder), "--input", write_lines("source", ["w1"])]) == 2
+    assert "CTranslate2 cannot open" in capsys.readouterr().err
+
+
+def test_folder_names_languages_and_the_weights_it_was_made_from(exported):
+    config = json.loads((exported[1] / "config.json").read_text())
+    assert config["model_type"] == "vaswani_ctranslate2"
+    assert len(config["weights_digest"]) == 64
