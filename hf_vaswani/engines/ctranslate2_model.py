@@ -63,6 +63,8 @@ class CTranslate2Model(PreTrainedModel):
             )
         except (RuntimeError, ValueError) as error:
             raise InputError(f"CTranslate2 cannot open {folder}: {error}") from None
+        finally:
+            torch.set_num_threads(self.workers)  # the engine sets its own for the OpenMP that both share
         self.tokens = [read_tokens(Path(folder), side) for side in ("source", "target")]
         self.ids = {token: index for index, token in enumerate(self.tokens[1])}
         self.generation_config = GenerationConfig.from_pretrained(folder)

@@ -1,6 +1,7 @@
 """Export to CTranslate2 and translation with it, against the model that was exported."""
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -52,7 +53,8 @@ def test_engine_gives_the_models_own_tokens_and_log_probabilities(changes, token
     model = tiny_model(**changes)
     randomise(model)
     export_model(model, tokenizer, tmp_path / "ct2")
-    translator = ctranslate2.Translator(str(tmp_path / "ct2"))
+    # With more threads, it would set those of torch too.
+    translator = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
     tokens = [tokenizer.convert_ids_to_tokens([i for i in ids if i]) for ids in SOURCES.tolist()]
     target = [5, 11, 17, 2]
     scored = translator.score_batch(tokens, [tokenizer.convert_ids_to_tokens(target[:-1])] * len(tokens))
@@ -183,6 +185,18 @@ def test_settings_that_the_engine_has_not_are_refused_by_name(exported):
     engine = AutoModelForSeq2SeqLM.from_pretrained(exported[1])
     with pytest.raises(ValueError, match="penalty_alpha"):
         engine.generate(SOURCES, attention_mask=MASK, penalty_alpha=0.6)
+
+
+def test_opening_leaves_the_threads_of_torch_alone(exported):
+    code = (
+        "import torch, hf_vaswani\n"
+        "torch.set_num_threads(2)\n"
+        "from transformers import AutoModelForSeq2SeqLM\n"
+        f"model = AutoModelForSeq2SeqLM.from_pretrained({str(exported[1])!r})\n"
+        "print(model.translator.num_translators, torch.get_num_threads())"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["2", "2"]
 
 
 def test_options_of_another_format_are_refused(saved_model, tmp_path, capsys):
