@@ -16,6 +16,7 @@ from .commands import (
     evaluate,
     export,
     importing,
+    push,
     recipes,
     score,
     tokenizer,
@@ -29,7 +30,8 @@ from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, average, corpus,
+    train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, push, average,
+    corpus,
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1

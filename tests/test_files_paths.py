@@ -51,6 +51,8 @@ COMMANDS = {
     "import --vocabularies": ["import", "MODEL", "OUT", "--vocabularies", "BAD"],
     "export model": ["export", "BAD", "OUT"],
     "export output": ["export", "MODEL", "BAD"],
+    "export --sample": ["export", "MODEL", "OUT", "--to", "ctranslate2", "--sample", "BAD"],
+    "push folder": ["push", "BAD", "you/de-en"],
 }
 # Options of a recipe, and what their errors begin with.
 KEYS = {

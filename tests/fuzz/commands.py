@@ -24,6 +24,7 @@ GOOD = {
     "import": ("marian", "out"),
     "recipes": ("quickstart",),
     "export": ("model", "out"),
+    "push": ("model", "you/de-en"),
 }
 MODEL = {"model", "models", "ensemble", "sources", "training", "trainings"}
 READ = {"input", "prefix", "source", "target", "hypotheses", "reference", "file", "recipe"}
@@ -31,6 +32,8 @@ WRITTEN_FILE = {("translate", "output"), ("evaluate", "output"), ("attention", "
                 ("curves", "output")}  # fmt: skip
 WRITTEN_FOLDER = {("average", "output"), ("tokenizer", "output"), ("import", "output"), ("export", "output"),
                   ("corpus", "folder")}  # fmt: skip
+READ_FOLDER = {("import", "source"), ("push", "folder")}
+SECOND = {("import", "output"), ("export", "output"), ("push", "repository")}
 NOT_TEXT_FILES = {("import", "source"), ("attention", "target"), ("train", "recipe")}
 
 NUMBERS = ("0", "-1", "1e300", "1000000000000000000", "nan", "inf", "", "abc", "٣", "1_0", "0x10", "1.5", "²", " 2 ")
@@ -94,7 +97,7 @@ def odd_values(command: str, action: argparse.Action) -> Iterator[Input]:
         yield case(f"{option} twice", (command, *GOOD[command], option, option))
     elif key in WRITTEN_FILE or key in WRITTEN_FOLDER:
         yield from odd_targets(command, action, option)
-    elif name in MODEL or key == ("import", "source"):
+    elif name in MODEL or key in READ_FOLDER:
         for value in MODELS:
             yield case(f"{option or name} {value[:20]!r}", changed(command, option, value, name), places(value))
     elif name in READ and key not in NOT_TEXT_FILES:
@@ -157,7 +160,7 @@ def odd_lines(choose: random.Random, command: str, actions: list[argparse.Action
     good = GOOD[command]
     options = [max(action.option_strings) for action in actions if takes_value(action)]
     option = choose.choice(options) if options else "--output"
-    yield case("as it is", (command, *good), refused=False)
+    yield case("as it is", (command, *good), refused=command == "push")  # without a network
     yield case("nothing", (command,), refused=None if command == "recipes" else True)
     yield case("--nonsense", (command, *good, "--nonsense", "1"), refused=True)
     yield case("misspelt", (command, *good, option[:-2] + option[-1] + option[-2] + "x", "1"), refused=True)
@@ -201,7 +204,7 @@ def changed(command: str, option: str, value: str, name: str = "") -> tuple[str,
     """A good command with another value of an option, or of the positional argument of this name."""
     argv = [command, *GOOD[command]]
     if not option:
-        argv[2 if (command, name) in (("import", "output"), ("export", "output")) else 1] = value
+        argv[2 if (command, name) in SECOND else 1] = value
     elif option in argv:
         argv[argv.index(option) + 1] = value
     else:

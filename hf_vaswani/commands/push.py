@@ -1,0 +1,28 @@
+"""`hf-vaswani push`: uploads a model to the Hub."""
+
+import argparse
+
+from ..files import InputPath
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "push",
+        help="upload a model to the Hub",
+        usage="hf-vaswani push FOLDER REPOSITORY [options]",
+        description="Upload a model to the Hub in one commit: weights, tokenizer, code, card, figures, and results; "
+        "not what is only needed to resume its training.",
+    )
+    parser.add_argument("folder", type=InputPath, metavar="FOLDER", help="folder of a model")
+    parser.add_argument("repository", metavar="REPOSITORY", help="its name on the Hub: you/de-en; created if missing")
+    parser.add_argument("--private", action="store_true", default=None, help="make a new repository private")
+    parser.add_argument("--revision", metavar="BRANCH", help="branch to upload to, created if missing (default: main)")
+    parser.add_argument("--message", default="", metavar="TEXT", help="commit message (default: Upload model)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..hub.push import push
+
+    address = push(options.folder, options.repository, options.private, options.revision, options.message)
+    print(f"{options.folder} is on the Hub: {address}")

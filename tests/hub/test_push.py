@@ -1,0 +1,140 @@
+"""Uploading to a Hub over HTTP: in one process; another, without the package, loads and translates."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hf_vaswani.cli import main
+from hf_vaswani.hub.push import files_to_push
+
+from .fake_hub import FakeHub
+
+LOAD = """
+import sys
+sys.modules["hf_vaswani"] = None
+from transformers import pipeline
+translator = pipeline("translation", model="you/de-en", trust_remote_code=True, max_new_tokens=4)
+print(repr(translator("w1 w2")[0]["translation_text"]))
+"""
+
+
+@pytest.fixture
+def hub():
+    with FakeHub() as hub:
+        yield hub
+
+
+@pytest.fixture
+def run_folder(saved_model):
+    """The folder of a model with files of its training beside it."""
+    for name in ("training_recipe.yaml", "log.jsonl", "test_translations.txt", "README.md.old1", "README.md"):
+        (saved_model / name).write_text("---\nlicense: mit\n---\n")
+    for name in ("checkpoints", "best", "pictures"):
+        (saved_model / name).mkdir()
+        (saved_model / name / "file.png").write_bytes(b"content")
+    return saved_model
+
+
+@pytest.fixture
+def hub_here(hub, monkeypatch):
+    """That Hub, also for huggingface_hub in this process."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import close_session
+
+    monkeypatch.setattr(constants, "ENDPOINT", hub.address)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_TOKEN", "writer")
+    close_session()
+    yield hub
+    close_session()
+
+
+def environment(hub, tmp_path):
+    return {
+        **os.environ, "HF_ENDPOINT": hub.address, "HF_TOKEN": "writer", "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }  # fmt: skip
+
+
+def push_command(folder):
+    return [sys.executable, "-m", "hf_vaswani", "push", str(folder), "you/de-en"]
+
+
+def execute(command, hub, tmp_path):
+    return subprocess.run(command, env=environment(hub, tmp_path), capture_output=True, text=True)
+
+
+def test_pushed_model_translates_where_the_package_is_missing(hub, run_folder, tmp_path):
+    pushed = execute(push_command(run_folder), hub, tmp_path)
+    assert pushed.returncode == 0, pushed.stderr
+    assert f"{hub.address}/you/de-en/commit/" in pushed.stdout
+    files = hub.repositories["you/de-en"]["main"]
+    assert {"model.safetensors", "config.json", "tokenizer.json", "README.md", "pictures/file.png"} <= files.keys()
+    assert "modeling_vaswani.py" in files
+    assert not [
+        name for name in files if name.startswith(("checkpoints", "best", "log", "training", "test_", "README.md."))
+    ]
+    assert hub.commits == 1
+    loaded = execute([sys.executable, "-c", LOAD], hub, tmp_path)
+    assert loaded.returncode == 0, loaded.stderr
+    from transformers import pipeline
+
+    expected = pipeline("translation", model=str(run_folder), max_new_tokens=4)("w1 w2")[0]["translation_text"]
+    assert loaded.stdout.strip() == repr(expected)
+
+
+def test_push_that_breaks_off_leaves_the_hub_as_it_was_and_the_second_completes_it(hub_here, run_folder, tmp_path):
+    hub_here.repositories["you/de-en"] = {"main": {"README.md": b"old"}}
+    hub_here.holds_commits = True
+    pushing = subprocess.Popen(push_command(run_folder), env=environment(hub_here, tmp_path))
+    assert hub_here.held.wait(60)
+    pushing.kill()
+    pushing.wait()
+    assert hub_here.repositories["you/de-en"]["main"] == {"README.md": b"old"}
+    hub_here.holds_commits = False
+    assert main(["push", str(run_folder), "you/de-en"]) == 0
+    assert "model.safetensors" in hub_here.repositories["you/de-en"]["main"]
+
+
+def test_new_repository_is_private_where_asked_and_a_branch_is_made(hub_here, run_folder):
+    assert main(["push", str(run_folder), "you/de-en", "--private", "--revision", "draft"]) == 0
+    assert hub_here.private["you/de-en"]
+    assert "model.safetensors" in hub_here.repositories["you/de-en"]["draft"]
+    assert hub_here.repositories["you/de-en"]["main"] == {}
+
+
+@pytest.mark.parametrize(("token", "message"), [("wrong", "does not accept the token"), ("reader", "write access")])
+def test_refusal_of_the_hub_says_what_to_do(hub_here, run_folder, monkeypatch, capsys, token, message):
+    monkeypatch.setenv("HF_TOKEN", token)
+    assert main(["push", str(run_folder), "you/de-en"]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_hub_that_cannot_be_reached_is_one_error(hub_here, run_folder, monkeypatch, capsys):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    assert main(["push", str(run_folder), "you/de-en"]) == 2
+    error = capsys.readouterr().err
+    assert "stays as it was" in error and error.count("\n") == 1
+
+
+def test_folder_that_is_no_whole_model_is_refused_before_the_hub_is_asked(tmp_path, capsys):
+    (tmp_path / "config.json").write_text("{}")
+    assert main(["push", str(tmp_path), "you/de-en"]) == 2
+    error = capsys.readouterr().err
+    assert "no weights" in error and "no tokenizer" in error
+
+
+def test_offline_mode_and_bad_names_are_one_error(saved_model, capsys):
+    assert main(["push", str(saved_model), "you/de-en"]) == 2
+    assert "HF_HUB_OFFLINE" in capsys.readouterr().err
+    assert main(["push", str(saved_model), "a/b/c"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_files_of_the_run_are_left_out(run_folder):
+    names = set(files_to_push(run_folder))
+    assert "pictures/file.png" in names
+    assert not names & {"log.jsonl", "training_recipe.yaml", "test_translations.txt", "checkpoints/file.png"}
