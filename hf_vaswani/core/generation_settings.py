@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from transformers import GenerationConfig
+from transformers.utils import GENERATION_CONFIG_NAME, cached_file
 
 LENGTH_PENALTY_TYPES = ("length", "gnmt")
 # Generous: a search takes memory in proportion to its beam, and a model that finds no end continues to the limit.
@@ -45,6 +46,21 @@ TOKEN_LISTS = (
     "eos_token_id", "decoder_start_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens",
 )  # fmt: skip
 CHOICES = {"early_stopping": (True, False, "never"), "length_penalty_type": LENGTH_PENALTY_TYPES}
+
+
+def generation_config_in(path: str | Path) -> GenerationConfig | None:
+    """The `generation_config.json` of a folder or a Hub id; `None` where there is none, or no connection.
+
+    Raises:
+        ValueError: as [`check_generation_file`].
+    """
+    quiet = ("gated_repo", "missing_entries", "connection_errors")
+    options = {f"_raise_exceptions_for_{problem}": False for problem in quiet}
+    file = cached_file(str(path), GENERATION_CONFIG_NAME, **options)
+    if file is None:
+        return None
+    check_generation_file(file)
+    return GenerationConfig.from_pretrained(Path(file).parent)
 
 
 def check_generation_file(path: str | Path, vocab_size: int | None = None) -> None:

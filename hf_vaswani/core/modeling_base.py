@@ -14,6 +14,7 @@ from transformers import initialization as init
 from transformers.utils import logging
 
 from .configuration_vaswani import VaswaniConfig
+from .generation_settings import generation_config_in
 from .modeling_remote_code import copy_remote_code, remote_code_files
 
 logger = logging.get_logger(__name__)
@@ -141,6 +142,13 @@ class VaswaniPreTrainedModel(PreTrainedModel):
                 # With this mark transformers would drop settings on loading that it does not know.
                 self.generation_config._from_model_config = False
         super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
+
+    def load_adapter(self, peft_model_id: str | None = None, *args, **kwargs):
+        """As in transformers, and with the adapter's own search settings, where its folder has them."""
+        report = super().load_adapter(peft_model_id, *args, **kwargs)
+        if peft_model_id is not None and self.can_generate():
+            self.generation_config = generation_config_in(peft_model_id) or self.generation_config
+        return report
 
     def _get_files_timestamps(self, working_dir) -> dict[str, float]:
         """Files that are there before the weights are saved, and thus not pushed; the code always is."""

@@ -28,14 +28,17 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) ->
     sources = [source for split in report.sources.values() for source in split]
     datasets = [source.dataset for source in sources if source.on_hub]
     scores = evaluations(recipe, report)
+    # Of a merged adapter nothing is left for PEFT to load.
+    is_adapter = report.adapter is not None and not report.adapter.merged
     return ModelCardData(
         # A recipe's languages may be names of columns. The Hub takes the language without script and region.
         language=[found[1].lower() for code in languages if (found := LANGUAGE.fullmatch(code))] or None,
         license=training["license"],
-        library_name="transformers",
+        library_name="peft" if is_adapter else "transformers",
         pipeline_tag="translation",
-        tags=["vaswani", "transformer", "encoder-decoder"],
+        tags=["vaswani", "transformer", "encoder-decoder", *["lora", "transformers"] * is_adapter],
         base_model=report.base_model,
+        **{"base_model_relation": "adapter"} if is_adapter and report.base_model else {},
         datasets=list(dict.fromkeys(datasets)) or None,
         metrics=list(dict.fromkeys(score.metric_type for score in scores)) or None,
         model_name=name if scores else None,

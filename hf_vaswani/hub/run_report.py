@@ -129,6 +129,26 @@ class FinalWeights(Part):
         return f", chosen by validation loss: {chosen}, against {others}" if others else ""
 
 
+class AdapterInfo(Part):
+    """A LoRA adapter that was trained in place of a model's own weights.
+
+    Attributes:
+        parameters: that were trained.
+        all_parameters: of the model with its adapter.
+        base: that model's name.
+        merged: whether it was merged into the model's weights.
+    """
+
+    parameters: int
+    all_parameters: int
+    base: Text
+    merged: bool
+
+    def size(self) -> str:
+        """How much was trained, in words."""
+        return f"{self.parameters:,} trained parameters, {self.parameters / self.all_parameters:.2%} of all"
+
+
 class TestScores(Part):
     """The scores of a test set, with sacreBLEU's signatures: by the recipe's search, and by greedy search."""
 
@@ -214,6 +234,8 @@ class RunReport(Part):
         figures: paths relative to the folder.
         sources: of each split.
         pairs: of each split; `None` where they were not counted.
+        base_model: that was fine-tuned, by its id on the Hub.
+        adapter: that was trained; `None` where the model's own weights were.
         text: the name that the recipe gives it.
         languages: source and target.
         seen: `None` where an earlier version, which did not count it, began the run.
@@ -247,6 +269,7 @@ class RunReport(Part):
     sources: dict[str, list[Source]]
     pairs: dict[str, int | None]
     base_model: str | None = None
+    adapter: AdapterInfo | None = None
     text: str | None = None
     languages: list[str | None] = [None, None]
     tokenizer: TokenizerInfo

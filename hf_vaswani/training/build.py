@@ -20,7 +20,7 @@ from .checkpoints.checkpoint import check_fits, newest_intact
 from .checkpoints.output_folder import CHECKPOINTS, TRACKED_AS
 from .optimization.steps import Corpus
 from .recipe.recipe import Recipe
-from .setup.output import begin_output, hold_output
+from .setup.output import begin_output, check_base, hold_output
 from .setup.precision import settle_precision
 from .setup.resume import Circumstances, is_resumed
 from .setup.splits import Splits, load_splits
@@ -109,6 +109,7 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         checkpoint = newest_intact(setup.folder / CHECKPOINTS, print) if setup.is_resumed else None
         if checkpoint is not None:
             check_fits(setup.model, checkpoint)
+            check_base(recipe, setup.model)
         # All that could be wrong with the input has been seen: only now is anything written or deleted.
         known_by = circumstances(setup.splits, processes)
         begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.is_resumed)

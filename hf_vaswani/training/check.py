@@ -23,6 +23,7 @@ from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE, is_checkpoint
 from .optimization.optimizer import freeze
 from .recipe.recipe import Recipe
+from .setup.adapter import missing_peft, with_adapter
 from .setup.output import output_errors
 from .setup.precision import precision_errors
 from .setup.splits import parse_sources, source_errors
@@ -62,11 +63,13 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
         errors += source_errors(recipe.data, sources)
         wrong_paths = path_errors(recipe)
         errors += wrong_paths or output_errors(recipe, sources)
+        errors += missing_peft(recipe)
         if not wrong_paths and (found := collect_errors(errors, lambda: open_existing(recipe, processes))):
             tokenizer, model = found
         errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
         errors += freeze_errors(recipe)
         errors += fsdp_errors(processes) + process_errors(processes)
+        errors += sharded_adapter_errors(recipe, processes)
         errors += precision_errors(recipe, processes.device)
         if not recipe.training.start_from:
             errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
@@ -110,14 +113,17 @@ def open_existing(
 def open_model(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, processes: Accelerator
 ) -> VaswaniForConditionalGeneration:
-    """The model that training begins with.
+    """The model that training begins with, with the recipe's adapter in its layers.
 
     Raises:
-        InputError: as [`make_model`], and where these processes cannot train it.
+        InputError: as [`make_model`] and [`with_adapter`], and where these processes cannot train it.
     """
     model = make_model(recipe, tokenizer)
     if errors := layer_drop_errors(model.config, processes):
         raise InputError.of(errors)
+    # That PEFT is missing has been reported.
+    if recipe.peft.is_used and not missing_peft(recipe):
+        model = with_adapter(model, recipe).get_base_model()
     return model
 
 
@@ -146,6 +152,13 @@ def fsdp_errors(accelerator: Accelerator) -> list[str]:
             f"ACCELERATE_USE_FSDP={os.environ['ACCELERATE_USE_FSDP']}, but Accelerate does not use FSDP {where}. "
             "Unset it, or choose another config with accelerate config."
         ]
+    return []
+
+
+def sharded_adapter_errors(recipe: Recipe, accelerator: Accelerator) -> list[str]:
+    """That an adapter is not trained with FSDP, which it needs least of all."""
+    if recipe.peft.is_used and accelerator.distributed_type == DistributedType.FSDP:
+        return [f"peft.r={recipe.peft.r}: adapters are not trained with FSDP. Use DDP, Accelerate's default."]
     return []
 
 

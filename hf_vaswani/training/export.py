@@ -1,10 +1,13 @@
 """The last stage: the final weights of a run, scored, and saved with all that is needed to use them."""
 
 import shutil
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import damaged_weights
@@ -13,6 +16,7 @@ from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import TrainingError, reason
 from ..hub.card import card_text
 from ..hub.run_report import RESULTS_FILE, RunReport
+from ..interop.model_files import CONFIG_FILE
 from ..runtime.processes import in_all_processes, on_main_process, say
 from ..translation.lines import write_translations
 from .build import TrainingSetup
@@ -39,9 +43,13 @@ from .reporting.artifacts import (
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .reporting.scores import ScoredTest, score_test
+from .setup.adapter import merged, save_adapter, with_adapter
+from .setup.tokenizer_and_model import make_model
 
 # Where all that is final is written first.
 PART = ".final.part"
+# By which a folder is that of a model, or of an adapter.
+MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
 
 def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
@@ -56,13 +64,18 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     recipe, processes, progress = setup.recipe, setup.processes, outcome.progress
     compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, say))
     # A model of its own: that of the run may be compiled, wrapped for mixed precision, or spread over processes.
-    model = VaswaniForConditionalGeneration(outcome.config)
+    adapted, model = None, VaswaniForConditionalGeneration(outcome.config)
+    if recipe.peft.is_used:
+        adapted = with_adapter(make_model(recipe, setup.tokenizer), recipe)
+        model = adapted.get_base_model()
     model.generation_config = outcome.generation_config
     model.to(processes.device)
     measured = [measure(setup, model, candidate) for candidate in compared]
     losses = [loss for loss, _ in measured]
     chosen = lowest(losses)
     set_weights(model, mean_weights(compared[chosen]))
+    if adapted and recipe.peft.merge:
+        model, adapted = merged(adapted), None
     if damaged := damaged_weights(model.named_parameters()):
         error = TrainingError(
             f"The run ended with weights that are NaN or infinite: {damaged[0]}, for one. Lower "
@@ -83,7 +96,8 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
-        return save_report(setup, model, report, tests)
+        write = partial(save_adapter, adapted) if adapted else model.save_pretrained
+        return save_report(setup, write, report, tests)
 
     report = on_main_process(processes, save)
     return report if processes.is_main_process else None
@@ -132,11 +146,14 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
 
 
 def save_report(
-    setup: TrainingSetup, model: VaswaniForConditionalGeneration, report: RunReport, tests: dict[str, ScoredTest]
+    setup: TrainingSetup, save_model: Callable[[Path], None], report: RunReport, tests: dict[str, ScoredTest]
 ) -> RunReport:
     """Write model, tokenizer, report, translations and card beside the figures, then move all, the card last.
 
     Nothing of an earlier run goes before all that takes its place is written under another name.
+
+    Args:
+        save_model: writes the model, or the adapter, into a folder.
 
     Returns:
         The report with what the card adds to it.
@@ -152,7 +169,7 @@ def save_report(
     is_same_model = matches(folder, report)
     try:
         part.mkdir(exist_ok=True)
-        model.save_pretrained(part)
+        save_model(part)
         save_tokenizer(setup.tokenizer, part)
         digest = before.get(CARD_DIGEST)
         if not (is_same_model and has_edited_card(folder)):
@@ -168,6 +185,10 @@ def save_report(
         make_readable(part)
         if not is_same_model:
             remove_stale(folder)
+        # A model and an adapter in one folder would be loaded together.
+        for name in (*MODEL_FILES, *ADAPTER_FILES):
+            if not (part / name).exists():
+                (folder / name).unlink(missing_ok=True)
         for file in in_order([path for path in part.rglob("*") if path.is_file()]):
             target = folder / file.relative_to(part)
             target.parent.mkdir(exist_ok=True)

@@ -7,7 +7,9 @@ from pathlib import Path
 from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME, cached_file, find_adapter_config_file
 
+from ..core.generation_settings import generation_config_in
 from ..data.tokenizers.tokenizer import has_tokenizer
+from ..engines.extras import import_extra
 from ..errors import InputError, reason
 
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -44,9 +46,9 @@ def adapter_base(path: str) -> str | None:
     if folder.is_dir() and not any((folder / name).exists() for name in ADAPTER_WEIGHTS):
         errors.append(f"{path} is an adapter without weights ({ADAPTER_WEIGHTS[0]}).")
     try:
-        import peft  # noqa: F401
-    except ImportError:
-        errors.append(f"{path} is an adapter, which needs PEFT: pip install peft")
+        import_extra("peft")
+    except InputError as error:
+        errors.append(f"{path} is an adapter. {error}")
     if errors:
         raise InputError.of(errors)
     return base
@@ -62,7 +64,7 @@ def has_own_tokenizer(path: str) -> bool:
 
 
 def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
-    """The same model with an adapter's weights in its layers.
+    """The same model with an adapter's weights in its layers, and with its search settings, where it has some.
 
     Not merged: where matrices are tied, an adapter on one of them would change all.
 
@@ -83,6 +85,7 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
             # PEFT only warns about it, and continues with an adapter of which a part is untrained.
             warnings.filterwarnings("error", message="Found missing adapter keys")
             adapted = PeftModel.from_pretrained(model, path, config=config, autocast_adapter_dtype=False)
+        model.generation_config = generation_config_in(path) or model.generation_config
     except InputError:
         raise
     except Exception as error:  # PEFT raises many kinds for files that are damaged or of another model

@@ -12,8 +12,16 @@ Tensors = dict[str, torch.Tensor]
 
 
 def weights(model: nn.Module) -> Tensors:
-    """A model's parameters by name, tied ones once; each process's share where they are sharded."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+    """A model's parameters by name, tied ones once; each process's share where they are sharded.
+
+    Of a model with an adapter they are the adapter's: the others are those of its base, and stay as they are.
+    """
+    is_adapted = hasattr(model, "peft_config")
+    return {
+        name: parameter.detach()
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad or not is_adapted
+    }
 
 
 def set_weights(model: nn.Module, values: Tensors) -> None:

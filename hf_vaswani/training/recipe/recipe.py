@@ -20,6 +20,7 @@ from ...core.configuration_vaswani import FOREIGN_NAMES
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
 from ...presets import preset_fields
+from .adapter_arguments import PeftArguments
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .bundled_recipes import recipe_file
 from .model_arguments import SET_ELSEWHERE, ModelArguments
@@ -34,6 +35,7 @@ class Recipe(BaseModel):
     tokenizer: TokenizerArguments = Field(default_factory=TokenizerArguments)
     model: dict[str, Any] = Field(default_factory=dict)
     training: TrainingArguments = Field(default_factory=TrainingArguments)
+    peft: PeftArguments = Field(default_factory=PeftArguments)
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
@@ -54,7 +56,8 @@ class Recipe(BaseModel):
 SECTIONS: dict[str, type[Section]] = {
     cls.section: cls
     for cls in (
-        DataArguments, TokenizerArguments, TrainingArguments, GenerationArguments, EvaluationArguments, ModelArguments,
+        DataArguments, TokenizerArguments, TrainingArguments, PeftArguments, GenerationArguments, EvaluationArguments,
+        ModelArguments,
     )
 }  # fmt: skip
 
@@ -91,7 +94,9 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     if recipe.tokenizer_source and without_effect:
         names = ", ".join(f"--{name}" for name in without_effect)
         errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
-    found = violations(recipe.data, recipe.tokenizer, model, recipe.training)
+    if "peft" in values and "r" not in values["peft"]:
+        errors.append("peft.r is missing: the rank of the adapter, such as 8; null for none")
+    found = violations(recipe.data, recipe.tokenizer, model, recipe.training, recipe.peft)
     errors += [error for error in found if error.partition(" ")[0] not in invalid]
     if errors:
         raise InputError.of(errors)

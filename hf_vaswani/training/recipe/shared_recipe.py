@@ -13,6 +13,8 @@ def shared_recipe(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
     is_new_tokenizer = not (recipe["tokenizer"]["path"] or recipe["training"]["start_from"])
     shared = {}
     for section, values in recipe.items():
+        if section == "peft" and values.get("r") is None:
+            continue
         shared[section] = {}
         for name, value in values.items():
             key = SECTIONS[section].model_fields.get(name)

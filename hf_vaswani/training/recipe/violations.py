@@ -7,6 +7,7 @@ from ...core.configuration_vaswani import VaswaniConfig
 from ...data.tokenizers.arguments import TokenizerArguments, tokenizer_errors
 from ...errors import reason
 from ..optimization.schedule import SCHEDULES
+from .adapter_arguments import PeftArguments
 from .arguments import SPLITS, DataArguments, TrainingArguments, text_keys
 
 # In bytes: a file name has at most 255, and contains more than the test set's name.
@@ -14,11 +15,15 @@ LONGEST_TEST_NAME = 100
 
 
 def violations(
-    data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
+    data: DataArguments,
+    tokenizer: TokenizerArguments,
+    model: dict[str, Any],
+    training: TrainingArguments,
+    peft: PeftArguments,
 ) -> list[str]:
     """All contradictions in a recipe, one line each."""
     errors = _data_errors(data, training) + tokenizer_errors(tokenizer) + _training_errors(training)
-    return errors + _model_errors(data, tokenizer, model, training)
+    return errors + _peft_errors(peft, training) + _model_errors(data, tokenizer, model, training)
 
 
 def _data_errors(data: DataArguments, training: TrainingArguments) -> list[str]:
@@ -139,6 +144,19 @@ def _training_errors(training: TrainingArguments) -> list[str]:
         errors.append(
             f"training.metric_for_best_model={training.metric_for_best_model!r} needs translations of the validation "
             "text, but training.eval_sentences=0"
+        )
+    return errors
+
+
+def _peft_errors(peft: PeftArguments, training: TrainingArguments) -> list[str]:
+    """Contradictions between an adapter and the rest of the run."""
+    errors = []
+    if peft.is_used and not training.start_from:
+        errors.append(f"peft.r={peft.r} needs a model to fine-tune: training.start_from")
+    if peft.is_used and training.freeze:
+        errors.append(
+            f"training.freeze={training.freeze} has no effect beside peft.r={peft.r}, which freezes all of the model: "
+            "leave it out, and choose modules with peft.target_modules"
         )
     return errors
 

@@ -15,7 +15,9 @@ from ...data.sources.parallel_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
 from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
+from ...hub.file_names import file_names
 from ...hub.run_report import (
+    AdapterInfo,
     Analysis,
     Architecture,
     Example,
@@ -31,6 +33,7 @@ from ...hub.run_report import (
 from ...runtime.machine import precision, versions
 from ..build import TrainingSetup
 from ..checkpoints.progress import Progress
+from ..optimization.weights import weights
 from ..setup.splits import TESTS
 from .cost import training_flops
 from .scores import ScoredTest, perplexity
@@ -86,6 +89,7 @@ def make_report(
             for split, sources in setup.sources.items()
         },
         base_model=hub_id(recipe.training.start_from),
+        **describe_adapter(setup),
         text=recipe.data.name,
         pairs={
             "train": pairs_kept(counts, settings) if counts and is_read_once(setup, progress) else None,
@@ -122,6 +126,21 @@ def hub_id(name: str | None) -> str | None:
     """A name of a model, if it is one of the Hub: not a path, and nothing that lies here."""
     is_id = name and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) and not Path(name).exists()
     return name if is_id else None
+
+
+def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
+    """The report's field about an adapter, where one was trained."""
+    recipe = setup.recipe
+    if not recipe.peft.is_used:
+        return {}
+    trained = sum(value.numel() for value in weights(setup.model).values())
+    info = AdapterInfo(
+        parameters=trained,
+        all_parameters=setup.model.num_parameters(),
+        base=file_names(recipe.training.start_from),
+        merged=recipe.peft.merge,
+    )
+    return {"adapter": info}
 
 
 def describe_source(source: TextSource) -> Source:
@@ -163,7 +182,7 @@ def epochs(setup: TrainingSetup, seen: dict[str, int] | None) -> float | None:
 def flops(setup: TrainingSetup, model: VaswaniForConditionalGeneration, progress: Progress) -> float | None:
     """The estimated cost of training; `None` where it cannot be estimated."""
     training, seen = setup.recipe.training, progress.seen
-    if not seen or training.freeze:
+    if not seen or training.freeze or setup.recipe.peft.is_used:
         return None
     # Steps with R-Drop compute their tokens twice; all steps have about as many.
     doubled = max(progress.step - training.r_drop_from + 1, 0) / progress.step if training.r_drop else 0

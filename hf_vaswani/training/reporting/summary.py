@@ -16,6 +16,8 @@ def summary(report: RunReport) -> str:
     lines.append(
         f"{counted(report.steps, 'step')} in {duration(60 * report.minutes)}; {report.parameters:,} parameters"
     )
+    if report.adapter:
+        lines.append(f"adapter of {report.adapter.base}: {report.adapter.size()}")
     lines.append(
         f"validation loss {report.validation_loss:.4f} per target token, perplexity "
         f"{report.validation_perplexity:.2f}; {report.validation_accuracy:.1%} right"

@@ -28,13 +28,17 @@ from ..checkpoints.output_folder import (
     TOKENIZER,
     TRACKED_AS,
     held,
+    read_stored,
 )
 from ..recipe.arguments import MAIN_TEST
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import FIGURES, GREEDY_TRANSLATIONS, TRANSLATIONS, artifacts, remove_stale
+from .adapter import base_digest
 from .resume import Circumstances
 
 Sources = dict[str, list[TextSource]]
+# After the recipe's sections: the weights that an adapter is trained on.
+BASE, DIGEST = "base", "digest"
 
 
 def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
@@ -98,6 +102,8 @@ def begin_output(
     """
     folder = Path(recipe.training.output_dir)
     content = {**recipe.to_dict(), **circumstances.to_dict()}
+    if recipe.peft.is_used:
+        content[BASE] = {DIGEST: base_digest(model)}
     if (folder / LOG_FILE).is_dir():
         raise InputError(f"{folder / LOG_FILE} is a folder, where the log belongs. Move it away.")
     try:
@@ -117,6 +123,21 @@ def begin_output(
             _store_recipe(folder, content)
     except OSError as error:
         raise InputError(f"training.output_dir={folder} cannot be written: {reason(error)}") from None
+
+
+def check_base(recipe: Recipe, model: PreTrainedModel) -> None:
+    """Refuse to resume an adapter's run on other weights than it was begun on.
+
+    Raises:
+        InputError: where they have changed.
+    """
+    folder = Path(recipe.training.output_dir)
+    stored = read_stored(folder / RECIPE_FILE).get(BASE, {}).get(DIGEST)
+    if recipe.peft.is_used and stored != base_digest(model):
+        raise InputError(
+            f"training.start_from={recipe.training.start_from} has other weights than when the adapter's run in "
+            f"{folder} began. Put them back, or give --overwrite true to delete that run."
+        )
 
 
 def _store_recipe(folder: Path, content: dict[str, Any]) -> None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
+
 from ...configuration.keys import traits
 from ...errors import InputError
 from ..checkpoints.best_weights import ranked
@@ -11,6 +13,9 @@ from ..checkpoints.checkpoint import checkpoint_folders, tidy
 from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, held, read_stored
 from ..optimization.schedule import SCHEDULES
 from ..recipe.recipe import Recipe, recipe_keys
+
+# The weights of a finished model, or of a finished adapter.
+FINISHED = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
         tidy(folder / CHECKPOINTS)
     ranked(folder / BEST)  # whose scores are read in hours otherwise
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
-    if not is_resumable and (folder / "model.safetensors").exists():
+    if not is_resumable and any((folder / name).exists() for name in FINISHED):
         raise InputError(
             f"{folder} holds a finished model, but no checkpoints to resume its run from. Choose another "
             "--output_dir, or give --overwrite true to replace the model."

@@ -209,18 +209,20 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
     Raises:
         InputError: where it cannot be read.
     """
+    return load_model(VaswaniForConditionalGeneration, source) if is_own_model(source) else import_model(source)
+
+
+def is_own_model(source: str) -> bool:
+    """Whether a folder or a Hub id is a model of this package."""
     path = Path(source)
-    is_own = False
     if (path / CONFIG_FILE).exists():
-        is_own = model_kind(path) == VaswaniConfig.model_type
-    elif not path.exists():
-        try:
-            is_own = VaswaniConfig.get_config_dict(source)[0].get("model_type") == VaswaniConfig.model_type
-        except Exception:  # import_model says what is wrong
-            is_own = False
-    if not is_own:
-        return import_model(source)
-    return load_model(VaswaniForConditionalGeneration, source)
+        return model_kind(path) == VaswaniConfig.model_type
+    if path.exists():
+        return False
+    try:
+        return VaswaniConfig.get_config_dict(source)[0].get("model_type") == VaswaniConfig.model_type
+    except Exception:  # import_model says what is wrong
+        return False
 
 
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:

@@ -1,0 +1,180 @@
+"""LoRA adapters (Hu et al. 2021) by PEFT: put on a model that stays as it is, merged into it, or saved alone.
+
+LoRA adds to a weight `(out_features, in_features)` the product of two narrow matrices, `(out_features, r)` and
+`(r, in_features)`, and trains these alone. The first begins at 0, so that a run begins with its base model.
+"""
+
+import hashlib
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from transformers import set_seed
+
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...data.tokenizers.tokenizer import has_tokenizer
+from ...engines.extras import import_extra
+from ...errors import InputError
+from ...translation.adapters import ADAPTER_WEIGHTS
+from ..optimization.weights import weights
+from ..recipe.adapter_arguments import ALL_LINEAR, PeftArguments
+from ..recipe.recipe import Recipe
+from .tokenizer_and_model import is_own_model
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+# The layers for which PEFT has LoRA, and those that can be trained whole.
+ADAPTED_LAYERS, SAVED_LAYERS = (nn.Linear, nn.Embedding), (nn.Embedding, nn.LayerNorm, nn.Linear)
+
+
+def missing_peft(recipe: Recipe) -> list[str]:
+    """That PEFT is not installed, where the recipe needs it."""
+    if recipe.peft.is_used:
+        try:
+            import_extra("peft")
+        except InputError as error:
+            return [f"peft: {error}"]
+    return []
+
+
+def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "PeftModel":
+    """A model with an adapter that does not yet change its output; the adapter alone is trained.
+
+    Args:
+        model: that the recipe starts from. It is changed in place, and is the `get_base_model()` of what is returned.
+
+    Raises:
+        InputError: where the adapter does not fit the model, or could not be loaded or merged afterwards.
+    """
+    peft, arguments, base = import_extra("peft"), recipe.peft, recipe.training.start_from
+    if errors := module_errors(model, arguments) + base_errors(arguments, base):
+        raise InputError.of(errors)
+    config = peft.LoraConfig(
+        task_type=peft.TaskType.SEQ_2_SEQ_LM,
+        # Elsewhere a relative path would name another folder.
+        base_model_name_or_path=os.path.abspath(base) if Path(base).exists() else base,
+        r=arguments.r,
+        lora_alpha=arguments.lora_alpha,
+        lora_dropout=arguments.lora_dropout,
+        target_modules=arguments.targets,
+        bias=arguments.bias,
+        use_rslora=arguments.use_rslora,
+        use_dora=arguments.use_dora,
+        modules_to_save=arguments.modules_to_save or None,
+    )
+    # By its seed alone, however many numbers were drawn for the model.
+    set_seed(recipe.training.seed)
+    with warnings.catch_warnings():
+        # Of tied embeddings, which are refused where they matter.
+        warnings.simplefilter("ignore")
+        return peft.get_peft_model(model, config)
+
+
+def merged(adapted: "PeftModel") -> VaswaniForConditionalGeneration:
+    """The model with its adapter merged into its weights: an ordinary one."""
+    model = adapted.merge_and_unload()
+    # PEFT leaves its settings, by which the model would be taken for an adapted one.
+    del model.peft_config
+    return model
+
+
+def save_adapter(adapted: "PeftModel", folder: Path) -> None:
+    """Write an adapter, and how its model searches, into a folder.
+
+    Raises:
+        OSError, SafetensorError: where they cannot be written.
+    """
+    peft = import_extra("peft")
+    config = adapted.peft_config["default"]
+    config.inference_mode = True
+    config.save_pretrained(folder)
+    # Embeddings are among the weights where they are trained; PEFT would add them whenever they have an adapter.
+    values = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    contiguous = {name: value.detach().cpu().contiguous() for name, value in values.items()}
+    save_file(contiguous, folder / ADAPTER_WEIGHTS[0], metadata={"format": "pt"})
+    generation = adapted.get_base_model().generation_config
+    # With this mark transformers would drop settings on loading that it does not know.
+    generation._from_model_config = False
+    generation.save_pretrained(folder)
+
+
+def base_digest(model: nn.Module) -> str:
+    """By which the weights of a base model are known, below its adapter."""
+    trained, digest = weights(model), hashlib.blake2b(digest_size=16)
+    for name, parameter in model.named_parameters():
+        if name not in trained:
+            digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def module_errors(model: nn.Module, arguments: PeftArguments) -> list[str]:
+    """What is wrong with the names of modules to adapt or to train whole."""
+    targets = [] if arguments.targets == ALL_LINEAR else arguments.target_modules
+    keys = {
+        "target_modules": (targets, ADAPTED_LAYERS, f", or {ALL_LINEAR} alone" if targets else ""),
+        "modules_to_save": (arguments.modules_to_save, SAVED_LAYERS, ""),
+    }
+    errors, chosen = [], {}
+    if not arguments.target_modules:
+        errors.append(f"peft.target_modules is empty: name modules, or {ALL_LINEAR}")
+    for key, (names, kinds, also) in keys.items():
+        layers = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
+        known = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in layers))
+        for name in names:
+            found = [layer for layer in layers if is_named(layer, name)]
+            chosen |= {layer: name for layer in found}
+            if not found:
+                errors.append(f"peft.{key}: the model has no module {name!r} for it. Choose from {known}{also}")
+    errors += [
+        f"peft.modules_to_save: {name!r} is among peft.target_modules as well: choose one"
+        for name in arguments.modules_to_save
+        if name in targets
+    ]
+    return errors + (tying_errors(model, chosen) if arguments.merge else [])
+
+
+def tying_errors(model: nn.Module, chosen: dict[str, str]) -> list[str]:
+    """That a matrix which several modules share would be changed in all of them.
+
+    Args:
+        chosen: paths of modules with an adapter or a copy of their own, and the names that the recipe has for them.
+    """
+    paths: dict[int, list[str]] = {}
+    for path, parameter in model.named_parameters(remove_duplicate=False):
+        paths.setdefault(id(parameter), []).append(path.removesuffix(".weight"))
+    tied = {path for shared in paths.values() if len(shared) > 1 for path in shared}
+    return [
+        f"peft.merge: {name!r} has a matrix that is tied to others, which merging would change too. Leave the adapter "
+        "unmerged, or the module out"
+        for name in dict.fromkeys(name for path, name in chosen.items() if path in tied)
+    ]
+
+
+def base_errors(arguments: PeftArguments, base: str) -> list[str]:
+    """Why an adapter could not be loaded after the run."""
+    if arguments.merge:
+        return []
+    errors = []
+    if arguments.use_dora:
+        errors.append("peft.use_dora needs peft.merge: true, since transformers cannot load an adapter of this kind")
+    if not is_own_model(base):
+        errors.append(
+            f"peft: the adapter would be loaded on training.start_from={base}, which is another system's model. Start "
+            "from what hf-vaswani import makes of it, or give peft.merge: true"
+        )
+    elif Path(base).exists() and not has_tokenizer(Path(base)):
+        errors.append(
+            f"peft: the adapter would be loaded on training.start_from={base}, which has no tokenizer. Put it into "
+            "that folder, or give peft.merge: true"
+        )
+    return errors
+
+
+def is_named(path: str, name: str) -> bool:
+    """Whether PEFT takes a name for that of the module at a path, whose end it is."""
+    return path == name or path.endswith(f".{name}")
