@@ -9,6 +9,7 @@ from accelerate import Accelerator
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import DistributedType
 from transformers import PreTrainedTokenizerBase
+from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -17,6 +18,7 @@ from ..data.tokenizers.arguments import SPECIAL_TOKENS
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
+from ..interop.model_files import CONFIG_FILE
 from ..interop.model_size import TRAINING, memory_errors
 from ..runtime.launcher import processes_asked_for
 from ..runtime.processes import first_on_each_machine, on_main_process
@@ -102,6 +104,11 @@ def open_existing(
         raise InputError(
             f"training.start_from={source} is a checkpoint, weights alone. hf-vaswani average {source} --output "
             "FOLDER makes a model of it."
+        )
+    if source and not (Path(source) / CONFIG_FILE).exists() and (Path(source) / ADAPTER_CONFIG_NAME).exists():
+        raise InputError(
+            f"training.start_from={source} is an adapter, which is not trained further. Start from its base model, or "
+            "from the model that its run leaves with --merge"
         )
     tokenizer = existing_tokenizer(recipe)
     if source:

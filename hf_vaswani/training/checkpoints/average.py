@@ -21,7 +21,7 @@ from ...interop.pretrained import damage_errors, load_model
 from ..optimization.weights import Tensors, average_weights, set_weights, weights
 from .best_weights import ranked
 from .checkpoint import checkpoint_folders, damage_of, weights_file
-from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, TOKENIZER, is_checkpoint
+from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZER, is_checkpoint, read_stored
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,11 @@ def members_of(source: Path, last: int | None, best: int | None) -> list[Member]
 
 
 def _of_run(path: Path, run: Path) -> Member:
+    if (run / RECIPE_FILE).exists() and read_stored(run / RECIPE_FILE).get("peft", {}).get("r"):
+        raise InputError(
+            f"{path} holds an adapter, and no model. The run averages its adapters itself (training.average), and "
+            "with peft.merge: true it leaves a model."
+        )
     if not (run / ARCHITECTURE / "config.json").exists():
         raise InputError(f"{path}: {run / ARCHITECTURE} is missing, which says what model the weights are of.")
     return Member(path, config=run / ARCHITECTURE, tokenizer=run / TOKENIZER)

@@ -78,8 +78,8 @@ def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "Pef
 def merged(adapted: "PeftModel") -> VaswaniForConditionalGeneration:
     """The model with its adapter merged into its weights: an ordinary one."""
     model = adapted.merge_and_unload()
-    # PEFT leaves its settings, by which the model would be taken for an adapted one.
-    del model.peft_config
+    # Some versions of PEFT leave its settings, by which the model would be taken for an adapted one.
+    vars(model).pop("peft_config", None)
     return model
 
 

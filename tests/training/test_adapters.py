@@ -1,0 +1,309 @@
+"""LoRA adapters by the recipe's section `peft`: what is trained, what is left, and that a resumed run is the same."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM, MarianConfig, MarianMTModel, PreTrainedTokenizerFast, pipeline
+
+from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+from hf_vaswani.cli import main
+from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
+from hf_vaswani.errors import InputError, TrainingInterrupted
+from hf_vaswani.training import run as run_module
+from hf_vaswani.training.optimization.weights import weights
+from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.setup.adapter import with_adapter
+from hf_vaswani.training.train import train
+from hf_vaswani.training.trainer import train_with_trainer
+
+from ..conftest import tiny_model, word_tokenizer
+from .helpers import files_in, losses, records
+
+pytest.importorskip("peft")
+both_loops = pytest.mark.parametrize("train", [train, train_with_trainer], ids=["loop", "Trainer"])
+WEIGHTS, ADAPTER_WEIGHTS = "model.safetensors", "adapter_model.safetensors"
+SIZES = {
+    "vocab_size": 12, "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+}  # fmt: skip
+TEXTS = ["a b c d", "e f", "g h a a b"]
+
+
+@pytest.fixture
+def base(tmp_path):
+    """The folder of a model to fine-tune."""
+    model = tiny_model(**SIZES)
+    model.generation_config.num_beams = 2
+    model.save_pretrained(tmp_path / "base")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=word_tokenizer(list("abcdefgh")),
+        model_input_names=["input_ids", "attention_mask"],
+        **SPECIAL_TOKENS,
+    )
+    tokenizer.save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def lora(recipe, base):
+    """A recipe that trains an adapter on `base`."""
+
+    def load(*options, output="out"):
+        return recipe(f"--start_from={base}", "--r=4", "--learning_rate=0.03", *options, output=output)
+
+    return load
+
+
+def translations(model) -> list[str]:
+    return [found["translation_text"] for found in pipeline("translation", model=str(model))(TEXTS)]
+
+
+def commanded(model, write_lines, tmp_path) -> list[str]:
+    output = tmp_path / "translated"
+    assert main(["translate", str(model), "--input", write_lines("input", TEXTS), "--output", str(output)]) == 0
+    return output.read_text().splitlines()
+
+
+def assert_same_run(folder, expected):
+    """Checkpoints, optimizer, adapter and losses, to the bit."""
+    assert losses(folder) == losses(expected)
+    names = sorted(path.name for path in (expected / "checkpoints").iterdir())
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == names
+    files = [
+        *(f"checkpoints/{names[-1]}/{name}" for name in ("model.safetensors", "ema.safetensors")),
+        ADAPTER_WEIGHTS,
+    ]
+    for file in files:
+        values, others = load_file(folder / file), load_file(expected / file)
+        assert values.keys() == others.keys() and values
+        assert all(torch.equal(values[name], others[name]) for name in values)
+    moments = [
+        torch.load(path / "checkpoints" / names[-1] / "optimizer.pt", weights_only=True)["state"]
+        for path in (folder, expected)
+    ]
+    assert all(
+        torch.equal(moments[0][i][name], value) for i, state in moments[1].items() for name, value in state.items()
+    )
+
+
+def test_adapter_of_the_base_model_trains_less_than_two_percent():
+    config = VaswaniConfig(vocab_size=32_000)
+    with torch.device("meta"):
+        model = VaswaniForConditionalGeneration(config)
+    total = sum(parameter.numel() for parameter in model.parameters())
+    arguments = load_recipe_of_base()
+    trained = weights(with_adapter(model, arguments).get_base_model())
+    # Each of 18 attention layers has 4 products of 512 × 512, each of 12 feed-forward layers 2 of 512 × 2048.
+    expected = 8 * (18 * 4 * (512 + 512) + 12 * 2 * (512 + 2048))
+    assert sum(value.numel() for value in trained.values()) == expected
+    assert expected / (total + expected) < 0.02
+    assert all("lora_" in name for name in trained)
+
+
+def load_recipe_of_base():
+    options = "--r=8 --start_from=you/model --merge --dataset=built-in --output_dir=out --learning_rate=0.001"
+    return load_recipe("quickstart", [*options.split(), "--lr_scheduler_type=constant", "--warmup_steps=0"])
+
+
+@both_loops
+def test_adapter_learns_and_its_base_stays_as_it_is(lora, base, train, write_lines, tmp_path):
+    before = files_in(base)
+    report = train(lora("--max_steps=40", "--logging_steps=5", "--save_steps=20", "--lr_scheduler_type=constant"))
+    assert files_in(base) == before
+    found = losses(report.folder)
+    assert found[-1] < found[0] - 0.3
+    assert not (report.folder / WEIGHTS).exists() and not (report.folder / "config.json").exists()
+    settings = json.loads((report.folder / "adapter_config.json").read_text())
+    assert (settings["base_model_name_or_path"], settings["r"]) == (str(base), 4)
+    for file in [*report.folder.glob("checkpoints/*/model.safetensors"), *report.folder.glob("best/*/*.safetensors")]:
+        assert all("lora_" in name for name in load_file(file))
+    expected = translations(report.folder)
+    assert expected != translations(base)
+    assert commanded(report.folder, write_lines, tmp_path) == expected
+    # In validation, as in the end, the adapter is in its place.
+    scores = [record for record in records(report.folder) if "validation_loss" in record]
+    assert scores[-1]["validation_loss"] < scores[0]["validation_loss"]
+
+
+@both_loops
+def test_stopped_run_of_an_adapter_is_resumed_to_the_bit(lora, train, monkeypatch):
+    options = (
+        "--ema_decay=0.9", "--r_drop=1", "--dropout=0.2", "--lora_dropout=0.1", "--label_smoothing=0.1",
+        "--max_grad_norm=1", "--save_steps=3", "--modules_to_save=final_layer_norm", "--bias=lora_only",
+    )  # fmt: skip
+    train(lora(*options, output="whole"))
+    end_step = run_module.TrainingRun.end_step
+
+    def stopped(self, batches, loss, is_told_to_stop):
+        if self.progress.step + 1 == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+            is_told_to_stop = True
+        return end_step(self, batches, loss, is_told_to_stop)
+
+    monkeypatch.setattr(run_module.TrainingRun, "end_step", stopped)
+    with pytest.raises(TrainingInterrupted):
+        train(lora(*options, output="parts"))
+    monkeypatch.undo()
+    folder = train(lora(*options, output="parts")).folder
+    assert_same_run(folder, folder.parent / "whole")
+
+
+def test_both_loops_train_the_same_adapter(lora):
+    folders = [train(lora(output="own")).folder, train_with_trainer(lora(output="trainer")).folder]
+    own, trainer = (load_file(folder / ADAPTER_WEIGHTS) for folder in folders)
+    assert own.keys() == trainer.keys()
+    for name, value in own.items():
+        torch.testing.assert_close(trainer[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_merged_and_unmerged_adapter_translate_alike(lora):
+    kept = train(lora("--max_steps=30", "--lr_scheduler_type=constant", output="run")).folder
+    expected, adapter = translations(kept), (kept / "test_translations.txt").read_text()
+    # The same run once more, which trains no more.
+    folder = train(lora("--max_steps=30", "--lr_scheduler_type=constant", "--merge", output="run")).folder
+    assert translations(folder) == expected
+    assert (folder / "test_translations.txt").read_text() == adapter
+    assert not list(folder.glob("adapter_*"))
+    assert type(AutoModelForSeq2SeqLM.from_pretrained(folder).model.encoder.layers[0].fc1) is torch.nn.Linear
+    # And back again.
+    again = train(lora("--max_steps=30", "--lr_scheduler_type=constant", output="run")).folder
+    assert translations(again) == expected and not (again / WEIGHTS).exists()
+
+
+def test_adapter_begins_with_the_output_of_its_base(lora, base):
+    source = torch.tensor([[4, 5, 6, 2]])
+    model = AutoModelForSeq2SeqLM.from_pretrained(base).eval()
+    expected = model(input_ids=source, decoder_input_ids=source).logits
+    adapted = with_adapter(model, lora()).eval()
+    assert torch.equal(adapted(input_ids=source, decoder_input_ids=source).logits, expected)
+
+
+def test_adapter_searches_as_its_recipe_says(lora, base, write_lines, tmp_path):
+    folder = train(lora("--num_beams=3", "--max_length_offset=7", "--max_steps=2")).folder
+    assert AutoModelForSeq2SeqLM.from_pretrained(base).generation_config.num_beams == 2
+    found = AutoModelForSeq2SeqLM.from_pretrained(folder).generation_config
+    assert (found.num_beams, found.max_length_offset) == (3, 7)
+    assert translations(folder) == commanded(folder, write_lines, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--use_dora", "--merge"],
+        ["--use_rslora", "--gradient_checkpointing=true", "--mixed_precision=bf16"],
+        ["--target_modules=q_proj,embed_tokens", "--average_best=1", "--weight_decay=0.01"],
+        ["--modules_to_save=embed_tokens", "--target_modules=v_proj", "--bias=all"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_kinds_of_adapters_come_back_from_their_folder(lora, write_lines, tmp_path, options):
+    report = train(lora("--max_steps=8", *options))
+    lines = (report.folder / "test_translations.txt").read_text()
+    test = tmp_path / "again"
+    assert main(["translate", str(report.folder), "--input", str(tmp_path / "test.x"), "--output", str(test)]) == 0
+    assert test.read_text() == lines
+
+
+def test_gradient_checkpointing_changes_no_gradient_of_an_adapter(lora):
+    plain = losses(train(lora("--max_steps=6", output="plain")).folder)
+    saved = losses(train(lora("--max_steps=6", "--gradient_checkpointing=true", output="saved")).folder)
+    assert saved == pytest.approx(plain, rel=1e-5)
+
+
+def test_imported_marian_model_is_fine_tuned_with_an_adapter(recipe, base, tmp_path, write_lines, capsys):
+    torch.manual_seed(0)
+    tokens = {"pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 0, "bos_token_id": None}
+    config = MarianConfig(**SIZES, **tokens, max_position_embeddings=64)
+    MarianMTModel(config).save_pretrained(tmp_path / "marian")
+    for path in base.glob("tokenizer*.json"):
+        shutil.copy(path, tmp_path / "marian")
+    options = ["--r=4", "--max_steps=20", "--learning_rate=0.03"]
+    with pytest.raises(InputError, match="another system's model. Start from what hf-vaswani import makes"):
+        train(recipe(f"--start_from={tmp_path / 'marian'}", *options))
+    assert main(["import", str(tmp_path / "marian"), str(tmp_path / "imported")]) == 0
+    report = train(recipe(f"--start_from={tmp_path / 'imported'}", *options))
+    found = losses(report.folder)
+    assert found[-1] < found[0]
+    assert translations(report.folder) == commanded(report.folder, write_lines, tmp_path)
+    merged = train(recipe(f"--start_from={tmp_path / 'marian'}", *options, "--merge", output="merged"))
+    assert translations(merged.folder) == translations(report.folder)
+
+
+def test_card_tells_of_the_adapter_and_of_its_share(lora):
+    report = train(lora("--max_steps=2"))
+    card = ModelCard.load(report.folder / "README.md")
+    # 12 products of 32 × 32 in three attention layers, and two of 32 × 64 in two feed-forward layers.
+    trained = 4 * (12 * 64 + 4 * 96)
+    values = load_file(report.folder / ADAPTER_WEIGHTS).values()
+    assert sum(value.numel() for value in values) == trained == report.adapter.parameters
+    assert f"LoRA adapter of base: {trained:,} trained parameters, {trained / report.parameters:.2%}" in card.text
+    assert card.data.library_name == "peft"
+    assert "lora_alpha: 8" in card.text
+    merged = train(lora("--max_steps=2", "--merge"))
+    card = ModelCard.load(merged.folder / "README.md")
+    assert card.data.library_name == "transformers"
+    assert "merged into the weights" in card.text
+
+
+def test_run_without_an_adapter_says_nothing_of_one(recipe):
+    folder = train(recipe("--max_steps=1")).folder
+    assert "peft" not in (folder / "README.md").read_text().lower()
+    assert "adapter" not in json.loads((folder / "results.json").read_text())
+
+
+def test_base_that_changed_is_not_resumed_on(lora, base):
+    train(lora("--max_steps=4"))
+    values = load_file(base / WEIGHTS)
+    model = AutoModelForSeq2SeqLM.from_pretrained(base)
+    torch.nn.init.zeros_(model.model.encoder.layers[0].fc1.bias.data).add_(1)
+    model.save_pretrained(base)
+    assert load_file(base / WEIGHTS).keys() == values.keys()
+    with pytest.raises(InputError, match="other weights than when the adapter's run in .* began"):
+        train(lora("--max_steps=6"))
+
+
+def test_all_that_is_wrong_with_an_adapter_is_told_at_once(lora, monkeypatch):
+    with pytest.raises(InputError) as error:
+        train(lora("--target_modules=q_prj,fc1", "--modules_to_save=encoder,fc1", "--use_dora"))
+    lines = str(error.value).splitlines()
+    known = "q_proj, k_proj, v_proj, out_proj, fc1, fc2"
+    assert lines[0].startswith("peft.target_modules: the model has no module 'q_prj' for it. Choose from ")
+    assert all(name in lines[0] for name in known.split(", ")) and lines[0].endswith(", or all-linear alone")
+    assert lines[1].startswith("peft.modules_to_save: the model has no module 'encoder'")
+    assert lines[2] == "peft.modules_to_save: 'fc1' is among peft.target_modules as well: choose one"
+    assert lines[3].startswith("peft.use_dora needs peft.merge: true")
+    assert len(lines) == 4
+    with pytest.raises(InputError, match="'embed_tokens' has a matrix that is tied to others"):
+        train(lora("--target_modules=embed_tokens", "--merge"))
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(InputError) as error:
+        train(lora("--train_source=absent.de"))
+    assert [line.partition(":")[0] for line in str(error.value).splitlines()] == ["data.train", "peft"]
+    assert 'pip install "hf-vaswani[peft]"' in str(error.value)
+
+
+def test_adapter_without_a_base_or_a_rank_is_refused_with_the_other_errors(recipe, lora):
+    with pytest.raises(InputError) as error:
+        recipe("--r=4", "--max_tokens=-1")
+    lines = str(error.value).splitlines()
+    assert lines[-1] == "peft.r=4 needs a model to fine-tune: training.start_from" and len(lines) == 2
+    with pytest.raises(InputError, match="peft.r is missing"):
+        recipe("--lora_alpha=4")
+    with pytest.raises(InputError, match="training.freeze=.* has no effect beside peft.r=4"):
+        lora("--freeze=model.encoder")
+    assert not recipe("--r=null").peft.is_used
+
+
+def test_adapter_is_no_base_and_no_member_of_a_mean(lora, recipe, tmp_path, capsys):
+    folder = train(lora("--max_steps=2")).folder
+    with pytest.raises(InputError, match="is an adapter. .*--merge"):
+        train(recipe(f"--start_from={folder}", output="more"))
+    assert main(["average", str(folder), "--output", str(tmp_path / "mean")]) == 2
+    assert "holds an adapter, and no model" in capsys.readouterr().err
