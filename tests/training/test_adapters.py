@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
 from ..conftest import tiny_model, word_tokenizer
-from .helpers import files_in, losses, records
+from .helpers import files_in, losses, records, run_training, start_training
 
 pytest.importorskip("peft")
 both_loops = pytest.mark.parametrize("train", [train, train_with_trainer], ids=["loop", "Trainer"])
@@ -76,10 +77,7 @@ def assert_same_run(folder, expected):
     assert losses(folder) == losses(expected)
     names = sorted(path.name for path in (expected / "checkpoints").iterdir())
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == names
-    files = [
-        *(f"checkpoints/{names[-1]}/{name}" for name in ("model.safetensors", "ema.safetensors")),
-        ADAPTER_WEIGHTS,
-    ]
+    files = [ADAPTER_WEIGHTS, f"checkpoints/{names[-1]}/model.safetensors", f"checkpoints/{names[-1]}/ema.safetensors"]
     for file in files:
         values, others = load_file(folder / file), load_file(expected / file)
         assert values.keys() == others.keys() and values
@@ -153,6 +151,23 @@ def test_stopped_run_of_an_adapter_is_resumed_to_the_bit(lora, train, monkeypatc
     monkeypatch.undo()
     folder = train(lora(*options, output="parts")).folder
     assert_same_run(folder, folder.parent / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["scripts/train.py", "scripts/train_trainer.py"])
+def test_killed_run_of_an_adapter_is_resumed_to_the_bit(recipe, base, tmp_path, script):
+    options = [f"--start_from={base}", "--r=4", "--learning_rate=0.03", "--ema_decay=0.9", "--save_steps=3"]
+    options += ["--max_steps=60", "--lora_dropout=0.1"]
+    run_training(recipe, *options, f"--output_dir={tmp_path / 'whole'}", script=script)
+    process = start_training(recipe, *options, f"--output_dir={tmp_path / 'parts'}", script=script)
+    while not list(tmp_path.glob("parts/checkpoints/update-*[0-9]")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "parts" / ADAPTER_WEIGHTS).exists()
+    run_training(recipe, *options, f"--output_dir={tmp_path / 'parts'}", script=script)
+    assert_same_run(tmp_path / "parts", tmp_path / "whole")
 
 
 def test_both_loops_train_the_same_adapter(lora):

@@ -97,7 +97,7 @@ def test_adapter_that_cannot_be_used_is_a_clear_error(make_adapter, monkeypatch)
     without_base, without_weights, without_peft = str(error.value).splitlines()
     assert without_base.endswith("Name one in adapter_config.json, base_model_name_or_path.")
     assert without_weights.endswith("is an adapter without weights (adapter_model.safetensors).")
-    assert without_peft.endswith("pip install peft")
+    assert without_peft.endswith('pip install "hf-vaswani[peft]"')
     (folder / "adapter_config.json").write_text("{")
     with pytest.raises(InputError, match="adapter_config.json cannot be read"):
         load(str(folder))
