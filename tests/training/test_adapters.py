@@ -11,7 +11,14 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM, MarianConfig, MarianMTModel, PreTrainedTokenizerFast, pipeline
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    MarianConfig,
+    MarianMTModel,
+    PreTrainedTokenizerFast,
+    TorchAoConfig,
+    pipeline,
+)
 
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
@@ -302,6 +309,16 @@ def test_all_that_is_wrong_with_an_adapter_is_told_at_once(lora, monkeypatch):
         train(lora("--train_source=absent.de"))
     assert [line.partition(":")[0] for line in str(error.value).splitlines()] == ["data.train", "peft"]
     assert 'pip install "hf-vaswani[peft]"' in str(error.value)
+
+
+def test_adapter_of_quantized_weights_is_refused(recipe, base, tmp_path):
+    quantization = pytest.importorskip("torchao.quantization")
+    config = TorchAoConfig(quantization.Int8WeightOnlyConfig())
+    model = AutoModelForSeq2SeqLM.from_pretrained(base, quantization_config=config)
+    shutil.copytree(base, tmp_path / "quantized")
+    model.save_pretrained(tmp_path / "quantized")
+    with pytest.raises(InputError, match="training.start_from: .* has quantized weights.* Use the model that was"):
+        train(recipe(f"--start_from={tmp_path / 'quantized'}", "--r=4"))
 
 
 def test_adapter_without_a_base_or_a_rank_is_refused_with_the_other_errors(recipe, lora):

@@ -1,7 +1,10 @@
+"""Models of quantized weights: loaded from their folder, or quantized by transformers as they are loaded."""
+
 import shutil
 
 import pytest
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, TorchAoConfig, pipeline
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, QuantoConfig, TorchAoConfig, pipeline
 
 from hf_vaswani.cli import main
 
@@ -9,6 +12,12 @@ quantization = pytest.importorskip("torchao.quantization")
 
 TEXTS = ["w1 w2 w3 w4", "w5", "w6 w7"]
 SEARCH = {"num_beams": 2, "max_new_tokens": 6}
+# Each with the type of a quantized weight.
+ON_LOAD = {
+    "torchao, weights": (lambda: TorchAoConfig(quantization.Int8WeightOnlyConfig()), "Int8Tensor"),
+    "torchao, dynamic": (lambda: TorchAoConfig(quantization.Int8DynamicActivationInt8WeightConfig()), "Int8Tensor"),
+    "quanto, weights": (lambda: QuantoConfig(weights="int8"), "WeightQBytesTensor"),
+}
 
 
 @pytest.fixture
@@ -46,3 +55,38 @@ def test_no_other_model_is_made_of_quantized_weights(quantized, tmp_path, capsys
     assert "has quantized weights" in capsys.readouterr().err
     assert main(["export", str(quantized), str(tmp_path / "marian")]) == 2
     assert "quantized weights" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make_config, kind", ON_LOAD.values(), ids=ON_LOAD.keys())
+def test_model_quantized_on_load_computes_nearly_the_same_with_weights_of_8_bits(saved_model, make_config, kind):
+    if kind == "WeightQBytesTensor":
+        pytest.importorskip("optimum.quanto")
+    whole = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved_model, quantization_config=make_config())
+    layers = [
+        name for name, module in model.model.named_modules()
+        if isinstance(module, torch.nn.Linear) and type(module.weight).__name__ == kind
+    ]  # fmt: skip
+    # Two layers of each stack: attention of four products each, once and twice, and two of the feed-forward network.
+    assert len(layers) == 2 * (4 + 2) + 2 * (8 + 2)
+    # Embeddings and output projection are one matrix, which stays as it is.
+    assert torch.equal(model.get_input_embeddings().weight, whole.get_input_embeddings().weight)
+    assert model.lm_head.weight is model.get_input_embeddings().weight
+    ids = torch.tensor([[5, 9, 12, 7, 2]])
+    expected, found = (m(input_ids=ids, decoder_input_ids=ids).logits for m in (whole, model))
+    difference = (found - expected).norm() / expected.norm()
+    assert 0 < difference < 0.03
+
+
+@pytest.mark.parametrize("make_config, kind", ON_LOAD.values(), ids=ON_LOAD.keys())
+def test_pipeline_quantizes_on_load_and_translates_as_generate_does(saved_model, make_config, kind):
+    if kind == "WeightQBytesTensor":
+        pytest.importorskip("optimum.quanto")
+    translator = pipeline("translation", model=str(saved_model), model_kwargs={"quantization_config": make_config()})
+    assert type(translator.model.model.encoder.layers[0].fc1.weight).__name__ == kind
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved_model, quantization_config=make_config())
+    tokenizer = AutoTokenizer.from_pretrained(saved_model)
+    for text in TEXTS:
+        tokens = model.generate(**tokenizer(text, return_tensors="pt"), **SEARCH)
+        expected = tokenizer.decode(tokens[0], skip_special_tokens=True)
+        assert translator(text, **SEARCH)[0]["translation_text"] == expected
