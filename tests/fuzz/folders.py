@@ -16,6 +16,7 @@ ACTIONS = {
     "overwrite": (*RESUME, "--overwrite", "true", "--max_steps", "1"),
     "resume with the Trainer": ("train", "--trainer", *RESUME[1:], *LONGER),
     "fine-tune": (*NEW, "--start_from", "run"),
+    "adapter": (*NEW, "--start_from", "run", "--r", "2"),
     "its tokenizer": (*NEW, "--tokenizer.path", "run"),
     "card": ("card", "run"),
     "card elsewhere": ("card", "run", "--output", "card.md"),
@@ -40,6 +41,7 @@ MODEL = (
     "ensemble",
     "export",
     "fine-tune",
+    "adapter",
     "its tokenizer",
     "finish again",
 )
