@@ -73,6 +73,24 @@ def test_imported_opus_folder_translates_as_marian_does(opus, tmp_path):
     assert any(expected)
 
 
+def test_opus_model_that_was_imported_and_exported_converts_with_ctranslate2s_own_converter(opus, tmp_path):
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    assert main(["import", str(opus), str(tmp_path / "imported")]) == 0
+    assert main(["export", str(tmp_path / "imported"), str(tmp_path / "marian")]) == 0
+    ctranslate2.converters.TransformersConverter(str(tmp_path / "marian")).convert(str(tmp_path / "ct2"))
+    translator = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
+    marian, tokenizer = MarianMTModel.from_pretrained(opus), AutoTokenizer.from_pretrained(opus)
+    marian.generation_config.forced_eos_token_id = None  # which the engine does not have
+    for text in TEXT:
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        # The converter removes padding from the vocabulary, so that it cannot be generated.
+        expected = marian.generate(ids, num_beams=1, max_new_tokens=10, bad_words_ids=[[tokenizer.pad_token_id]])
+        [result] = translator.translate_batch(
+            [tokenizer.convert_ids_to_tokens(ids[0])], beam_size=1, max_decoding_length=10, return_end_token=True
+        )
+        assert result.hypotheses[0] == tokenizer.convert_ids_to_tokens(expected[0, 1:])
+
+
 def test_import_without_a_tokenizer_says_so(tmp_path, capsys):
     random_marian(0).save_pretrained(tmp_path / "marian")
     assert main(["import", str(tmp_path / "marian"), str(tmp_path / "imported")]) == 0
