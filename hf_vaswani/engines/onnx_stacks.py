@@ -53,7 +53,7 @@ def make_encoder(model: VaswaniForConditionalGeneration, quantization: str = "fl
 
 
 def make_decoder(
-    model: VaswaniForConditionalGeneration, quantization: str = "float32", sources: str = "source_batch_size"
+    model: VaswaniForConditionalGeneration, quantization: str = "float32", for_greedy_batches: bool = False
 ) -> Any:
     """The decoder with its output projection.
 
@@ -63,9 +63,11 @@ def make_decoder(
     source_length or 0, …)`. Outputs are `logits` `(rows, length, decoder_vocab_size)` and `present.…` of all caches.
 
     Args:
-        sources: name of the dimension; transformers.js knows none but `"batch_size"`.
+        for_greedy_batches: as transformers.js needs it, which knows one batch size alone, and takes steps until the last
+            tokens of all rows are ends: behind its end, a row then has nothing but ends.
     """
     config = model.config
+    sources = "batch_size" if for_greedy_batches else "source_batch_size"
     stack = StackGraph(config, model.model.decoder, "decoder", quantization)
     graph = stack.graph
     ids = graph.input("input_ids", np.int64, ("batch_size", "decoder_sequence_length"))
@@ -104,10 +106,24 @@ def make_decoder(
             )
         states = stack.feed_forward(f"layers.{i}", states, layer)
     logits = stack.weights.projection("lm_head", stack.final_norm(states), model.lm_head)
+    if for_greedy_batches:
+        logits = with_lasting_ends(graph, config, logits, ids, past_length)
     graph.output(logits, "logits", ("batch_size", "decoder_sequence_length", config.decoder_vocab_size))
     stack.cache_outputs("decoder", "batch_size", presents["decoder"])
     stack.cache_outputs("encoder", sources, presents["encoder"])
     return graph.model("decoder")
+
+
+def with_lasting_ends(graph: Graph, config: VaswaniConfig, logits: str, ids: str, past_length: str) -> str:
+    """Logits that leave nothing but an end where the token before is one, unless it is what the decoder starts with."""
+    eos = [config.eos_token_id] if isinstance(config.eos_token_id, int) else config.eos_token_id
+    only_end = np.full(config.decoder_vocab_size, LOWEST, np.float32)
+    only_end[eos[0]] = 0
+    is_end = graph("Equal", graph("Unsqueeze", ids, graph.ints(2)), graph.ints(*eos))
+    is_end = graph("ReduceMax", graph("Cast", is_end, to=6), axes=[-1], keepdims=1)
+    is_later = graph("Greater", past_length, graph.ints(0))
+    is_end = graph("And", graph("Cast", is_end, to=9), is_later)
+    return graph("Where", is_end, graph.weight("only_end", only_end), logits)
 
 
 def source_mask(graph: Graph, mask: str) -> str:

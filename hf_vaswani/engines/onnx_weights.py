@@ -24,7 +24,7 @@ class FloatWeights:
         self.graph = graph
 
     def linear(self, name: str, states: str, layers: Sequence[nn.Linear]) -> str:
-        """Linear layers with the same input: `(…, in_features)` → their outputs side by side."""
+        """Linear layers with the same input: `(rows, length, in_features)` → their outputs side by side."""
         weight, bias = joint_weights(layers)
         product = self.graph("MatMul", states, self.graph.weight(name, weight.float().T))
         return self._with_bias(name, product, bias)
@@ -68,9 +68,11 @@ class Int8Weights(FloatWeights):
         return self._with_bias(name, self._product(name, states, matrix, scales), layer.bias)
 
     def _product(self, name: str, states: str, matrix: str, scales: np.ndarray) -> str:
-        """States in float32, `(…, in_features)`, times codes `(in_features, out_features)`."""
+        """States in float32, `(rows, length, in_features)`, times codes `(in_features, out_features)`."""
         graph = self.graph
+        # ONNX Runtime before 1.32 does not reduce the shape where the length is 0.
         largest = graph("ReduceMax", graph("Abs", states), axes=[-1], keepdims=1)
+        largest = graph("Reshape", largest, graph.ints(0, 0, 1))
         step = graph("Max", graph("Mul", largest, graph.constant(1 / LARGEST_STATE)), graph.constant(1e-12))
         codes = graph("Add", graph("Round", graph("Div", states, step)), graph.constant(ZERO))
         product = graph(

@@ -202,7 +202,7 @@ def test_opening_leaves_the_threads_of_torch_alone(exported):
 def test_options_of_another_format_are_refused(saved_model, tmp_path, capsys):
     command = ["export", str(saved_model), str(tmp_path / "out"), "--quantization", "int8"]
     assert main(command) == 2
-    assert "--quantization is for --to ctranslate2" in capsys.readouterr().err
+    assert "--quantization is for --to ctranslate2, onnx, transformers.js" in capsys.readouterr().err
 
 
 def test_damaged_folder_is_one_error(exported, capsys, write_lines):
