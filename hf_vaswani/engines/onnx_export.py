@@ -52,8 +52,8 @@ def write(
         f"model{SUFFIXES[quantization]}.onnx_data",
     )
     fields = {name: value for name, value in model.config.to_dict().items() if name not in OF_CODE}
-    config = OnnxConfig.from_dict(fields, weights_digest=digest(model), num_weights=model.num_parameters())
-    config.architectures = ["OnnxModel"]
+    made_from = {"weights_digest": digest(model), "num_weights": model.num_parameters()}
+    config = OnnxConfig.from_dict({**fields, **made_from, "architectures": ["OnnxModel"]})
     config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     save_tokenizer(tokenizer, folder)

@@ -189,7 +189,9 @@ class StackGraph:
             return graph("Add", states, self._zeroed(self._positions(position_ids), is_padding))
         end = graph("Add", past_length, graph.scalar(graph.size(ids, 1)))
         position_ids = graph("Range", past_length, end, graph.constant(1, np.int64))
-        return graph("Add", states, self._positions(position_ids))
+        # With a dimension of its own: rows gathered by a range alone ONNX Runtime makes a slice, whose start it reads
+        # as a vector, which it is not.
+        return graph("Add", states, self._positions(graph("Unsqueeze", position_ids, graph.ints(0))))
 
     def _zeroed(self, states: str, where: str) -> str:
         """States `(rows, length, width)` that are zero where `(rows, length)` says so."""

@@ -1,4 +1,4 @@
-// Translates the lines of a file with transformers.js, for `test_transformers_js.py`:
+// Translates a list of texts in a file of JSON with transformers.js, for `test_transformers_js.py`:
 //
 //     node translate.mjs NODE_MODULES FOLDER FILE BATCH_SIZE
 //
@@ -21,9 +21,9 @@ const tokenizer = await AutoTokenizer.from_pretrained(name);
 const model = await AutoModelForSeq2SeqLM.from_pretrained(name, options);
 const translator = await pipeline("translation", name, options);
 
-const lines = readFileSync(file, "utf8").trimEnd().split("\n");
-for (let start = 0; start < lines.length; start += Number(batchSize)) {
-  const texts = lines.slice(start, start + Number(batchSize));
+const all = JSON.parse(readFileSync(file, "utf8"));
+for (let start = 0; start < all.length; start += Number(batchSize)) {
+  const texts = all.slice(start, start + Number(batchSize));
   const inputs = tokenizer(texts, { padding: true });
   const outputs = await model.generate(inputs);
   const results = await translator(texts);
