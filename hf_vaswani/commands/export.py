@@ -9,7 +9,16 @@ from .common.options import INPUT_FILE, MODEL
 
 FORMATS = ("marian", "ctranslate2", "onnx", "transformers.js")
 # Not taken from CTranslate2, whose import would slow down every command.
-CTRANSLATE2_TYPES = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
+CTRANSLATE2_TYPES = (
+    "int8",
+    "int8_float32",
+    "int8_float16",
+    "int8_bfloat16",
+    "int16",
+    "float16",
+    "bfloat16",
+    "float32",
+)
 QUANTIZATIONS = {"ctranslate2": CTRANSLATE2_TYPES, "onnx": ("int8", "float32"), "transformers.js": ("int8", "float32")}
 # What must be installed, and the extra that installs it, where that has another name.
 LIBRARIES = {
@@ -91,7 +100,9 @@ def _sample(options: argparse.Namespace) -> list[str]:
     ]
     known = QUANTIZATIONS.get(options.to, CTRANSLATE2_TYPES)
     if options.quantization not in (None, *known):
-        errors.append(f"--quantization {options.quantization} is for --to ctranslate2; here it is {' or '.join(known)}.")
+        errors.append(
+            f"--quantization {options.quantization} is for --to ctranslate2; here it is {' or '.join(known)}."
+        )
     if errors:
         raise InputError.of(errors)
     if not options.sample:

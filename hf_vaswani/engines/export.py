@@ -85,7 +85,11 @@ def _compare(
     engine = target.open(folder, model)
     found = differences(model, engine, sources, target.num_beams)
     errors = [_in_words(difference, tokenizer, target.engine) for difference in found[:SHOWN]]
-    if is_exact and target.has_logits and not (deviation := logit_deviation(model, engine, sources)) <= LARGEST_DEVIATION:
+    if (
+        is_exact
+        and target.has_logits
+        and not (deviation := logit_deviation(model, engine, sources)) <= LARGEST_DEVIATION
+    ):
         errors.append(
             f"{target.engine} gives logits that differ from the model's by up to {deviation:.3g}. Nothing was written."
         )

@@ -154,7 +154,10 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
         mask = torch.ones(states.shape[:2]) if attention_mask is None else attention_mask
         if past_key_values is None and use_cache:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        past, source = cached(past_key_values, "self_attention_cache"), cached(past_key_values, "cross_attention_cache")
+        past, source = (
+            cached(past_key_values, "self_attention_cache"),
+            cached(past_key_values, "cross_attention_cache"),
+        )
         if limit := self.config.longest_sequence:
             check_length(past[0].shape[2] if past else 0, decoder_input_ids.shape[1], limit)
         logits, past, source = self.graphs.decode(decoder_input_ids.cpu(), states, mask, past, source)

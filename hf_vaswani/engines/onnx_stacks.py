@@ -72,9 +72,7 @@ def make_decoder(
     graph = stack.graph
     ids = graph.input("input_ids", np.int64, ("batch_size", "decoder_sequence_length"))
     mask = graph.input("encoder_attention_mask", np.int64, (sources, "encoder_sequence_length"))
-    source = graph.input(
-        "encoder_hidden_states", np.float32, (sources, "encoder_sequence_length", config.d_model)
-    )
+    source = graph.input("encoder_hidden_states", np.float32, (sources, "encoder_sequence_length", config.d_model))
     caches = {kind: stack.cache_inputs(kind, rows) for kind, rows in (("decoder", "batch_size"), ("encoder", sources))}
     past_length = graph.size(caches["decoder"][0], 2)
     states = stack.embed(ids, graph.scalar(past_length))
@@ -195,9 +193,7 @@ class StackGraph:
 
     def _zeroed(self, states: str, where: str) -> str:
         """States `(rows, length, width)` that are zero where `(rows, length)` says so."""
-        return self.graph(
-            "Where", self.graph("Unsqueeze", where, self.graph.ints(2)), self.graph.constant(0), states
-        )
+        return self.graph("Where", self.graph("Unsqueeze", where, self.graph.ints(2)), self.graph.constant(0), states)
 
     def _positions(self, position_ids: str) -> str:
         """Positions `(…)` → `(…, d_model)`."""
@@ -250,9 +246,7 @@ class StackGraph:
         widths = graph.ints(*(layer.out_features for layer in layers))
         query, key, value = graph("Split", joint, widths, outputs=3, axis=-1)
         query = graph.split_heads(query, heads, attention.d_k)
-        key, value = (
-            graph.split_heads(part, heads, d) for part, d in ((key, attention.d_k), (value, attention.d_v))
-        )
+        key, value = (graph.split_heads(part, heads, d) for part, d in ((key, attention.d_k), (value, attention.d_v)))
         if past:
             key, value = (graph("Concat", old, new, axis=2) for old, new in zip(past, (key, value)))
         attended = graph("Transpose", self._attend(query, key, value, attention, mask), perm=[0, 2, 1, 3])

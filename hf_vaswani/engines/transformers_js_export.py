@@ -85,7 +85,9 @@ def config_fields(config: VaswaniConfig, quantization: str) -> dict[str, Any]:
 def search_settings(config: VaswaniConfig, own: GenerationConfig) -> dict[str, Any]:
     """`generation_config.json`: the model's own settings, as far as they apply, and where outputs end."""
     settings = {name: getattr(config, name) for name in SETTINGS if getattr(config, name, None) is not None}
-    settings["max_new_tokens"] = min(DEFAULT_MAX_NEW_TOKENS, (config.longest_sequence or DEFAULT_MAX_NEW_TOKENS + 1) - 1)
+    settings["max_new_tokens"] = min(
+        DEFAULT_MAX_NEW_TOKENS, (config.longest_sequence or DEFAULT_MAX_NEW_TOKENS + 1) - 1
+    )
     given = own.to_diff_dict()
     return settings | {name: given[name] for name in SETTINGS if given.get(name) is not None}
 

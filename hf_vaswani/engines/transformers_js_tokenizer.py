@@ -16,10 +16,11 @@ from ..core.pipeline_inputs import vocabularies
 KNOWN = {
     "normalizer": ("Sequence", "Replace", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Prepend"),
     "pre_tokenizer": ("Sequence", "Metaspace", "Split", "Punctuation", "Digits", "WhitespaceSplit"),
-    "model": ("BPE", "WordPiece", "Unigram", "WordLevel"),
+    "model": ("BPE", "WordPiece", "WordLevel"),
     "post_processor": ("TemplateProcessing",),
     "decoder": ("Sequence", "Metaspace", "ByteFallback", "Fuse", "Replace", "Strip"),
 }
+REASONS = {"Unigram": ", of which it reads unknown characters in a row as one"}
 NESTED = ("normalizers", "pretokenizers", "decoders")
 # ASCII's own and Unicode's.
 PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
@@ -34,26 +35,34 @@ def inexpressible(tokenizer: PreTrainedTokenizerBase) -> list[str]:
     features = ["a tokenizer with separate vocabularies"] if source != target else []
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     for part, known in KNOWN.items():
-        features += [f"the {part} {kind!r}" for kind in _types(rules[part]) if kind not in known]
-    if rules["model"]["type"] == "Unigram" and rules["model"].get("byte_fallback"):
-        features.append("byte_fallback of a unigram tokenizer")
+        unknown = (kind for kind in _types(rules[part]) if kind not in known)
+        features += [f"the tokenizer's {part.replace('_', '-')} {kind}{REASONS.get(kind, '')}" for kind in unknown]
     return features
 
 
-def _types(rule: dict[str, Any] | None) -> Iterator[str]:
+def _types(rule: dict[str, Any] | None) -> list[str]:
     """The types of a rule and of those that it is made of."""
+    return [part["type"] for part in _parts(rule)]
+
+
+def _parts(rule: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """A rule and those that it is made of."""
     if rule is None:
         return
-    yield rule["type"]
+    yield rule
     for name in NESTED:
         for part in rule.get(name) or ():
-            yield from _types(part)
+            yield from _parts(part)
 
 
 def tokenizer_rules(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """What transformers.js reads as `tokenizer.json`; the `tokenizers` library reads the same from it."""
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     rules |= {"truncation": None, "padding": None}
+    for rule in _parts(rules["normalizer"]):
+        if rule.get("pattern") == {"Regex": r"\z"}:
+            # By itself, JavaScript finds it within characters beyond U+FFFF, too.
+            rule["pattern"] = {"Regex": r"(?<=[\s\S])\z"}
     if rules["pre_tokenizer"]:
         rules["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": list(_plain_splits(rules["pre_tokenizer"]))}
     if getattr(tokenizer, "split_special_tokens", False):

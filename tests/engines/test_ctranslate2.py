@@ -19,6 +19,7 @@ from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of, up_to_end
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
+
 @pytest.fixture
 def exported(saved_model, tmp_path):
     """The folder of a tiny model, and of its export."""

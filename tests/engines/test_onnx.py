@@ -77,7 +77,13 @@ def test_sinusoids_reach_beyond_any_table(tokenizer, tmp_path):
 
 
 def test_learned_positions_end_where_the_models_do(tokenizer, tmp_path):
-    export_model(tiny_model(position_type="learned", max_position_embeddings=50), tokenizer, tmp_path / "onnx", texts=SAMPLE, to="onnx")
+    export_model(
+        tiny_model(position_type="learned", max_position_embeddings=50),
+        tokenizer,
+        tmp_path / "onnx",
+        texts=SAMPLE,
+        to="onnx",
+    )
     translator = pipeline("translation", model=str(tmp_path / "onnx"))
     with pytest.raises(ValueError, match="a text may have 50 at most"):
         translator("w1 " * 60)
@@ -178,7 +184,9 @@ def test_commands_take_an_exported_folder(exported, write_lines, tmp_path, capsy
 
 def test_separate_vocabularies_are_kept_apart(separate, tmp_path):
     assert main(["export", str(separate), str(tmp_path / "onnx"), "--to", "onnx"]) == 0
-    own, engine = (pipeline("translation", model=str(path), max_new_tokens=5) for path in (separate, tmp_path / "onnx"))
+    own, engine = (
+        pipeline("translation", model=str(path), max_new_tokens=5) for path in (separate, tmp_path / "onnx")
+    )
     assert engine(["s1 s2", "s3"]) == own(["s1 s2", "s3"])
 
 
