@@ -16,8 +16,9 @@ from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
 from .digest import digest
 from .extras import import_extra
-from .onnx_config import DECODER, ENCODER, MODEL_TYPE, SUFFIXES, OnnxConfig, graph_file
-from .onnx_stacks import ACTIVATIONS, make_decoder, make_encoder
+from .onnx_activations import ACTIVATIONS
+from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, graph_file
+from .onnx_stacks import make_decoder, make_encoder
 
 # Bytes from which on a weight is stored beside the graphs.
 LARGE = 1024

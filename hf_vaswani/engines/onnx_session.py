@@ -17,7 +17,7 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..errors import InputError, reason
 from .extras import import_extra
 from .onnx_config import DECODER, ENCODER, graph_file, stored_quantization
-from .onnx_stacks import cache_names
+from .onnx_layers import cache_names
 
 TYPES = {torch.float32: np.float32, torch.int64: np.int64}
 
@@ -41,7 +41,7 @@ class GraphSession:
         """Compute; `outputs` are written into.
 
         Args:
-            inputs, outputs: contiguous tensors of float32 or int64 on the CPU. Outputs that are not given are not kept.
+            inputs, outputs: contiguous tensors of float32 or int64 on the CPU; outputs not given are not kept.
         """
         session = self._open(torch.get_num_threads())
         binding = session.io_binding()

@@ -1,7 +1,7 @@
 """Writes models as folders of transformers.js, which translates in browsers and in Node.
 
-The graphs are those of `onnx_stacks.py`. transformers.js looks up by `model_type` which class runs them: that of Marian,
-whose encoder and decoder have the same inputs and outputs. It searches greedily.
+The graphs are those of `onnx_stacks.py`. transformers.js looks up by `model_type` which class runs them: that of
+Marian, whose encoder and decoder have the same inputs and outputs. It searches greedily.
 """
 
 import json

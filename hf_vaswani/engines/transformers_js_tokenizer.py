@@ -1,7 +1,8 @@
 """Tokenizers as transformers.js reads them: the same token ids from rules that it follows to the letter.
 
-It joins what the `tokenizers` library splits with "merged with next" and the like, runs of punctuation, and digits other
-than ASCII's; it knows no `split_special_tokens`. Each such rule is written as a regular expression that both read alike.
+It isolates what the `tokenizers` library would merge with what stands beside it, joins runs of punctuation and digits
+that are not ASCII's, and knows no `split_special_tokens`. Each such rule is written as a regular expression that both
+read alike.
 """
 
 import json

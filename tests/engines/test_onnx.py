@@ -15,7 +15,7 @@ from hf_vaswani.translation.load import load
 
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomise
-from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of, up_to_end
+from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -99,7 +99,7 @@ def test_rewritten_tokenizers_give_the_same_ids_and_texts(arguments):
     rewritten = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(tokenizer_rules(tokenizer))), **SPECIAL_TOKENS
     )
-    # Made a tokenizer of transformers again, it finds special tokens in a text. And an empty text ends as no word does.
+    # As a tokenizer of transformers it finds special tokens in a text again. An empty text ends no word.
     texts = [text for text in [*TEXTS, *STRANGE] if text and "</s>" not in text]
     ids = tokenizer(texts)["input_ids"]
     assert rewritten(texts)["input_ids"] == ids
