@@ -1,9 +1,11 @@
 """Exports a model to another engine: written, opened, compared with the model, and only then left behind."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -60,6 +62,8 @@ def export_model(
     check_new(output)
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"Only models of this package can be exported, not a {type(model).__name__}.")
+    if model.training or model.dtype != torch.float32:
+        model = copy.deepcopy(model).float().eval()
     target = FORMATS[to]
     sources = [tokenizer(text)["input_ids"] for text in texts] or random_sources(tokenizer, model.config.vocab_size)
     with new_folder(output) as folder:

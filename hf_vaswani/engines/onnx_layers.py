@@ -134,9 +134,8 @@ class StackGraph:
     def feed_forward(self, name: str, states: str, layer: VaswaniLayer) -> str:
         def network(_: str, states: str) -> str:
             inner = self.weights.linear(f"{name}.fc1", states, [layer.fc1])
-            return self.weights.linear(
-                f"{name}.fc2", ACTIVATIONS[self.config.activation_function](self.graph, inner), [layer.fc2]
-            )
+            inner = ACTIVATIONS[self.config.activation_function](self.graph, inner)
+            return self.weights.linear(f"{name}.fc2", inner, [layer.fc2])
 
         return self.residual(f"{name}.final", states, layer.final_layer_norm, network)
 

@@ -65,6 +65,15 @@ def test_engine_gives_the_models_own_logits_and_tokens(changes, tokenizer, tmp_p
         assert torch.equal(got, expected)
 
 
+def test_model_in_16_bits_or_in_training_is_exported_as_it_translates_in_float32(tokenizer, tmp_path):
+    model = tiny_model().bfloat16().train()
+    export_model(model, tokenizer, tmp_path / "onnx", texts=SAMPLE, to="onnx")
+    assert model.training and model.dtype == torch.bfloat16
+    engine = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "onnx")
+    expected = model.float().eval().generate(**BATCH, num_beams=3, max_new_tokens=8)
+    assert torch.equal(engine.generate(**BATCH, num_beams=3, max_new_tokens=8), expected)
+
+
 def test_sinusoids_reach_beyond_any_table(tokenizer, tmp_path):
     model = tiny_model(max_position_embeddings=8)
     export_model(model, tokenizer, tmp_path / "onnx", texts=SAMPLE, to="onnx")
