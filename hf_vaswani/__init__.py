@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from .core.pipeline_translation import TranslationPipeline
     from .core.tokenization_vaswani import VaswaniTokenizer
     from .engines.ctranslate2_model import CTranslate2Model
+    from .engines.onnx_model import OnnxModel
     from .presets import preset
 
 __version__ = "0.1.0"
 __all__ = [
     "CTranslate2Model",
+    "OnnxModel",
     "TranslationPipeline",
     "VaswaniConfig",
     "VaswaniForConditionalGeneration",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 _MODULES = {
     "CTranslate2Model": ".engines.ctranslate2_model",
+    "OnnxModel": ".engines.onnx_model",
     "TranslationPipeline": ".core.pipeline_translation",
     "VaswaniConfig": ".core.configuration_vaswani",
     "VaswaniForConditionalGeneration": ".core.modeling_vaswani",

@@ -10,7 +10,7 @@ from functools import partial
 
 from .runtime.import_hooks import after_import
 
-MODEL_TYPE, CTRANSLATE2 = "vaswani", "vaswani_ctranslate2"
+MODEL_TYPE, CTRANSLATE2, ONNX = "vaswani", "vaswani_ctranslate2", "vaswani_onnx"
 
 
 def register() -> None:
@@ -19,7 +19,8 @@ def register() -> None:
     after_import(f"{auto}.modeling_auto", _register_models)
     for looks_up, own, registers in (
         (f"{auto}.configuration_auto", "core.configuration_vaswani", _register_config),
-        (f"{auto}.configuration_auto", "engines.ctranslate2_config", _register_engine_config),
+        (f"{auto}.configuration_auto", "engines.ctranslate2_config", _register_ctranslate2_config),
+        (f"{auto}.configuration_auto", "engines.onnx_config", _register_onnx_config),
         (f"{auto}.tokenization_auto", "core.tokenization_vaswani", _register_tokenizer),
         ("transformers.pipelines", "core.pipeline_translation", _register_pipeline),
     ):
@@ -38,12 +39,20 @@ def _register_config() -> None:
     AutoConfig.register(MODEL_TYPE, VaswaniConfig, exist_ok=True)
 
 
-def _register_engine_config() -> None:
+def _register_ctranslate2_config() -> None:
     from transformers import AutoConfig
 
     from .engines.ctranslate2_config import CTranslate2Config
 
     AutoConfig.register(CTRANSLATE2, CTranslate2Config, exist_ok=True)
+
+
+def _register_onnx_config() -> None:
+    from transformers import AutoConfig
+
+    from .engines.onnx_config import OnnxConfig
+
+    AutoConfig.register(ONNX, OnnxConfig, exist_ok=True)
 
 
 def _register_models() -> None:
@@ -55,6 +64,7 @@ def _register_models() -> None:
         (AutoModel, MODEL_TYPE, "VaswaniConfig", "VaswaniModel"),
         (AutoModelForSeq2SeqLM, MODEL_TYPE, "VaswaniConfig", "VaswaniForConditionalGeneration"),
         (AutoModelForSeq2SeqLM, CTRANSLATE2, "CTranslate2Config", "CTranslate2Model"),
+        (AutoModelForSeq2SeqLM, ONNX, "OnnxConfig", "OnnxModel"),
     ):
         mapping = auto_class._model_mapping
         mapping._reverse_config_mapping[config_name] = model_type

@@ -4,7 +4,6 @@ Weights, positions and vocabularies are laid out as CTranslate2's specification 
 also holds the tokenizer, the generation config, and the fields by which `ctranslate2_model.py` reads it.
 """
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..core.pipeline_inputs import own_languages, vocabularies
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
 from .ctranslate2_config import COMPUTE_TYPES, MODEL_TYPE
+from .digest import digest
 from .extras import import_extra
 
 # Names in transformers' ACT2FN → in CTranslate2's `Activation`.
@@ -92,15 +92,6 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
         "no eos_token_id": config.eos_token_id is None,
     }
     return [feature for feature, applies in checks.items() if applies]
-
-
-def digest(model: nn.Module) -> str:
-    """SHA-256 of all weights, by which translations of one model are told from those of another."""
-    result = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        result.update(name.encode())
-        result.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return result.hexdigest()
 
 
 def make_spec(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase) -> Any:

@@ -1,16 +1,18 @@
 """Exports a model to another engine: written, opened, compared with the model, and only then left behind."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerBase
+import torch
+from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..files import check_new, new_folder
-from . import ctranslate2_export
-from .verify import Difference, differences, random_sources
+from .formats import FORMATS, Format
+from .verify import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 
 SHOWN = 3
 
@@ -20,11 +22,13 @@ class Exported:
     """What came of an export.
 
     Attributes:
+        engine: that it is for.
         sentences: of the sample that both translated.
         different: those that the engine translates otherwise; none of them in float32.
         size: bytes of the folder.
     """
 
+    engine: str
     sentences: int
     different: int
     size: int
@@ -36,41 +40,72 @@ def export_model(
     output: str | Path,
     quantization: str | None = None,
     texts: Sequence[str] = (),
+    to: str = "ctranslate2",
 ) -> Exported:
-    """Write a folder of CTranslate2 that translates as the model does.
+    """Write a folder for another engine that translates as the model does.
 
-    In float32 every sentence of the sample must have the model's own tokens by beam search, or others that are as
-    probable to the third decimal; otherwise nothing is left behind. A quantized folder is opened and compared too, and
-    may differ.
+    In float32 every sentence of the sample must have the model's own tokens, or others that are as probable to the
+    third decimal, and the logits of the engines that give them must be the model's to the fourth; otherwise nothing is
+    left behind. A quantized folder is opened and compared too, and may differ. Engines of ONNX are checked with ONNX
+    Runtime.
 
     Args:
         output: folder to create; it may exist only if empty.
-        quantization: such as `"int8"`, see CTranslate2's documentation; `None` for float32.
+        quantization: `"int8"`, or for CTranslate2 another of the types in its documentation; `None` for float32.
         texts: the sample; default: sentences of random tokens.
+        to: `"ctranslate2"`, `"onnx"` or `"transformers.js"`.
 
     Raises:
-        InputError: lists everything that CTranslate2 cannot express; or it is not installed, `output` cannot be
+        InputError: lists everything that the engine cannot express; or it is not installed, `output` cannot be
             written, or the engine translates otherwise.
     """
     check_new(output)
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"Only models of this package can be exported, not a {type(model).__name__}.")
+    if model.training or model.dtype != torch.float32:
+        model = copy.deepcopy(model).float().eval()
+    target = FORMATS[to]
     sources = [tokenizer(text)["input_ids"] for text in texts] or random_sources(tokenizer, model.config.vocab_size)
     with new_folder(output) as folder:
-        ctranslate2_export.write(model, tokenizer, folder, quantization)
-        engine = AutoModelForSeq2SeqLM.from_pretrained(folder)
-        found = differences(model, engine, sources)
-        if found and quantization in (None, "float32"):
-            raise InputError.of([_in_words(difference, tokenizer) for difference in found[:SHOWN]])
-        del engine
+        target.write(model, tokenizer, folder, quantization)
+        different = _compare(model, tokenizer, folder, target, sources, is_exact=quantization in (None, "float32"))
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Exported(len(sources), len(found), size)
+    return Exported(target.engine, len(sources), different, size)
 
 
-def _in_words(difference: Difference, tokenizer: PreTrainedTokenizerBase) -> str:
+def _compare(
+    model: VaswaniForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    target: Format,
+    sources: Sequence[list[int]],
+    is_exact: bool,
+) -> int:
+    """The number of sentences that the engine translates otherwise.
+
+    Raises:
+        InputError: where there are any, or its logits are others, and neither may be.
+    """
+    engine = target.open(folder, model)
+    found = differences(model, engine, sources, target.num_beams)
+    errors = [_in_words(difference, tokenizer, target.engine) for difference in found[:SHOWN]]
+    if (
+        is_exact
+        and target.has_logits
+        and not (deviation := logit_deviation(model, engine, sources)) <= LARGEST_DEVIATION
+    ):
+        errors.append(
+            f"{target.engine} gives logits that differ from the model's by up to {deviation:.3g}. Nothing was written."
+        )
+    if is_exact and errors:
+        raise InputError.of(errors)
+    return len(found)
+
+
+def _in_words(difference: Difference, tokenizer: PreTrainedTokenizerBase, engine: str) -> str:
     source = tokenizer.decode(difference.source)
     return (
-        f"CTranslate2 translates {source!r} by tokens {difference.got}, the model by {difference.expected}, whose "
+        f"{engine} translates {source!r} by tokens {difference.got}, the model by {difference.expected}, whose "
         f"log-probability per token is {difference.loss:.3g} higher. Nothing was written."
     )
 

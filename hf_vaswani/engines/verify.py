@@ -13,6 +13,8 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 SENTENCES, SHORTEST, LONGEST, NEW_TOKENS, BEAMS = 24, 2, 14, 32, 4
 # Two hypotheses whose log-probabilities differ by less are equal: sums in another order differ as much.
 TIE = 1e-3
+# Of logits in float32, likewise.
+LARGEST_DEVIATION = 1e-4
 SEED = 0
 
 
@@ -55,8 +57,9 @@ def differences(
     """
     found = []
     settings = {"num_beams": num_beams, "max_new_tokens": NEW_TOKENS, "do_sample": False, "length_penalty": 1.0}
-    # CTranslate2 ends a sentence with as many finished hypotheses as beams.
-    settings["early_stopping"] = True
+    if num_beams > 1:
+        # CTranslate2 ends a sentence with as many finished hypotheses as beams.
+        settings["early_stopping"] = True
     eos = model.config.eos_token_id
     ends = [eos] if isinstance(eos, int) else list(eos)
     for source in sources:
@@ -78,4 +81,28 @@ def differences(
     return found
 
 
-__all__ = ["Difference", "differences", "random_sources"]
+@torch.no_grad()
+def logit_deviation(
+    model: VaswaniForConditionalGeneration, engine: PreTrainedModel, sources: Sequence[list[int]]
+) -> float:
+    """The largest difference between the logits of model and engine when both are given the same tokens.
+
+    Args:
+        model: in float32.
+        sources: token ids of each sentence, by some of whose tokens it is translated here.
+    """
+    largest = 0.0
+    for source in sources:
+        ids = torch.tensor([source])
+        # As good as any, and of the length of a translation.
+        start = torch.full((1, 1), model.config.decoder_start_token_id)
+        target = torch.cat([start, ids[:, :-1] % model.config.decoder_vocab_size], dim=1)
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": target}
+        got = engine(**inputs).logits
+        expected = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits.cpu()
+        # What is not a number is as far away as can be.
+        largest = max(largest, float((got - expected).abs().nan_to_num(nan=torch.inf).max()))
+    return largest
+
+
+__all__ = ["LARGEST_DEVIATION", "Difference", "differences", "logit_deviation", "random_sources"]

@@ -13,7 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedToken
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
 from ..data.tokenizers.tokenizer import has_tokenizer, load_tokenizer
-from ..engines.ctranslate2_config import is_engine_folder
+from ..engines.folders import is_engine_folder
 from ..errors import InputError
 from ..files import AGAIN
 from ..interop.conversion import weight_errors

@@ -15,30 +15,9 @@ from hf_vaswani.errors import InputError
 
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomise
+from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of, up_to_end
 
 ctranslate2 = pytest.importorskip("ctranslate2")
-
-SOURCES = torch.tensor([[5, 6, 7, 8, 9, 2], [20, 21, 2, 0, 0, 0], [30, 2, 0, 0, 0, 0]])
-MASK = (SOURCES != 0).long()
-# Each is expressed in another way.
-VARIANTS = {
-    "paper": {},
-    "pre-norm": {"norm_position": "pre"},
-    "pre-norm without final norm": {"norm_position": "pre", "final_norm": False},
-    "learned positions": {"position_type": "learned", "max_position_embeddings": 50},
-    "no positions": {"position_type": "none"},
-    "sinusoids of fairseq": {"sinusoid_layout": "halves", "sinusoid_exponent": "tensor2tensor", "sinusoid_offset": 1},
-    "positions that skip padding": {"positions_skip_padding": True},
-    "no biases": {"attention_bias": False, "ffn_bias": False},
-    "bias on the logits": {"output_bias": True},
-    "untied": {"tie_word_embeddings": False, "share_encoder_decoder_embeddings": False},
-    "zero start": {"decoder_start_embedding": "zero"},
-    "gelu": {"activation_function": "gelu"},
-    "silu": {"activation_function": "silu"},
-    "no scale": {"scale_embedding": False},
-    "layer_norm_eps": {"layer_norm_eps": 1e-3},
-    "layers and heads": {"encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 4},
-}
 
 
 @pytest.fixture
@@ -70,12 +49,6 @@ def test_engine_gives_the_models_own_tokens_and_log_probabilities(changes, token
     assert up_to_end(got) == up_to_end(expected)
 
 
-def up_to_end(sequences):
-    """Token ids of each output up to its first end."""
-    rows = [ids[1:] for ids in sequences.tolist()]
-    return [ids[: ids.index(2)] if 2 in ids else ids for ids in rows]
-
-
 def test_pipeline_translates_an_exported_folder_as_it_does_the_model(exported):
     texts = ["w1 w2 w3", "", "w9", "w4 w5 w6 w7 w8"]
     for settings in ({"num_beams": 4}, {"num_beams": 1}, {"num_beams": 3, "n_best": 3}):
@@ -85,14 +58,6 @@ def test_pipeline_translates_an_exported_folder_as_it_does_the_model(exported):
         expected, got = own(texts, return_scores=True, **settings), engine(texts, return_scores=True, **settings)
         assert texts_of(got) == texts_of(expected)
         torch.testing.assert_close(scores_of(got), scores_of(expected), atol=1e-4, rtol=0)
-
-
-def texts_of(results):
-    return [r["translation_text"] for result in results for r in (result if isinstance(result, list) else [result])]
-
-
-def scores_of(results):
-    return torch.tensor([r["score"] for one in results for r in (one if isinstance(one, list) else [one])])
 
 
 def test_paper_penalty_ranks_hypotheses(exported):
@@ -202,7 +167,7 @@ def test_opening_leaves_the_threads_of_torch_alone(exported):
 def test_options_of_another_format_are_refused(saved_model, tmp_path, capsys):
     command = ["export", str(saved_model), str(tmp_path / "out"), "--quantization", "int8"]
     assert main(command) == 2
-    assert "--quantization is for --to ctranslate2" in capsys.readouterr().err
+    assert "--quantization is for --to ctranslate2, onnx, transformers.js" in capsys.readouterr().err
 
 
 def test_damaged_folder_is_one_error(exported, capsys, write_lines):

@@ -1,0 +1,49 @@
+"""The formats that models are exported to, beside other systems' own in `interop`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from . import ctranslate2_export, onnx_export, transformers_js_export
+from .ctranslate2_model import CTranslate2Model
+from .onnx_model import OnnxModel
+from .verify import BEAMS
+
+
+@dataclass(frozen=True)
+class Format:
+    """One of them.
+
+    Attributes:
+        engine: that reads it, for messages.
+        write: takes model, tokenizer, an empty folder, and the type of weights or `None` for float32.
+        open: a folder that was written, and the model, → a model of the engine that has `generate()`.
+        num_beams: of the search that is compared with the model's.
+        has_logits: whether the opened model has a forward pass, whose logits are compared too.
+    """
+
+    engine: str
+    write: Callable[[VaswaniForConditionalGeneration, PreTrainedTokenizerBase, Path, str | None], None]
+    open: Callable[[Path, VaswaniForConditionalGeneration], PreTrainedModel]
+    num_beams: int = BEAMS
+    has_logits: bool = True
+
+
+FORMATS = {
+    "ctranslate2": Format(
+        "CTranslate2",
+        ctranslate2_export.write,
+        lambda folder, model: CTranslate2Model.from_pretrained(folder),
+        has_logits=False,
+    ),
+    "onnx": Format("ONNX Runtime", onnx_export.write, lambda folder, model: OnnxModel.from_pretrained(folder)),
+    # Its config says that it is a Marian.
+    "transformers.js": Format(
+        "transformers.js", transformers_js_export.write, lambda folder, model: OnnxModel(model.config, folder), 1
+    ),
+}
+
+__all__ = ["FORMATS", "Format"]

@@ -1,0 +1,104 @@
+"""Writes models as folders of ONNX, which ONNX Runtime computes wherever it runs.
+
+The folder has the layout of Optimum's, but for one thing: large weights are in a file beside the graphs, so that what
+encoder and decoder have in common is stored once. It also holds the tokenizer, the generation config, and the config
+by which `onnx_model.py` reads it.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..data.tokenizers.tokenizer import save_tokenizer
+from ..errors import InputError
+from .digest import digest
+from .extras import import_extra
+from .onnx_activations import ACTIVATIONS
+from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, graph_file
+from .onnx_stacks import make_decoder, make_encoder
+
+# Bytes from which on a weight is stored beside the graphs.
+LARGE = 1024
+ALIGNMENT = 64
+OF_CODE = ("auto_map", "architectures", "model_type", "transformers_version")
+
+
+def write(
+    model: VaswaniForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    quantization: str | None = None,
+) -> None:
+    """Write a folder that this package opens.
+
+    Args:
+        model: such as [`inexpressible`] has nothing to say about; it stays as it is.
+        folder: an empty one.
+        quantization: `"int8"`, or `None` for float32.
+
+    Raises:
+        InputError: where `onnx` is not installed, or cannot express the model.
+    """
+    if features := inexpressible(model):
+        raise InputError.of([f"ONNX cannot express {feature}." for feature in features])
+    quantization = quantization or "float32"
+    write_together(
+        {
+            graph_file(folder, ENCODER, quantization): make_encoder(model, quantization),
+            graph_file(folder, DECODER, quantization): make_decoder(model, quantization),
+        },
+        f"model{SUFFIXES[quantization]}.onnx_data",
+    )
+    fields = {name: value for name, value in model.config.to_dict().items() if name not in OF_CODE}
+    made_from = {"weights_digest": digest(model), "num_weights": model.num_parameters()}
+    config = OnnxConfig.from_dict({**fields, **made_from, "architectures": ["OnnxModel"]})
+    config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+
+
+def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
+    """The features of a model that are not written as a graph."""
+    config = model.config
+    checks = {
+        "an adapter (merge it with PEFT's merge_and_unload())": hasattr(model, "peft_config"),
+        "quantized weights (export the model that was quantized)": hasattr(config, "quantization_config"),
+        f'activation_function="{config.activation_function}"': config.activation_function not in ACTIVATIONS,
+        "no decoder_start_token_id": config.decoder_start_token_id is None,
+        "no eos_token_id": config.eos_token_id is None,
+    }
+    return [feature for feature, applies in checks.items() if applies]
+
+
+def write_together(models: dict[Path, Any], data_name: str) -> None:
+    """Write models, by their paths in one folder, with their large weights in a file that they share."""
+    import_extra("onnx")
+    from onnx.external_data_helper import set_external_data
+
+    offsets: dict[bytes, int] = {}
+    folder = next(iter(models)).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / data_name, "wb") as file:
+        for tensor in _large_weights(models.values()):
+            content = tensor.raw_data
+            if content not in offsets:
+                file.write(b"\0" * (-file.tell() % ALIGNMENT))
+                offsets[content] = file.tell()
+                file.write(content)
+            set_external_data(tensor, data_name, offsets[content], len(content))
+            tensor.ClearField("raw_data")
+    for path, model in models.items():
+        path.write_bytes(model.SerializeToString())
+
+
+def _large_weights(models: Iterable[Any]) -> Iterable[Any]:
+    for model in models:
+        for tensor in model.graph.initializer:
+            if len(tensor.raw_data) >= LARGE:
+                yield tensor
+
+
+__all__ = ["inexpressible", "write"]

@@ -1,0 +1,209 @@
+"""The parts of encoder and decoder as graphs of ONNX, in the arithmetic of `core/modeling_layers.py`."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from torch import nn
+
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_layers import VaswaniAttention, VaswaniLayer
+from .onnx_activations import ACTIVATIONS
+from .onnx_graph import Graph
+from .onnx_weights import WEIGHTS
+
+LOWEST = float(np.finfo(np.float32).min)
+# Of the caches' names: (part, of which attention's keys and values).
+KEY, VALUE = "key", "value"
+
+
+def cache_names(layers: int, kind: str) -> list[str]:
+    """Names of the decoder's caches without their prefix, `"past_key_values"` or `"present"`.
+
+    Args:
+        kind: `"decoder"` for the target, `"encoder"` for the source.
+    """
+    return [f"{i}.{kind}.{part}" for i in range(layers) for part in (KEY, VALUE)]
+
+
+def source_mask(graph: Graph, mask: str) -> str:
+    """A mask `(sources, length)`, 1 for tokens, → what is added to scores, `(sources, 1, 1, length)`."""
+    padding = graph("Sub", graph.constant(1), graph("Cast", mask, to=1))
+    return graph("Unsqueeze", graph("Mul", padding, graph.constant(LOWEST)), graph.ints(1, 2))
+
+
+class Steps:
+    """What all layers of the decoder share: masks, shapes, and the source where it is yet to be projected."""
+
+    def __init__(self, graph: Graph, ids: str, source: str, past_length: str, source_cache: str, mask: str):
+        self.sources, self.rows, length = graph.size(source, 0), graph.size(ids, 0), graph.size(ids, 1)
+        self.source_mask = source_mask(graph, mask)
+        # As many source positions as are not in the caches: all or none.
+        is_new = graph("Equal", graph.size(source_cache, 2), graph.ints(0))
+        count = graph("Where", is_new, graph.size(source, 1), graph.ints(0))
+        self.new_source = graph("Slice", source, graph.ints(0), count, graph.ints(1))
+        self.shape = graph("Concat", self.rows, length, graph.ints(-1), axis=0)
+        # Queries stand behind the past, keys from the beginning on.
+        end = graph("Add", past_length, length)
+        query, key = (
+            graph("Range", graph.scalar(first), graph.scalar(end), graph.constant(1, np.int64))
+            for first in (past_length, graph.ints(0))
+        )
+        is_later = graph("Greater", key, graph("Unsqueeze", query, graph.ints(1)))
+        self.causal_mask = graph("Where", is_later, graph.constant(LOWEST), graph.constant(0))
+
+    def query_shape(self, graph: Graph, heads: int, width: int) -> str:
+        """That of queries by source: `(sources, rows of each * length, heads, width)`."""
+        return graph("Concat", self.sources, graph.ints(-1, heads, width), axis=0)
+
+
+class StackGraph:
+    """The parts of a stack, in the arithmetic of `core/modeling_layers.py`.
+
+    Args:
+        stack: encoder or decoder, on which nothing changes.
+        side: `"encoder"` or `"decoder"`.
+        quantization: `"float32"` or `"int8"`.
+    """
+
+    def __init__(self, config: VaswaniConfig, stack: nn.Module, side: str, quantization: str):
+        self.config, self.stack, self.side = config, stack, side
+        self.graph = Graph()
+        self.weights = WEIGHTS[quantization](self.graph)
+
+    def embed(self, ids: str, past_length: str) -> str:
+        """Ids `(rows, length)` → embeddings with their positions, which begin at `past_length` `()`."""
+        graph, config = self.graph, self.config
+        states = self.weights.embedding("embed_tokens", ids, self.stack.embed_tokens.weight)
+        if self.side == "decoder" and config.decoder_start_embedding == "zero":
+            states = self._zeroed(states, graph("Equal", ids, graph.constant(config.decoder_start_token_id, np.int64)))
+        if config.scale_embedding:
+            states = graph("Mul", states, graph.constant(math.sqrt(config.d_model)))
+        if config.position_type == "none":
+            return states
+        if config.positions_skip_padding:
+            is_padding = graph("Equal", ids, graph.constant(config.pad_token_id, np.int64))
+            tokens = graph("Cast", graph("Not", is_padding), to=7)
+            counted = graph("Sub", graph("CumSum", tokens, graph.constant(1, np.int64)), graph.constant(1, np.int64))
+            position_ids = graph("Max", graph("Add", counted, past_length), graph.constant(0, np.int64))
+            return graph("Add", states, self._zeroed(self._positions(position_ids), is_padding))
+        end = graph("Add", past_length, graph.scalar(graph.size(ids, 1)))
+        position_ids = graph("Range", past_length, end, graph.constant(1, np.int64))
+        # With a dimension of its own: rows gathered by a range alone ONNX Runtime makes a slice, whose start it reads
+        # as a vector, which it is not.
+        return graph("Add", states, self._positions(graph("Unsqueeze", position_ids, graph.ints(0))))
+
+    def _zeroed(self, states: str, where: str) -> str:
+        """States `(rows, length, width)` that are zero where `(rows, length)` says so."""
+        return self.graph("Where", self.graph("Unsqueeze", where, self.graph.ints(2)), self.graph.constant(0), states)
+
+    def _positions(self, position_ids: str) -> str:
+        """Positions `(…)` → `(…, d_model)`."""
+        graph, config = self.graph, self.config
+        if config.position_type == "learned":
+            return self.weights.embedding("embed_positions", position_ids, self.stack.embed_positions.weight)
+        # In float64 as in the model; a cosine is a sine a quarter of a turn ahead.
+        half = config.d_model // 2
+        steps = half if config.sinusoid_exponent == "paper" else max(half - 1, 1)
+        frequencies = np.exp(np.arange(half) * (-math.log(10000.0) / steps))
+        phases = np.array([0, math.pi / 2])
+        if config.sinusoid_layout == "halves":
+            frequencies, phases = np.tile(frequencies, 2), np.repeat(phases, half)
+        else:
+            frequencies, phases = np.repeat(frequencies, 2), np.tile(phases, half)
+        phases = phases + config.sinusoid_offset * frequencies
+        positions = graph("Unsqueeze", graph("Cast", position_ids, to=11), graph.ints(-1))
+        angles = graph("Mul", positions, graph.weight("frequencies", frequencies))
+        return graph("Cast", graph("Sin", graph("Add", angles, graph.weight("phases", phases))), to=1)
+
+    def residual(self, name: str, states: str, norm: nn.LayerNorm, sublayer: Callable[[str, str], str]) -> str:
+        """A sub-layer, which takes its name and its states, with its residual connection and norm."""
+        is_first = self.config.norm_position == "pre"
+        output = sublayer(name, self.norm(f"{name}_layer_norm", states, norm) if is_first else states)
+        output = self.graph("Add", states, output)
+        return output if is_first else self.norm(f"{name}_layer_norm", output, norm)
+
+    def norm(self, name: str, states: str, norm: nn.LayerNorm) -> str:
+        weight, bias = self.graph.weight(f"{name}.weight", norm.weight), self.graph.weight(f"{name}.bias", norm.bias)
+        return self.graph("LayerNormalization", states, weight, bias, axis=-1, epsilon=norm.eps)
+
+    def final_norm(self, states: str) -> str:
+        norm = self.stack.layer_norm
+        return self.norm("layer_norm", states, norm) if isinstance(norm, nn.LayerNorm) else states
+
+    def feed_forward(self, name: str, states: str, layer: VaswaniLayer) -> str:
+        def network(_: str, states: str) -> str:
+            inner = self.weights.linear(f"{name}.fc1", states, [layer.fc1])
+            inner = ACTIVATIONS[self.config.activation_function](self.graph, inner)
+            return self.weights.linear(f"{name}.fc2", inner, [layer.fc2])
+
+        return self.residual(f"{name}.final", states, layer.final_layer_norm, network)
+
+    def self_attention(
+        self, name: str, states: str, attention: VaswaniAttention, mask: str, past: tuple[str, str] | list[str] = ()
+    ) -> tuple[str, str, str]:
+        """States `(rows, length, d_model)` → what is attended to, and keys and values with those of the past."""
+        graph, heads = self.graph, self._heads(attention)
+        layers = [attention.q_proj, attention.k_proj, attention.v_proj]
+        joint = self.weights.linear(f"{name}.qkv_proj", states, layers)
+        widths = graph.ints(*(layer.out_features for layer in layers))
+        query, key, value = graph("Split", joint, widths, outputs=3, axis=-1)
+        query = graph.split_heads(query, heads, attention.d_k)
+        key, value = (graph.split_heads(part, heads, d) for part, d in ((key, attention.d_k), (value, attention.d_v)))
+        if past:
+            key, value = (graph("Concat", old, new, axis=2) for old, new in zip(past, (key, value)))
+        attended = graph("Transpose", self._attend(query, key, value, attention, mask), perm=[0, 2, 1, 3])
+        attended = graph("Reshape", attended, graph.ints(0, 0, heads * attention.d_v))
+        return self.weights.linear(f"{name}.out_proj", attended, [attention.out_proj]), key, value
+
+    def cross_attention(
+        self, name: str, states: str, attention: VaswaniAttention, steps: Steps, past: list[str]
+    ) -> tuple[str, str, str]:
+        """The same, to the source: keys and values are those given, or projected where there are none."""
+        graph, heads = self.graph, self._heads(attention)
+        key_layer, value_layer = attention.k_proj, attention.v_proj
+        joint = self.weights.linear(f"{name}.kv_proj", steps.new_source, [key_layer, value_layer])
+        widths = graph.ints(key_layer.out_features, value_layer.out_features)
+        key, value = (
+            graph("Concat", old, graph.split_heads(new, heads, width), axis=2)
+            for old, new, width in zip(
+                past, graph("Split", joint, widths, outputs=2, axis=-1), (attention.d_k, attention.d_v)
+            )
+        )
+        query = self.weights.linear(f"{name}.q_proj", states, [attention.q_proj])
+        query = graph("Reshape", query, steps.query_shape(graph, heads, attention.d_k))
+        query = graph("Transpose", query, perm=[0, 2, 1, 3])
+        attended = self._attend(query, key, value, attention, steps.source_mask)
+        attended = graph("Reshape", graph("Transpose", attended, perm=[0, 2, 1, 3]), steps.shape)
+        return self.weights.linear(f"{name}.out_proj", attended, [attention.out_proj]), key, value
+
+    def _attend(self, query: str, key: str, value: str, attention: VaswaniAttention, mask: str) -> str:
+        """softmax(Q K^T / sqrt(d_k) + mask) V (equation 1), `(rows, heads, length, d_v)`."""
+        graph = self.graph
+        scores = graph("MatMul", query, graph("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = graph("Add", graph("Mul", scores, graph.constant(attention.scaling)), mask)
+        return graph("MatMul", graph("Softmax", scores, axis=-1), value)
+
+    def _heads(self, attention: VaswaniAttention) -> int:
+        return attention.q_proj.out_features // attention.d_k
+
+    def cache_inputs(self, kind: str, rows: str) -> list[str]:
+        """The caches of target or source, keys and values of each layer in turn."""
+        length = "past_decoder_sequence_length" if kind == "decoder" else "past_encoder_sequence_length"
+        return [
+            self.graph.input(f"past_key_values.{name}", np.float32, self._cache_shape(name, rows, length))
+            for name in cache_names(self.config.decoder_layers, kind)
+        ]
+
+    def cache_outputs(self, kind: str, rows: str, values: list[str]) -> None:
+        length = "present_decoder_sequence_length" if kind == "decoder" else "encoder_sequence_length"
+        for name, value in zip(cache_names(self.config.decoder_layers, kind), values):
+            self.graph.output(value, f"present.{name}", self._cache_shape(name, rows, length))
+
+    def _cache_shape(self, name: str, rows: str, length: str) -> tuple[str | int, ...]:
+        attention = self.stack.layers[0].self_attn
+        width = attention.d_k if name.endswith(KEY) else attention.d_v
+        return rows, self._heads(attention), length, width
+
+
+__all__ = ["LOWEST", "StackGraph", "Steps", "cache_names", "source_mask"]

@@ -1,0 +1,201 @@
+"""A folder of ONNX as a model of transformers: the search is this package's own, ONNX Runtime computes its steps.
+
+`AutoModelForSeq2SeqLM.from_pretrained` gives it for folders that `hf-vaswani export --to onnx` has written. So all
+settings of `generate()` mean what they mean for the model that was exported.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from torch import nn
+from transformers import GenerationConfig, PreTrainedModel
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+from transformers.utils import GENERATION_CONFIG_NAME
+
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.generation_settings import check_generation_file
+from ..core.generation_vaswani import VaswaniGenerationMixin
+from ..core.modeling_layers import check_length
+from ..errors import InputError
+from .onnx_config import OnnxConfig
+from .onnx_decoder import OnnxDecoder
+from .onnx_session import OnnxGraphs
+
+RECORDED = ("output_attentions", "output_hidden_states")
+
+
+class OnnxEncoder(nn.Module):
+    """The encoder, for `generate()`."""
+
+    main_input_name = "input_ids"
+
+    def __init__(self, config: VaswaniConfig, graphs: OnnxGraphs):
+        super().__init__()
+        self.config, self.graphs = config, graphs
+
+    @property
+    def embed_positions(self) -> nn.Module | None:
+        """A table without values, for those who ask how long a text may be."""
+        return _table(self.config.longest_sequence) if self.config.longest_sequence else None
+
+    def forward(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
+    ) -> BaseModelOutput:
+        """Source ids and mask `(batch, length)` → states `(batch, length, d_model)` in float32."""
+        refuse_recording(kwargs)
+        if limit := self.config.longest_sequence:
+            check_length(0, input_ids.shape[1], limit)
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        return BaseModelOutput(last_hidden_state=self.graphs.encode(input_ids.cpu(), mask.cpu()))
+
+
+class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
+    """Translates with ONNX Runtime on the CPU; has no weights of torch, and no gradients.
+
+    Args:
+        config: of the folder.
+        folder: with the graphs of encoder and decoder, and the generation config.
+
+    Raises:
+        InputError: where ONNX Runtime is not installed, or cannot open the folder.
+    """
+
+    config_class = OnnxConfig
+    main_input_name = "input_ids"
+    _supports_sdpa = True
+
+    def __init__(self, config: VaswaniConfig, folder: str | Path):
+        super().__init__(config)
+        self.graphs = OnnxGraphs(config, Path(folder))
+        self.encoder = OnnxEncoder(config, self.graphs)
+        settings = Path(folder) / GENERATION_CONFIG_NAME
+        if settings.exists():
+            check_generation_file(settings, config.decoder_vocab_size)
+            self.generation_config = GenerationConfig.from_pretrained(folder)
+        self.eval()
+
+    @classmethod
+    def from_pretrained(cls, path: str | Path, *args, config: OnnxConfig | None = None, **kwargs):
+        """Open a folder, or a repository of the Hub.
+
+        Args:
+            kwargs: `revision`, `cache_dir` and `token`; others of transformers mean nothing here.
+        """
+        hub = {name: kwargs[name] for name in ("revision", "cache_dir", "token") if kwargs.get(name) is not None}
+        folder = path if Path(path).is_dir() else snapshot_download(str(path), **hub)
+        model = cls(config or OnnxConfig.from_pretrained(folder), folder)
+        if kwargs.get("output_loading_info"):
+            return model, {name: [] for name in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
+        return model
+
+    def save_pretrained(self, *args, **kwargs) -> None:
+        raise InputError("A model in ONNX is not saved: copy its folder.")
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float32
+
+    @classmethod
+    def can_generate(cls) -> bool:
+        return True
+
+    def num_parameters(self, *args, **kwargs) -> int:
+        """Those of the model that was exported."""
+        return getattr(self.config, "num_weights", 0)
+
+    def get_encoder(self, *args, **kwargs) -> nn.Module:
+        return self.encoder
+
+    def get_decoder(self, *args, **kwargs) -> nn.Module:
+        return self
+
+    @property
+    def embed_positions(self) -> nn.Module | None:
+        """As in [`OnnxEncoder`]."""
+        return self.encoder.embed_positions
+
+    def get_input_embeddings(self) -> nn.Module:
+        """A table without values, for those who ask how many tokens there are."""
+        return _table(self.config.vocab_size)
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The same for the target."""
+        return _table(self.config.decoder_vocab_size)
+
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        use_cache: bool | None = None,
+        **kwargs,
+    ) -> Seq2SeqLMOutput:
+        """Logits `(rows, target_length, decoder_vocab_size)`; arguments are those of the model that was exported.
+
+        Raises:
+            ValueError: where attentions or hidden states are asked for, or the target is padded on the left.
+        """
+        refuse_recording(kwargs)
+        if decoder_attention_mask is not None and not decoder_attention_mask[:, 0].all():
+            raise ValueError("A model in ONNX takes no target that is padded on the left. Pad it on the right.")
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(input_ids, attention_mask)
+        states = encoder_outputs[0]
+        mask = torch.ones(states.shape[:2]) if attention_mask is None else attention_mask
+        if past_key_values is None and use_cache:
+            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        past, source = (
+            cached(past_key_values, "self_attention_cache"),
+            cached(past_key_values, "cross_attention_cache"),
+        )
+        if limit := self.config.longest_sequence:
+            check_length(past[0].shape[2] if past else 0, decoder_input_ids.shape[1], limit)
+        logits, past, source = self.graphs.decode(decoder_input_ids.cpu(), states, mask, past, source)
+        if past_key_values is not None:
+            store(past_key_values.self_attention_cache, past)
+            store(past_key_values.cross_attention_cache, source)
+        return Seq2SeqLMOutput(logits=logits, past_key_values=past_key_values, encoder_last_hidden_state=states)
+
+    def _shared_source(self, input_ids: torch.Tensor, model_kwargs: dict[str, Any], beams: int) -> OnnxDecoder:
+        states = model_kwargs["encoder_outputs"].last_hidden_state[::beams].contiguous()
+        mask = model_kwargs.get("attention_mask")
+        mask = torch.ones(states.shape[:2], dtype=torch.long) if mask is None else mask[::beams].contiguous()
+        return OnnxDecoder(self.graphs, input_ids[::beams].contiguous(), states, mask)
+
+
+def refuse_recording(arguments: dict[str, Any]) -> None:
+    """Refuse to give what only the model itself has."""
+    if asked := [name for name in RECORDED if arguments.get(name)]:
+        raise ValueError(f"A model in ONNX has no {' or '.join(asked)}. Use the model it was exported from.")
+
+
+def cached(cache: EncoderDecoderCache | None, part: str) -> list[torch.Tensor]:
+    """Keys and values of each layer in turn; nothing where there are none yet."""
+    layers = getattr(cache, part).layers if cache is not None else []
+    return [tensor for layer in layers if layer.is_initialized for tensor in (layer.keys, layer.values)]
+
+
+def store(cache: DynamicCache, tensors: list[torch.Tensor]) -> None:
+    """Put keys and values of each layer in turn into a cache, in place of what it held."""
+    for layer, key, value in zip(cache.layers, tensors[::2], tensors[1::2]):
+        if not layer.is_initialized:
+            layer.lazy_initialization(key, value)
+        layer.keys, layer.values = key, value
+
+
+def _table(rows: int) -> nn.Module:
+    with torch.device("meta"):
+        return nn.Embedding(rows, 1)
+
+
+__all__ = ["OnnxModel"]

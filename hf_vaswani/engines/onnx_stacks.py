@@ -1,0 +1,110 @@
+"""Encoder and decoder of a model as graphs of ONNX, with the names that Optimum and transformers.js give them.
+
+The decoder is one graph for the first step and all others: it appends keys and values of new tokens to those that it
+is given, and projects the encoder's output only where the caches of the source are still empty. Decoder rows are a
+multiple of the sources, row by row: all hypotheses of a beam attend to one source.
+"""
+
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from .onnx_graph import Graph
+from .onnx_layers import LOWEST, StackGraph, Steps, source_mask
+
+
+def make_encoder(model: VaswaniForConditionalGeneration, quantization: str = "float32") -> Any:
+    """`input_ids`, `attention_mask` `(batch, length)` int64 → `last_hidden_state` `(batch, length, d_model)`."""
+    stack = StackGraph(model.config, model.model.encoder, "encoder", quantization)
+    graph, shape = stack.graph, ("batch_size", "encoder_sequence_length")
+    ids = graph.input("input_ids", np.int64, shape)
+    mask = source_mask(graph, graph.input("attention_mask", np.int64, shape))
+    states = stack.embed(ids, graph.constant(0, np.int64))
+    for i, layer in enumerate(stack.stack.layers):
+        states = stack.residual(
+            f"layers.{i}.self_attn",
+            states,
+            layer.self_attn_layer_norm,
+            lambda name, x, layer=layer: stack.self_attention(name, x, layer.self_attn, mask)[0],
+        )
+        states = stack.feed_forward(f"layers.{i}", states, layer)
+    graph.output(stack.final_norm(states), "last_hidden_state", (*shape, model.config.d_model))
+    return graph.model("encoder")
+
+
+def make_decoder(
+    model: VaswaniForConditionalGeneration, quantization: str = "float32", for_greedy_batches: bool = False
+) -> Any:
+    """The decoder with its output projection.
+
+    Inputs are `input_ids` `(rows, length)`, `encoder_attention_mask` `(sources, source_length)`,
+    `encoder_hidden_states` `(sources, source_length, d_model)`, and for each layer `past_key_values.N.decoder.key`
+    and `.value` `(rows, heads, past_length, d_k or d_v)` and `past_key_values.N.encoder.…` `(sources, heads,
+    source_length or 0, …)`. Outputs are `logits` `(rows, length, decoder_vocab_size)` and `present.…` of all caches.
+
+    Args:
+        for_greedy_batches: as transformers.js needs it, which knows one batch size alone, and takes steps until the
+            last tokens of all rows are ends: behind its end, a row then has nothing but ends.
+    """
+    config = model.config
+    sources = "batch_size" if for_greedy_batches else "source_batch_size"
+    stack = StackGraph(config, model.model.decoder, "decoder", quantization)
+    graph = stack.graph
+    ids = graph.input("input_ids", np.int64, ("batch_size", "decoder_sequence_length"))
+    mask = graph.input("encoder_attention_mask", np.int64, (sources, "encoder_sequence_length"))
+    source = graph.input("encoder_hidden_states", np.float32, (sources, "encoder_sequence_length", config.d_model))
+    caches = {kind: stack.cache_inputs(kind, rows) for kind, rows in (("decoder", "batch_size"), ("encoder", sources))}
+    past_length = graph.size(caches["decoder"][0], 2)
+    states = stack.embed(ids, graph.scalar(past_length))
+    steps = Steps(graph, ids, source, past_length, caches["encoder"][0], mask)
+    presents: dict[str, list[str]] = {"decoder": [], "encoder": []}
+
+    def attend_to_target(i: int, name: str, states: str, layer: nn.Module) -> str:
+        past = caches["decoder"][2 * i : 2 * i + 2]
+        attended, *present = stack.self_attention(name, states, layer.self_attn, steps.causal_mask, past)
+        presents["decoder"] += present
+        return attended
+
+    def attend_to_source(i: int, name: str, states: str, layer: nn.Module) -> str:
+        past = caches["encoder"][2 * i : 2 * i + 2]
+        attended, *present = stack.cross_attention(name, states, layer.encoder_attn, steps, past)
+        presents["encoder"] += present
+        return attended
+
+    for i, layer in enumerate(stack.stack.layers):
+        for part, norm, attend in (
+            ("self_attn", layer.self_attn_layer_norm, attend_to_target),
+            ("encoder_attn", layer.encoder_attn_layer_norm, attend_to_source),
+        ):
+            states = stack.residual(
+                f"layers.{i}.{part}",
+                states,
+                norm,
+                lambda name, x, i=i, layer=layer, attend=attend: attend(i, name, x, layer),
+            )
+        states = stack.feed_forward(f"layers.{i}", states, layer)
+    logits = stack.weights.projection("lm_head", stack.final_norm(states), model.lm_head)
+    if for_greedy_batches:
+        logits = with_lasting_ends(graph, config, logits, ids, past_length)
+    graph.output(logits, "logits", ("batch_size", "decoder_sequence_length", config.decoder_vocab_size))
+    stack.cache_outputs("decoder", "batch_size", presents["decoder"])
+    stack.cache_outputs("encoder", sources, presents["encoder"])
+    return graph.model("decoder")
+
+
+def with_lasting_ends(graph: Graph, config: VaswaniConfig, logits: str, ids: str, past_length: str) -> str:
+    """Logits that leave nothing but an end behind an end, unless that is what the decoder starts with."""
+    eos = [config.eos_token_id] if isinstance(config.eos_token_id, int) else list(config.eos_token_id or ())
+    only_end = np.full(config.decoder_vocab_size, LOWEST, np.float32)
+    only_end[eos[0]] = 0
+    is_end = graph("Equal", graph("Unsqueeze", ids, graph.ints(2)), graph.ints(*eos))
+    is_end = graph("ReduceMax", graph("Cast", is_end, to=6), axes=[-1], keepdims=1)
+    is_later = graph("Greater", past_length, graph.ints(0))
+    is_end = graph("And", graph("Cast", is_end, to=9), is_later)
+    return graph("Where", is_end, graph.weight("only_end", only_end), logits)
+
+
+__all__ = ["make_decoder", "make_encoder"]

@@ -1,0 +1,99 @@
+"""Linear layers and embeddings as operations of ONNX, with weights in float32 or in 8 bits.
+
+In 8 bits each output of a product has a scale of its own, and so has each row of states, so that no sentence changes
+another one of its batch. Weights use 7 of the 8 bits: with all of them, processors without VNNI instructions would
+exceed the 16 bits in which they add pairs of products. So the integers are the same on every machine.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..core.modeling_packed_linear import joint_weights
+from .onnx_graph import CONTRIB, Graph
+
+LARGEST_WEIGHT, LARGEST_STATE, ZERO = 64, 127, 128
+
+
+class FloatWeights:
+    """Weights in float32."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+
+    def linear(self, name: str, states: str, layers: Sequence[nn.Linear]) -> str:
+        """Linear layers with the same input: `(rows, length, in_features)` → their outputs side by side."""
+        weight, bias = joint_weights(layers)
+        product = self.graph("MatMul", states, self.graph.weight(name, weight.float().T))
+        return self._with_bias(name, product, bias)
+
+    def embedding(self, name: str, ids: str, weight: torch.Tensor) -> str:
+        """Ids `(…)` → rows of a matrix `(rows, width)`: `(…, width)`."""
+        return self.graph("Gather", self.graph.weight(name, weight.float()), ids)
+
+    def projection(self, name: str, states: str, layer: nn.Linear) -> str:
+        """As [`linear`], from a matrix that may be that of an embedding and is then stored once."""
+        matrix = self.graph.weight(name, layer.weight.float())
+        product = self.graph("MatMul", states, self.graph("Transpose", matrix, perm=[1, 0]))
+        return self._with_bias(name, product, layer.bias)
+
+    def _with_bias(self, name: str, product: str, bias: torch.Tensor | None) -> str:
+        return product if bias is None else self.graph("Add", product, self.graph.weight(f"{name}.bias", bias.float()))
+
+
+class Int8Weights(FloatWeights):
+    """The same in 8 bits; biases stay in float32."""
+
+    def linear(self, name: str, states: str, layers: Sequence[nn.Linear]) -> str:
+        """As in [`FloatWeights`]."""
+        weight, bias = joint_weights(layers)
+        codes, scales = rounded(weight)
+        matrix = self.graph.weight(name, codes.T)
+        return self._with_bias(name, self._product(name, states, matrix, scales), bias)
+
+    def embedding(self, name: str, ids: str, weight: torch.Tensor) -> str:
+        """As in [`FloatWeights`]."""
+        graph = self.graph
+        codes, scales = rounded(weight)
+        rows = graph("Cast", graph("Gather", graph.weight(name, codes), ids), to=1)
+        scale = graph("Gather", graph.weight(f"{name}.scale", scales), ids)
+        return graph("Mul", rows, graph("Unsqueeze", scale, graph.ints(-1)))
+
+    def projection(self, name: str, states: str, layer: nn.Linear) -> str:
+        """As in [`FloatWeights`]."""
+        codes, scales = rounded(layer.weight)
+        matrix = self.graph("Transpose", self.graph.weight(name, codes), perm=[1, 0])
+        return self._with_bias(name, self._product(name, states, matrix, scales), layer.bias)
+
+    def _product(self, name: str, states: str, matrix: str, scales: np.ndarray) -> str:
+        """States in float32, `(rows, length, in_features)`, times codes `(in_features, out_features)`."""
+        graph = self.graph
+        # ONNX Runtime before 1.32 does not reduce the shape where the length is 0.
+        largest = graph("ReduceMax", graph("Abs", states), axes=[-1], keepdims=1)
+        largest = graph("Reshape", largest, graph.ints(0, 0, 1))
+        step = graph("Max", graph("Mul", largest, graph.constant(1 / LARGEST_STATE)), graph.constant(1e-12))
+        codes = graph("Add", graph("Round", graph("Div", states, step)), graph.constant(ZERO))
+        product = graph(
+            "MatMulIntegerToFloat",
+            graph("Cast", codes, to=2),
+            matrix,
+            graph.constant(1),
+            graph.weight(f"{name}.scale", scales),
+            graph.constant(ZERO, np.uint8),
+            domain=CONTRIB,
+        )
+        return graph("Mul", product, step)
+
+
+def rounded(weight: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix `(rows, width)` → codes of int8 in that shape, and scales `(rows,)` in float32 that they are times."""
+    values = weight.detach().float().cpu()
+    scales = values.abs().amax(1).clamp(min=1e-12) / LARGEST_WEIGHT
+    return (values / scales.unsqueeze(1)).round().to(torch.int8).numpy(), scales.numpy()
+
+
+WEIGHTS = {"float32": FloatWeights, "int8": Int8Weights}
+
+__all__ = ["WEIGHTS", "FloatWeights", "Int8Weights"]

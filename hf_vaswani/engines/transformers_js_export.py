@@ -1,0 +1,95 @@
+"""Writes models as folders of transformers.js, which translates in browsers and in Node.
+
+The graphs are those of `onnx_stacks.py`. transformers.js looks up by `model_type` which class runs them: that of
+Marian, whose encoder and decoder have the same inputs and outputs. It searches greedily.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
+from ..core.configuration_vaswani import VaswaniConfig
+from ..core.generation_arguments import DEFAULT_MAX_NEW_TOKENS
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..errors import InputError
+from . import onnx_export, transformers_js_tokenizer
+from .extras import import_extra
+from .onnx_config import DECODER, ENCODER, graph_file
+from .onnx_stacks import make_decoder, make_encoder
+
+# Names of weight types there.
+DTYPES = {"float32": "fp32", "int8": "q8"}
+FIELDS = (
+    "vocab_size", "decoder_vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads",
+    "decoder_attention_heads", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
+)  # fmt: skip
+# Of the generation config, what transformers.js has too; its search is greedy.
+SETTINGS = (
+    "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "decoder_start_token_id", "eos_token_id",
+    "forced_bos_token_id", "forced_eos_token_id", "max_new_tokens", "min_new_tokens", "no_repeat_ngram_size",
+    "pad_token_id", "repetition_penalty", "suppress_tokens",
+)  # fmt: skip
+
+
+def write(
+    model: VaswaniForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    quantization: str | None = None,
+) -> None:
+    """Write a folder that `pipeline("translation", folder)` of transformers.js opens; arguments as in `onnx_export`.
+
+    Raises:
+        InputError: where `onnx` is not installed, or transformers.js cannot express the model or its tokenizer.
+    """
+    features = onnx_export.inexpressible(model) + transformers_js_tokenizer.inexpressible(tokenizer)
+    if features:
+        raise InputError.of([f"transformers.js cannot express {feature}." for feature in features])
+    import_extra("onnx")
+    quantization = quantization or "float32"
+    graphs = {
+        ENCODER: make_encoder(model, quantization),
+        DECODER: make_decoder(model, quantization, for_greedy_batches=True),
+    }
+    for name, graph in graphs.items():
+        path = graph_file(folder, name, quantization)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(graph.SerializeToString())
+    files = {
+        "config.json": config_fields(model.config, quantization),
+        "generation_config.json": search_settings(model.config, model.generation_config),
+        "tokenizer.json": transformers_js_tokenizer.tokenizer_rules(tokenizer),
+        "tokenizer_config.json": transformers_js_tokenizer.tokenizer_settings(tokenizer),
+    }
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def config_fields(config: VaswaniConfig, quantization: str) -> dict[str, Any]:
+    """`config.json`."""
+    fields = {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        **{name: getattr(config, name) for name in FIELDS},
+        # So that nobody needs to name it.
+        "transformers.js_config": {"dtype": DTYPES[quantization]},
+    }
+    if config.longest_sequence:
+        fields["max_position_embeddings"] = config.longest_sequence
+    return fields
+
+
+def search_settings(config: VaswaniConfig, own: GenerationConfig) -> dict[str, Any]:
+    """`generation_config.json`: the model's own settings, as far as they apply, and where outputs end."""
+    settings = {name: getattr(config, name) for name in SETTINGS if getattr(config, name, None) is not None}
+    settings["max_new_tokens"] = min(
+        DEFAULT_MAX_NEW_TOKENS, (config.longest_sequence or DEFAULT_MAX_NEW_TOKENS + 1) - 1
+    )
+    given = own.to_diff_dict()
+    return settings | {name: given[name] for name in SETTINGS if given.get(name) is not None}
+
+
+__all__ = ["write"]
