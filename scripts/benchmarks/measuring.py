@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
+import psutil
 import torch
 import transformers
 
@@ -67,12 +70,51 @@ class Table:
 
 
 def in_own_process(file: str, *arguments: Any) -> dict[str, Any]:
-    """What a benchmark prints in its last line, as JSON, when it runs as a program with these arguments."""
+    """What a benchmark prints in its last line, as JSON, when it runs as a program with these arguments.
+
+    Adds `memory`, that of its workers included, unless the program reports its own.
+    """
     command = [sys.executable, file, *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment())
-    if result.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{result.stderr[-4000:]}")
-    return json.loads(result.stdout.splitlines()[-1])
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=environment(), **pipes) as process:
+        memory = TreeMemory(process.pid)
+        output, errors = process.communicate()
+        memory.stop()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{errors[-4000:]}")
+    return {"memory": memory.peak, **json.loads(output.splitlines()[-1])}
+
+
+class TreeMemory(Thread):
+    """MiB that a process and its workers have together, pages that they share counted once.
+
+    Attributes:
+        peak: the most that was seen; short peaks between two looks may be missed.
+    """
+
+    SECONDS = 0.2
+
+    def __init__(self, pid: int):
+        super().__init__(daemon=True)
+        self.process, self.peak, self.ended = psutil.Process(pid), 0.0, Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self.ended.wait(self.SECONDS):
+            with suppress(psutil.Error):
+                tree = [self.process, *self.process.children(recursive=True)]
+                self.peak = max(self.peak, sum(self.memory(process) for process in tree))
+
+    @staticmethod
+    def memory(process: psutil.Process) -> float:
+        try:
+            return process.memory_full_info().pss / 2**20
+        except psutil.Error:  # it has ended meanwhile
+            return 0.0
+
+    def stop(self) -> None:
+        self.ended.set()
+        self.join()
 
 
 def environment() -> dict[str, str]:
