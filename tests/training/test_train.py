@@ -96,14 +96,8 @@ def test_two_processes_equal_one(recipe, tmp_path):
     assert_close_weights(tmp_path / "two", one)
 
 
-@pytest.mark.parametrize(
-    "ties",
-    [
-        "",
-        pytest.param("--share_encoder_decoder_embeddings=false", marks=pytest.mark.slow),
-        pytest.param("--joint=false", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ties", ["", "--share_encoder_decoder_embeddings=false", "--joint=false"])
 def test_sharded_training_equals_that_of_one_process_and_goes_on(recipe, tmp_path, ties):
     options = ["--dropout=0", EPSILON, "--max_grad_norm=1", "--ema_decay=0.9", *[ties] * bool(ties)]
     one = train(recipe("--gradient_accumulation_steps=2", *options, output="one")).folder
