@@ -52,6 +52,8 @@ COMMANDS = {
     "export model": ["export", "BAD", "OUT"],
     "export output": ["export", "MODEL", "BAD"],
     "export --sample": ["export", "MODEL", "OUT", "--to", "ctranslate2", "--sample", "BAD"],
+    "export --source": ["export", "MODEL", "OUT", "--to", "onnx", "--source", "BAD", "--reference", "TEXT"],
+    "export --reference": ["export", "MODEL", "OUT", "--to", "onnx", "--source", "TEXT", "--reference", "BAD"],
     "push folder": ["push", "BAD", "you/de-en"],
 }
 # Options of a recipe, and what their errors begin with.

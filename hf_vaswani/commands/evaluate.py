@@ -109,7 +109,7 @@ def _add_bootstrap_options(group) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..data.sources.parallel_files import read_lines
+    from ..data.sources.parallel_files import line_errors, read_lines
     from ..evaluation.score import make_metrics, scores, sentence_scores
     from ..evaluation.significance import bootstrap
     from ..translation.load import load
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
     collect_errors(errors, lambda: make_metrics(options.metrics, **settings))
     paths = [*options.reference, *options.hypotheses, *([options.source] if options.source else [])]
     texts = {path: collect_errors(errors, partial(read_lines, path)) for path in paths}
-    errors += _line_errors(options.reference[0], texts)
+    errors += line_errors(options.reference[0], texts)
     models = [collect_errors(errors, partial(load, name)) for name in options.models if not Path(name).is_file()]
     for model in filter(None, models):
         collect_errors(errors, partial(check_language_options, options, *model))
@@ -185,20 +185,6 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
         elif Path(path).exists() and not options.overwrite:
             errors.append(f"{path} already exists. Name another file, or replace it with --overwrite.")
     return errors
-
-
-def _line_errors(reference: str, texts: dict[str, list[str] | None]) -> list[str]:
-    """Files that differ from the first reference in their number of lines; unreadable ones are `None`."""
-    from ..data.sources.parallel_files import unequal_lines
-
-    if texts[reference] is None:
-        return []
-    lines = {path: len(text) for path, text in texts.items() if text is not None}
-    return [
-        str(unequal_lines((path, reference), [lines[path], lines[reference]]))
-        for path in lines
-        if lines[path] != lines[reference]
-    ]
 
 
 def _translate(models: list, sources: list[str] | None, options: argparse.Namespace) -> list[list[str]]:

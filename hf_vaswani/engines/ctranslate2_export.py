@@ -17,6 +17,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import own_languages, vocabularies
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
+from ..interop.unexportable import unexportable
 from .ctranslate2_config import COMPUTE_TYPES, MODEL_TYPE
 from .digest import digest
 from .extras import import_extra
@@ -83,12 +84,10 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
     heads = (config.encoder_attention_heads, config.decoder_attention_heads)
     widths = [width for width in (config.d_k, config.d_v) if width is not None]
     checks = {
-        "an adapter (merge it with PEFT's merge_and_unload())": hasattr(model, "peft_config"),
-        "quantized weights (export the model that was quantized)": hasattr(config, "quantization_config"),
+        **unexportable(model),
         'final_norm=True with norm_position="post"': config.norm_position == "post" and bool(config.final_norm),
         f'activation_function="{config.activation_function}"': config.activation_function not in ACTIVATIONS,
         f"d_k={config.d_k} and d_v={config.d_v}": any(w * count != config.d_model for w in widths for count in heads),
-        "no decoder_start_token_id": config.decoder_start_token_id is None,
         "no eos_token_id": config.eos_token_id is None,
     }
     return [feature for feature, applies in checks.items() if applies]

@@ -98,6 +98,11 @@ class CTranslate2Model(PreTrainedModel):
     def dtype(self) -> torch.dtype:
         return torch.float32
 
+    @property
+    def computed_by(self) -> str:
+        """The engine, its device, and the type it computes in, which depends on what the device has."""
+        return f"CTranslate2 on the {self.translator.device.upper()}, in {self.translator.compute_type}"
+
     @classmethod
     def can_generate(cls) -> bool:
         return True

@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..files import check_new, new_folder
+from .folders import weights_size
 from .formats import FORMATS, Format
 from .verify import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 
@@ -25,7 +26,7 @@ class Exported:
         engine: that it is for.
         sentences: of the sample that both translated.
         different: those that the engine translates otherwise; none of them in float32.
-        size: bytes of the folder.
+        size: bytes of the weights.
     """
 
     engine: str
@@ -60,17 +61,28 @@ def export_model(
             written, or the engine translates otherwise.
     """
     check_new(output)
+    with new_folder(output) as folder:
+        return write_checked(model, tokenizer, folder, quantization, texts, to)
+
+
+def write_checked(
+    model: VaswaniForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    quantization: str | None = None,
+    texts: Sequence[str] = (),
+    to: str = "ctranslate2",
+) -> Exported:
+    """The same into an empty folder, which is not removed if the engine translates otherwise."""
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"Only models of this package can be exported, not a {type(model).__name__}.")
     if model.training or model.dtype != torch.float32:
         model = copy.deepcopy(model).float().eval()
     target = FORMATS[to]
     sources = [tokenizer(text)["input_ids"] for text in texts] or random_sources(tokenizer, model.config.vocab_size)
-    with new_folder(output) as folder:
-        target.write(model, tokenizer, folder, quantization)
-        different = _compare(model, tokenizer, folder, target, sources, is_exact=quantization in (None, "float32"))
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Exported(target.engine, len(sources), different, size)
+    target.write(model, tokenizer, folder, quantization)
+    different = _compare(model, tokenizer, folder, target, sources, is_exact=quantization in (None, "float32"))
+    return Exported(target.engine, len(sources), different, weights_size(folder))
 
 
 def _compare(
@@ -110,4 +122,4 @@ def _in_words(difference: Difference, tokenizer: PreTrainedTokenizerBase, engine
     )
 
 
-__all__ = ["Exported", "export_model"]
+__all__ = ["Exported", "export_model", "write_checked"]

@@ -1,9 +1,12 @@
-"""Which folders hold models for other engines."""
+"""Which folders hold models for other engines, and how large their weights are."""
 
 from pathlib import Path
 
 from ..interop.model_files import model_kind
 from . import ctranslate2_config, onnx_config
+
+# Of transformers, CTranslate2, and ONNX.
+WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "model.bin", "onnx/*.onnx", "onnx/*.onnx_data")
 
 
 def is_engine_folder(folder: Path) -> bool:
@@ -18,4 +21,14 @@ def is_engine_folder(folder: Path) -> bool:
     return ctranslate2_config.is_engine_folder(folder)
 
 
-__all__ = ["is_engine_folder"]
+def is_exported(folder: Path) -> bool:
+    """Whether a folder holds weights of any engine, transformers.js included."""
+    return onnx_config.stored_quantization(folder) is not None or ctranslate2_config.is_engine_folder(folder)
+
+
+def weights_size(folder: Path) -> int:
+    """Bytes of the files with the weights of a folder's model, whatever computes it."""
+    return sum(path.stat().st_size for pattern in WEIGHT_FILES for path in folder.glob(pattern))
+
+
+__all__ = ["is_engine_folder", "is_exported", "weights_size"]

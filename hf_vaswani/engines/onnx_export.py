@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..data.tokenizers.tokenizer import save_tokenizer
 from ..errors import InputError
+from ..interop.unexportable import unexportable
 from .digest import digest
 from .extras import import_extra
 from .onnx_activations import ACTIVATIONS
@@ -64,10 +65,8 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
     """The features of a model that are not written as a graph."""
     config = model.config
     checks = {
-        "an adapter (merge it with PEFT's merge_and_unload())": hasattr(model, "peft_config"),
-        "quantized weights (export the model that was quantized)": hasattr(config, "quantization_config"),
+        **unexportable(model),
         f'activation_function="{config.activation_function}"': config.activation_function not in ACTIVATIONS,
-        "no decoder_start_token_id": config.decoder_start_token_id is None,
         "no eos_token_id": config.eos_token_id is None,
     }
     return [feature for feature, applies in checks.items() if applies]

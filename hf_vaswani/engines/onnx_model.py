@@ -102,6 +102,11 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
     def dtype(self) -> torch.dtype:
         return torch.float32
 
+    @property
+    def computed_by(self) -> str:
+        """The engine and its device."""
+        return "ONNX Runtime on the CPU"
+
     @classmethod
     def can_generate(cls) -> bool:
         return True

@@ -31,8 +31,7 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) ->
     # Of a merged adapter nothing is left for PEFT to load.
     is_adapter = report.adapter is not None and not report.adapter.merged
     return ModelCardData(
-        # A recipe's languages may be names of columns. The Hub takes the language without script and region.
-        language=[found[1].lower() for code in languages if (found := LANGUAGE.fullmatch(code))] or None,
+        language=hub_languages(languages),
         license=training["license"],
         library_name="peft" if is_adapter else "transformers",
         pipeline_tag="translation",
@@ -44,6 +43,14 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) ->
         model_name=name if scores else None,
         eval_results=scores or None,
     )
+
+
+def hub_languages(codes: list[str]) -> list[str] | None:
+    """Languages as the Hub takes them, without script and region; `None` where there are none.
+
+    A recipe's languages may be names of columns, which are left out.
+    """
+    return [found[1].lower() for code in codes if (found := LANGUAGE.fullmatch(code))] or None
 
 
 def languages_of(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[str]:

@@ -5,14 +5,22 @@ from fnmatch import fnmatch
 from glob import escape
 from pathlib import Path
 
-from ..data.tokenizers.tokenizer import has_tokenizer
-from ..errors import InputError, reason
-from ..interop.model_files import CONFIG_FILE, weight_file_errors
+from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
+from ..data.tokenizers.tokenizer import has_tokenizer
+from ..engines.folders import is_exported
+from ..errors import InputError, reason
+from ..files import read_json
+from ..interop.model_files import CONFIG_FILE, weight_file_errors
+from .file_names import hub_id
+
+# The key of an adapter's config.
+BASE_MODEL = "base_model_name_or_path"
 # What only the run itself needs: to be resumed, evaluated again, or described again.
 RUN_FILES = ("training_recipe.yaml", "log.jsonl", "*translations*.txt", "README.md.old*", ".*", "*.lock", "*.tmp")
-# The only sub-folder of a run that people need: the figures of its card.
-FOLDERS = ("pictures",)
+# What people need of sub-folders: the figures of a run's card, graphs of ONNX, and the two tokenizers of a MarianMT
+# with separate vocabularies.
+IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*")
 STATUS = {
     401: "the Hub does not accept the token. Log in with: hf auth login",
     403: "the token may not write there. Use one with write access, or name a repository of your own",
@@ -23,7 +31,7 @@ STATUS = {
 def push(
     folder: str | Path, repo_id: str, private: bool | None = None, revision: str | None = None, message: str = ""
 ) -> str:
-    """Upload model, tokenizer, code, card, figures and results of a folder.
+    """Upload model or adapter, tokenizer, code, card, figures and results of a folder.
 
     The commit is made once all files are there: one that is broken off leaves the repository as it was.
 
@@ -77,11 +85,34 @@ def check_folder(folder: Path) -> None:
     """Raise an `InputError` unless a folder holds a whole model with its tokenizer."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder. Name that of a trained model.")
+    if is_adapter(folder):
+        check_adapter(folder)
+        return
     if not (folder / CONFIG_FILE).exists():
         raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
-    errors = [] if (folder / "model.bin").exists() else weight_file_errors(folder)
+    errors = [] if is_exported(folder) else weight_file_errors(folder)
     if not has_tokenizer(folder):
         errors.append(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")
+    if errors:
+        raise InputError.of(errors)
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds an adapter of PEFT, and no model beside it."""
+    return (folder / ADAPTER_CONFIG_NAME).exists() and not (folder / CONFIG_FILE).exists()
+
+
+def check_adapter(folder: Path) -> None:
+    """Raise an `InputError` unless a folder holds a whole adapter whose base others can load."""
+    base = read_json(folder / ADAPTER_CONFIG_NAME).get(BASE_MODEL)
+    errors = []
+    if not (folder / ADAPTER_SAFE_WEIGHTS_NAME).exists():
+        errors.append(f"{folder} is an adapter without weights ({ADAPTER_SAFE_WEIGHTS_NAME}).")
+    if not (isinstance(base, str) and hub_id(base)):
+        errors.append(
+            f"{folder / ADAPTER_CONFIG_NAME} names the base model {base!r}, which is not on the Hub. Push that model, "
+            f"and write its id into {BASE_MODEL}."
+        )
     if errors:
         raise InputError.of(errors)
 
@@ -91,8 +122,8 @@ def files_to_push(folder: Path) -> Iterator[str]:
     for path in sorted(folder.iterdir()):
         if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in RUN_FILES):
             yield path.name
-    for name in FOLDERS:
-        for path in sorted((folder / name).rglob("*")):
+    for pattern in IN_FOLDERS:
+        for path in sorted(folder.glob(pattern)):
             if path.is_file():
                 yield path.relative_to(folder).as_posix()
 

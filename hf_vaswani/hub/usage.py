@@ -21,9 +21,9 @@ def usage_code(model: str, text: str) -> str:
     Args:
         model: folder or Hub id.
     """
-    return CODE.format(model=_quoted(model), text=_quoted(text))
+    return CODE.format(model=quoted(model), text=quoted(text))
 
 
-def _quoted(text: str) -> str:
-    """Text as it stands in Python code."""
+def quoted(text: str) -> str:
+    """Text as it stands in Python code, and in JavaScript."""
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))

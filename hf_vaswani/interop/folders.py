@@ -51,9 +51,14 @@ def export_checkpoint(
     Raises:
         InputError: lists everything that Marian cannot express; or `output` cannot be written.
     """
-    check_new(output)
-    exported = marian.write(model)
     with new_folder(output) as folder:
-        exported.save_pretrained(folder)
-        if tokenizer is not None:
-            save_tokenizer(tokenizer, folder, beside_other_model=True)
+        write_marian(model, tokenizer, folder)
+
+
+def write_marian(
+    model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase | None, folder: Path
+) -> None:
+    """The same into a folder that exists."""
+    marian.write(model).save_pretrained(folder)
+    if tokenizer is not None:
+        save_tokenizer(tokenizer, folder, beside_other_model=True)

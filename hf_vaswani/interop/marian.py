@@ -14,6 +14,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from .conversion import SHARED, Conversion, embedding_fields, is_sinusoidal
 from .pretrained import common_fields, conversion_of, open_model
+from .unexportable import unexportable
 
 MODEL_CLASS = MarianMTModel
 POSITION_TABLES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
@@ -87,8 +88,7 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
     is_wide = any(width * count != config.d_model for width in own_widths for count in heads)
     embedding_dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
     checks = {
-        "an adapter (merge it with PEFT's merge_and_unload())": hasattr(model, "peft_config"),
-        "quantized weights (export the model that was quantized)": hasattr(config, "quantization_config"),
+        **unexportable(model),
         'norm_position="pre"': config.norm_position == "pre",
         "final_norm=True": bool(config.final_norm),
         f"layer_norm_eps={config.layer_norm_eps}": config.layer_norm_eps != LAYER_NORM_EPS,
@@ -96,7 +96,6 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
         f"sinusoid_offset={config.sinusoid_offset}": config.sinusoid_offset != 0,
         'sinusoid_exponent="tensor2tensor"': config.sinusoid_exponent != "paper",
         "positions_skip_padding=True": config.positions_skip_padding,
-        "no decoder_start_token_id": config.decoder_start_token_id is None,
         'decoder_start_embedding="zero"': config.decoder_start_embedding == "zero",
         f"d_k={config.d_k} and d_v={config.d_v}": is_wide,
         f"embedding_dropout={embedding_dropout} with dropout={config.dropout}": embedding_dropout != config.dropout,

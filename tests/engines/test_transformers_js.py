@@ -55,7 +55,7 @@ def test_folder_has_the_files_and_names_that_transformers_js_reads(saved_model, 
         command = ["export", str(saved_model), str(folder), "--to", "transformers.js", "--sample", sample]
         assert main([*command, "--quantization", type]) == 0
         assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == [
-            "config.json", "generation_config.json",
+            "README.md", "config.json", "generation_config.json",
             f"onnx/decoder_model_merged{suffix}.onnx", f"onnx/encoder_model{suffix}.onnx",
             "tokenizer.json", "tokenizer_config.json",
         ]  # fmt: skip

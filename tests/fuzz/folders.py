@@ -32,6 +32,21 @@ ACTIONS = {
     "export": ("export", "run", "out"),
     "import": ("import", "marian", "out"),
 }
+ON_ADAPTER = ("train", "recipe.yaml", "--output_dir", "adapter", "--start_from", "model", "--r", "2")
+ADAPTER_ACTIONS = {
+    "resume": (*ON_ADAPTER, "--max_steps", "4"),
+    "finish again": (*ON_ADAPTER, "--max_steps", "2"),
+    "merge": (*ON_ADAPTER, "--max_steps", "2", "--merge", "true"),
+    "fine-tune": (*NEW, "--start_from", "adapter"),
+    "card": ("card", "adapter"),
+    "translate": ("translate", "adapter", "--input", "text.txt", "--output", "out.txt", "--max_new_tokens", "3"),
+    "score": ("score", "adapter", "--source", "text.txt", "--target", "refs.txt"),
+    "export": ("export", "adapter", "out"),
+    "push": ("push", "adapter", "you/de-en"),
+}
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "generation_config.json", "tokenizer.json")
+BASES = (None, 5, "", "absent", "other", "marian", "run", "adapter", "text.txt", "../../outside", "you/de-en", "a\0b",
+         ["model"], "x" * 300)  # fmt: skip
 TRAINING = ("resume", "resume", "finish again", "overwrite", "resume with the Trainer")
 MODEL = (
     "translate",
@@ -88,6 +103,29 @@ def inputs(choose: random.Random) -> Iterator[Input]:
         test = (("rename_key", "run/results.json", test.replace("precious", "x"), "tests", "test"),)
         yield of_run(choose.choice(("resume", "overwrite", "finish again", "card")), test, f"test {path[:30]!r}")
     yield from odd_neighbors(choose)
+    yield from odd_adapters(choose)
+
+
+def odd_adapters(choose: random.Random) -> Iterator[Input]:
+    """The folder of an adapter, damaged, of another model, or of none."""
+    for action, command in ADAPTER_ACTIONS.items():
+        refused = action in ("fine-tune", "export", "push")
+        yield Input(f"adapter as it is: {action}", command, refused=refused)
+    odd: list[tuple[str, tuple]] = []
+    for name in ADAPTER_FILES:
+        path = f"adapter/{name}"
+        odd += [(f"{name}: {kind}", ("damage", path, kind)) for kind in [*DAMAGES, *IN_PLACE]]
+    config = "adapter/adapter_config.json"
+    odd += [(f"odd value {number}", ("odd_value", config, choose.randrange(10**6))) for number in range(20)]
+    odd += [(f"base {base!a:.30}", ("set_value", config, base, "base_model_name_or_path")) for base in BASES]
+    odd += [(f"rank {rank!r}", ("set_value", config, rank, "r")) for rank in (0, 3, -1, "x", None, 10**9)]
+    odd += [("other layers", ("set_value", config, ["fc1", "absent"], "target_modules"))]
+    odd += [("another base", ("copy", "other/model.safetensors", "model/model.safetensors"))]
+    for what, step in odd:
+        for action in choose.sample(list(ADAPTER_ACTIONS), 2):
+            name = f"adapter {what}: {action}".encode("ascii", "backslashreplace").decode()
+            writes = (f"outside/{step[1].rpartition('/')[2]}*",) if step[-1] == "leads out" else ()
+            yield Input(name, ADAPTER_ACTIONS[action], steps=(step,), writes=writes)
 
 
 def odd_neighbors(choose: random.Random) -> Iterator[Input]:

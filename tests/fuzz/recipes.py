@@ -121,6 +121,21 @@ def inputs(choose: random.Random) -> Iterator[Input]:
             odd.setdefault(section, {})[name] = value
         yield of_file(f"{number}: {odd}", in_yaml(odd))
     yield from sources()
+    yield from adapters(choose)
+
+
+def adapters(choose: random.Random) -> Iterator[Input]:
+    """Keys of an adapter that is trained, with odd values and with each other's."""
+    keys = {name: choices(key.annotation) for name, key in recipe_keys()["peft"].items()}
+    keys["target_modules"] += ["[q_proj, fc1]", "[all-linear, q_proj]", "[lm_head]", "[embed_tokens]", "[a.b]", "[1]"]
+    keys["modules_to_save"] += ["[final_layer_norm]", "[q_proj]", "[lm_head]", "[model]", "[layers]"]
+    good = {"training": {**RECIPE["training"], "start_from": "model"}, "peft": {"r": 2}}
+    for name, values in keys.items():
+        for value in dict.fromkeys([*values, choose.choice(VALUES)]):
+            yield of_file(f"adapter, {name} is {value[:30]}", in_yaml({"peft": {name: value}}, good))
+    for number in range(20):
+        odd = {name: choose.choice(keys[name]) for name in choose.sample(list(keys), 3)}
+        yield of_file(f"adapter {number}: {odd}", in_yaml({"peft": odd}, good))
 
 
 def odd_options(choose: random.Random, section: str, name: str) -> Iterator[Input]:

@@ -37,6 +37,7 @@ COMMANDS = (  # that make the world, in order
      "--share_encoder_decoder_embeddings", "false"],
     ["average", "b", "--output", "other"],
     ["export", "model", "marian"],
+    ["train", "recipe.yaml", "--output_dir", "adapter", "--start_from", "model", "--r", "2", "--max_steps", "2"],
 )  # fmt: skip
 # What a run's folder holds; digits are of the update.
 RUN_FILES = [
@@ -138,6 +139,8 @@ def make(folder: Path, execute) -> None:
         outcome = execute(argv)
         if outcome.status != 0 or outcome.problems:
             raise RuntimeError(f"The world cannot be made: {outcome}")
+    # Wherever the world is copied to, its own model.
+    set_value(str(work / "adapter" / "adapter_config.json"), "model", "base_model_name_or_path")
     (work / "run" / "mine.txt").write_text("of the user's own\n")
     (work / "run" / "notes").mkdir()
     (work / "run" / "notes" / "mine.md").write_text("of the user's own\n")

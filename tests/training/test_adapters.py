@@ -32,7 +32,10 @@ from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
 from ..conftest import tiny_model, word_tokenizer
+from ..hub.test_push import hub, hub_here
 from .helpers import files_in, losses, records, run_training, start_training
+
+__all__ = ["hub", "hub_here"]
 
 pytest.importorskip("peft")
 both_loops = pytest.mark.parametrize("train", [train, train_with_trainer], ids=["loop", "Trainer"])
@@ -177,6 +180,31 @@ def test_killed_run_of_an_adapter_is_resumed_to_the_bit(recipe, base, tmp_path, 
     assert_same_run(tmp_path / "parts", tmp_path / "whole")
 
 
+@pytest.mark.slow
+def test_two_processes_train_the_adapter_of_one(lora, recipe, base, tmp_path):
+    options = ["--dropout=0", "--ema_decay=0.9", "--modules_to_save=final_layer_norm", "--max_steps=6"]
+    one = train(lora(*options, "--gradient_accumulation_steps=2", output="one")).folder
+    # torchrun takes --r for one of its own options.
+    options += [f"--start_from={base}", "--peft.r=4", "--learning_rate=0.03", f"--output_dir={tmp_path / 'two'}"]
+    run_training(recipe, *options, processes=2)
+    assert losses(tmp_path / "two") == pytest.approx(losses(one), abs=1e-5)
+    own, other = (load_file(folder / ADAPTER_WEIGHTS) for folder in (one, tmp_path / "two"))
+    assert own.keys() == other.keys() and own
+    for name, value in own.items():
+        torch.testing.assert_close(other[name], value, atol=1e-5, rtol=0)
+
+
+@pytest.mark.slow
+@both_loops
+def test_compiled_adapter_is_trained_as_any_other(lora, train, write_lines, tmp_path):
+    options = ("--max_steps=6", "--dropout=0", "--lr_scheduler_type=constant")
+    plain = losses(train(lora(*options, output="plain")).folder)
+    report = train(lora(*options, "--torch_compile=true", output="compiled"))
+    assert losses(report.folder) == pytest.approx(plain, rel=1e-4)
+    assert all("_orig_mod" not in name for name in load_file(report.folder / ADAPTER_WEIGHTS))
+    assert translations(report.folder) == commanded(report.folder, write_lines, tmp_path)
+
+
 def test_both_loops_train_the_same_adapter(lora):
     folders = [train(lora(output="own")).folder, train_with_trainer(lora(output="trainer")).folder]
     own, trainer = (load_file(folder / ADAPTER_WEIGHTS) for folder in folders)
@@ -272,6 +300,35 @@ def test_card_tells_of_the_adapter_and_of_its_share(lora):
     card = ModelCard.load(merged.folder / "README.md")
     assert card.data.library_name == "transformers"
     assert "merged into the weights" in card.text
+
+
+def test_card_and_push_name_the_base_once_it_is_on_the_hub(lora, hub_here, capsys):
+    folder = train(lora("--max_steps=2")).folder
+    assert main(["push", str(folder), "you/lora"]) == 2
+    assert "which is not on the Hub. Push that model, and write its id into base_model_name_or_path." in (
+        capsys.readouterr().err
+    )
+    config = folder / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "base_model_name_or_path": "you/base"}))
+    assert main(["card", str(folder), "--name", "you/lora"]) == 0
+    card = ModelCard.load(folder / "README.md")
+    assert (card.data.base_model, card.data.base_model_relation) == ("you/base", "adapter")
+    assert "LoRA adapter of you/base: " in card.text and "trained parameters" in card.text
+    assert main(["push", str(folder), "you/lora"]) == 0
+    files = hub_here.repositories["you/lora"]["main"]
+    assert {"adapter_config.json", ADAPTER_WEIGHTS, "tokenizer.json", "README.md"} <= files.keys()
+    assert not [name for name in files if name.startswith(("checkpoints", "training_recipe"))]
+
+
+@pytest.mark.parametrize("to", ["marian", "ctranslate2", "onnx", "transformers.js"])
+def test_adapter_is_exported_merged_alone(lora, to, tmp_path, capsys):
+    options = ("--max_steps=2", "--lr_scheduler_type=constant")
+    folder = train(lora(*options)).folder
+    assert main(["export", str(folder), str(tmp_path / "exported"), "--to", to]) == 2
+    [error] = capsys.readouterr().err.splitlines()[-1:]
+    assert "an adapter (merge it: train it with --merge true" in error
+    train(lora(*options, "--merge"))
+    assert main(["export", str(folder), str(tmp_path / "exported"), "--to", to]) == 0
 
 
 def test_run_without_an_adapter_says_nothing_of_one(recipe):

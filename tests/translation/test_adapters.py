@@ -122,4 +122,7 @@ def test_adapter_that_puts_tokens_before_the_text_is_refused(make_adapter):
 def test_adapter_is_not_exported_unmerged(make_adapter, tmp_path, capsys):
     folder, _ = make_adapter(target_modules=["q_proj"])
     assert main(["export", str(folder), str(tmp_path / "exported")]) == 2
-    assert "an adapter (merge it with PEFT's merge_and_unload())" in capsys.readouterr().err
+    assert (
+        "an adapter (merge it: train it with --merge true, or call PEFT's merge_and_unload())"
+        in capsys.readouterr().err
+    )

@@ -1,6 +1,6 @@
 """Parallel text in two files: line n of one file translates line n of the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 
@@ -45,3 +45,19 @@ def unequal_lines(paths: tuple[str | Path, str | Path], lines: list[int]) -> Inp
         f"{line_range(min(lines) + 1, max(lines))} of {longer} {have} no counterpart in {shorter}. Line n of one file "
         "must translate line n of the other."
     )
+
+
+def line_errors(first: str, texts: Mapping[str, list[str] | None]) -> list[str]:
+    """That files differ from the first in their number of lines.
+
+    Args:
+        texts: the lines of each file by its path; `None` for those that could not be read.
+    """
+    expected = texts[first]
+    if expected is None:
+        return []
+    return [
+        str(unequal_lines((path, first), [len(lines), len(expected)]))
+        for path, lines in texts.items()
+        if lines is not None and len(lines) != len(expected)
+    ]

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
+from transformers.utils import ADAPTER_CONFIG_NAME
 
 from ...configuration.renamed_keys import with_new_names
 from ...errors import InputError, reason
-from ...files import atomic_write, is_same_file, replace_files
+from ...files import atomic_write, is_same_file, read_json, replace_files
 from ...hub.card import card_text, shown_figures
+from ...hub.file_names import hub_id
 from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
 from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
 from ..recipe.recipe import Recipe, value_errors
@@ -125,7 +127,20 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
     if errors := value_errors(recipe):
         file = folder / (RESULTS_FILE if report.recipe else RECIPE_FILE)
         raise InputError.of([f"{file}: {error}" for error in errors])
-    return {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}, report
+    recipe = {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
+    return recipe, _with_base(report)
+
+
+def _with_base(report: RunReport) -> RunReport:
+    """The report with the base that an adapter names now: the model may have come to the Hub since."""
+    file = report.folder / ADAPTER_CONFIG_NAME
+    if report.adapter is None or report.adapter.merged or not file.exists():
+        return report
+    base = read_json(file).get("base_model_name_or_path")
+    if not (isinstance(base, str) and hub_id(base)):
+        return report
+    adapter = report.adapter.model_copy(update={"base": base})
+    return report.model_copy(update={"base_model": base, "adapter": adapter})
 
 
 def _text(name: str, recipe: dict[str, dict[str, Any]], report: RunReport, **where: str) -> str:

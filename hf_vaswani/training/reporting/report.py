@@ -1,6 +1,5 @@
 """The report of a run: scores, text, tokenizer, sizes, costs, examples, weak points."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from ...data.sources.parallel_files import Pair
 from ...data.sources.text_source import BUILT_IN, TextSource
 from ...data.tokenizers.tokenizer import side_backends
 from ...evaluation.analysis import best_and_worst, scores_by_length, short_example
-from ...hub.file_names import file_names
+from ...hub.file_names import file_names, hub_id
 from ...hub.run_report import (
     AdapterInfo,
     Analysis,
@@ -120,12 +119,6 @@ def is_read_once(setup: TrainingSetup, progress: Progress) -> bool:
     """Whether what filters counted is each pair of the text once: of a stream, once it was read to its end."""
     is_stream = isinstance(setup.corpus, StreamedCorpus)
     return not is_stream or (progress.epoch > 0 and not setup.splits.weights)
-
-
-def hub_id(name: str | None) -> str | None:
-    """A name of a model, if it is one of the Hub: not a path, and nothing that lies here."""
-    is_id = name and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) and not Path(name).exists()
-    return name if is_id else None
 
 
 def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:

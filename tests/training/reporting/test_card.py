@@ -15,8 +15,9 @@ from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.files import HAS_LOCKS
+from hf_vaswani.hub.file_names import hub_id
 from hf_vaswani.training.checkpoints.output_folder import held
-from hf_vaswani.training.reporting.report import greatest_lengths, hub_id
+from hf_vaswani.training.reporting.report import greatest_lengths
 from hf_vaswani.training.train import train
 from hf_vaswani.training.validation import Validator
 

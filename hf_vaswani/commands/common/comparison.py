@@ -1,0 +1,45 @@
+"""A model and its export, compared by how they translate a test set."""
+
+from pathlib import Path
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ...evaluation.score import scores
+from ...hub.export_card import Comparison, MetricLoss
+from ...translation.translate import translate
+
+METRICS = ("bleu", "chrf")
+
+
+def compare(
+    model: PreTrainedModel,
+    exported: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    source: str,
+    sources: list[str],
+    references: list[list[str]],
+    is_greedy: bool = False,
+) -> Comparison:
+    """Translate a test set with both, by the model's own search, and score it.
+
+    Args:
+        source: file of the test set.
+        sources: its lines.
+        references: a line for each of them, once or several times.
+        is_greedy: search greedily in place of the model's own search.
+    """
+    beams = 1 if is_greedy else model.generation_config.num_beams or 1
+    outputs = [
+        translate(either, tokenizer, sources, show_progress=True, num_beams=beams) for either in (model, exported)
+    ]
+    losses = [
+        MetricLoss(own.name, own.value, other.value, own.signature)
+        for own, other in zip(*(scores(output, references, METRICS) for output in outputs))
+    ]
+    same = sum(own == other for own, other in zip(*outputs))
+    example = next((pair for pair in zip(sources, outputs[1]) if pair[0].strip()), (sources[0], outputs[1][0]))
+    search = f"beam {beams}" if beams > 1 else "greedy"
+    return Comparison(Path(source).name, search, exported.computed_by, len(sources), same, losses, example)
+
+
+__all__ = ["compare"]

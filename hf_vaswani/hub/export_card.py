@@ -1,0 +1,190 @@
+"""The card of a model that was exported: how its engine uses it, and what it loses by weights of fewer bits."""
+
+from dataclasses import dataclass
+
+from huggingface_hub import ModelCardData
+
+from .markdown import fenced, plain, table
+from .origin import Origin
+from .usage import quoted, usage_code
+
+JAVASCRIPT = """\
+import {{ pipeline }} from "@huggingface/transformers";
+
+const translator = await pipeline("translation", {model});
+const [{{ translation_text }}] = await translator({text}, {{ max_new_tokens: 256 }});"""
+FULL_PRECISION = "float32"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What a card says of an engine.
+
+    Attributes:
+        title: as Markdown.
+        library: as the Hub calls it.
+        needs: what must be installed.
+    """
+
+    title: str
+    library: str
+    needs: str
+
+
+ENGINES = {
+    "marian": Engine("the MarianMT of transformers", "transformers", "pip install hf-vaswani"),
+    "ctranslate2": Engine(
+        "[CTranslate2](https://github.com/OpenNMT/CTranslate2)",
+        "ctranslate2",
+        'pip install "hf-vaswani[ctranslate2]"',
+    ),
+    "onnx": Engine("[ONNX Runtime](https://onnxruntime.ai)", "onnx", 'pip install "hf-vaswani[onnx]"'),
+    "transformers.js": Engine(
+        "[transformers.js](https://huggingface.co/docs/transformers.js)",
+        "transformers.js",
+        "npm install @huggingface/transformers",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class MetricLoss:
+    """A score of the model and of its export, 0 to 100, with sacreBLEU's signature."""
+
+    name: str
+    model: float
+    exported: float
+    signature: str
+
+    @property
+    def difference(self) -> str:
+        """With its sign; negative where the export is worse."""
+        # Of the rounded scores, as a reader would compute it; 0.0 takes the sign of minus zero.
+        return f"{round(self.exported, 2) - round(self.model, 2) + 0.0:+.2f}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A test set, translated by a model and by its export.
+
+    Attributes:
+        test_set: its name.
+        search: of both, in words.
+        computed_by: the engine of the export, and the type it computes in.
+        sentences, same: their number, and that of those with the same translation.
+        example: a source and its translation by the export.
+    """
+
+    test_set: str
+    search: str
+    computed_by: str
+    sentences: int
+    same: int
+    losses: list[MetricLoss]
+    example: tuple[str, str]
+
+    def summary(self) -> str:
+        """The comparison as lines of text."""
+        lines = [
+            f"{loss.name} {loss.exported:.2f}, the model's {loss.model:.2f} ({loss.difference}; {loss.signature})"
+            for loss in self.losses
+        ]
+        return "\n".join([*lines, f"The same translation: {self.share}"])
+
+    @property
+    def share(self) -> str:
+        """How many sentences have the same translation."""
+        return f"{self.same:,} of {self.sentences:,} ({self.same / self.sentences:.1%})"
+
+
+def export_card(
+    name: str,
+    to: str,
+    quantization: str | None,
+    size: int,
+    origin: Origin,
+    comparison: Comparison | None = None,
+) -> str:
+    """A card: metadata in YAML and text in Markdown.
+
+    Args:
+        name: of the exported model.
+        to: the format, a key of `ENGINES`.
+        quantization: type of the weights; `None` for float32.
+        size: bytes of the weights.
+        comparison: with the model, where both have translated a test set.
+    """
+    quantization = quantization or FULL_PRECISION
+    parts = [
+        f"---\n{_metadata(to, quantization, origin, comparison).to_yaml()}\n---",
+        f"# {plain(name)}",
+        _summary(to, quantization, origin),
+        "## Use",
+        _usage(name, to, comparison.example if comparison else None),
+        f"It needs `{ENGINES[to].needs}`.",
+        f"## Compared with {_model(origin)}",
+        _compared(to, quantization, size, origin, comparison),
+    ]
+    return ("\n\n".join(parts) + "\n").encode("utf-8", "replace").decode()
+
+
+def _metadata(to: str, quantization: str, origin: Origin, comparison: Comparison | None) -> ModelCardData:
+    is_quantized = quantization != FULL_PRECISION
+    return ModelCardData(
+        language=origin.languages,
+        library_name=ENGINES[to].library,
+        pipeline_tag="translation",
+        tags=["vaswani", *[quantization] * is_quantized],
+        base_model=origin.hub_id,
+        **{"base_model_relation": "quantized"} if origin.hub_id and is_quantized else {},
+        **origin.license,
+        metrics=["bleu", "chrf"] if comparison else None,
+    )
+
+
+def _model(origin: Origin) -> str:
+    """The model that was exported, as Markdown."""
+    return f"[{plain(origin.hub_id)}](https://huggingface.co/{origin.hub_id})" if origin.hub_id else "the model"
+
+
+def _summary(to: str, quantization: str, origin: Origin) -> str:
+    direction = f" from {' to '.join(origin.languages)}" if origin.languages and len(origin.languages) == 2 else ""
+    model = _model(origin) if origin.hub_id else "a model of `hf_vaswani`"
+    return (
+        f"Translates single sentences{direction}: {model}, converted for {ENGINES[to].title} by `hf_vaswani`, with "
+        f"weights in {quantization}."
+    )
+
+
+def _usage(name: str, to: str, example: tuple[str, str] | None) -> str:
+    source, translation = example or ("…", "")
+    is_javascript = to == "transformers.js"
+    code = JAVASCRIPT.format(model=quoted(name), text=quoted(source)) if is_javascript else usage_code(name, source)
+    if example:
+        # A comment ends with its line.
+        code += f"\n{'//' if is_javascript else '#'} {' '.join(translation.split()) or '(nothing)'}"
+    return fenced(code, "js" if is_javascript else "python")
+
+
+def _compared(to: str, quantization: str, size: int, origin: Origin, comparison: Comparison | None) -> str:
+    sizes = ["size of the weights", f"{origin.size / 1e6:.1f} MB", f"{size / 1e6:.1f} MB", ""]
+    header = ["", "model", quantization, "difference"]
+    if comparison is None:
+        words = "It has the model's own weights."
+        if to != "marian":
+            words += (
+                " Compared on a sample, it translated by the model's own tokens, or by others that are as probable."
+            )
+        if quantization != FULL_PRECISION:
+            words = f"What {quantization} costs in quality was not measured: the export was given no test set."
+        return f"{table(header[:3], [sizes[:3]])}\n\n{words}"
+    rows = [[loss.name, f"{loss.model:.2f}", f"{loss.exported:.2f}", loss.difference] for loss in comparison.losses]
+    signatures = "; ".join(f"{loss.name}: sacreBLEU's `{loss.signature}`" for loss in comparison.losses)
+    return (
+        f"{table(header, [*rows, ['the same translation', '', comparison.share, ''], sizes])}\n\nBoth translated "
+        f"{plain(comparison.test_set)}, {comparison.search}; the export was computed by {comparison.computed_by}. "
+        f"{signatures}."
+    )
+
+
+__all__ = ["Comparison", "MetricLoss", "export_card"]

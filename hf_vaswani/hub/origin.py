@@ -1,0 +1,77 @@
+"""What others can know of a model that was exported: its name on the Hub, its languages and its license."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from huggingface_hub import metadata_load
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import cached_file
+
+from ..core.pipeline_inputs import own_languages
+from ..engines.folders import weights_size
+from ..errors import InputError
+from ..interop.model_files import CONFIG_FILE
+from .file_names import hub_id
+from .metadata import hub_languages
+from .run_report import RESULTS_FILE, read_report
+
+CARD_FILE = "README.md"
+LICENSE_KEYS = ("license", "license_name", "license_link")
+QUIET = {
+    f"_raise_exceptions_for_{problem}": False for problem in ("gated_repo", "missing_entries", "connection_errors")
+}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The model that was exported.
+
+    Attributes:
+        hub_id: `None` where it is not known to be on the Hub.
+        languages: codes of the Hub, source and target.
+        license: what its card says of it, by the Hub's keys.
+        size: bytes of its weights.
+    """
+
+    hub_id: str | None
+    languages: list[str] | None
+    license: dict[str, str]
+    size: int
+
+
+def read_origin(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Origin:
+    """What is known of a model.
+
+    Args:
+        path: folder or Hub id that it was loaded from.
+    """
+    card = card_metadata(path)
+    license = {key: card[key] for key in LICENSE_KEYS if isinstance(card.get(key), str)}
+    codes = [code for code in own_languages(model.config, tokenizer) if code]
+    folder = Path(path) if Path(path).is_dir() else Path(cached_file(path, CONFIG_FILE)).parent
+    return Origin(published_name(path), hub_languages(codes), license, weights_size(folder))
+
+
+def card_metadata(path: str) -> dict[str, Any]:
+    """The metadata of a model's card; nothing where it has none that can be read."""
+    try:
+        file = cached_file(path, CARD_FILE, **QUIET)
+        return (file and metadata_load(file)) or {}
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+
+
+def published_name(path: str) -> str | None:
+    """A model's id on the Hub: that it was loaded by, or that `hf-vaswani card --name` gave its run."""
+    if not Path(path).is_dir():
+        return hub_id(path)
+    try:
+        name = read_report(Path(path)).name if (Path(path) / RESULTS_FILE).exists() else None
+    except InputError:
+        return None
+    return hub_id(name) if name and "/" in name else None
+
+
+__all__ = ["Origin", "read_origin"]

@@ -1,0 +1,17 @@
+"""What a model may have that no other system or engine can express."""
+
+from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+
+
+def unexportable(model: VaswaniForConditionalGeneration) -> dict[str, bool]:
+    """Such features in words, and whether the model has them."""
+    return {
+        "an adapter (merge it: train it with --merge true, or call PEFT's merge_and_unload())": hasattr(
+            model, "peft_config"
+        ),
+        "quantized weights (export the model that was quantized)": hasattr(model.config, "quantization_config"),
+        "no decoder_start_token_id": model.config.decoder_start_token_id is None,
+    }
+
+
+__all__ = ["unexportable"]

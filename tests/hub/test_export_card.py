@@ -1,0 +1,179 @@
+"""Cards of exported models, and their way to the Hub."""
+
+import json
+
+import pytest
+from huggingface_hub import ModelCard
+from sacrebleu.metrics import BLEU, CHRF
+from transformers import pipeline
+
+from hf_vaswani.cli import main
+from hf_vaswani.files import InputPath
+from hf_vaswani.hub.export_card import Comparison, MetricLoss, export_card
+from hf_vaswani.hub.origin import Origin, published_name
+from hf_vaswani.hub.push import files_to_push
+
+from ..conftest import tiny_model
+from ..engines.conftest import separate
+from .test_push import hub, hub_here
+
+__all__ = ["hub", "hub_here", "separate"]
+
+pytest.importorskip("ctranslate2")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+SOURCES = ["w1 w2 w3", "", "w9 w4", "w5 w6 w7 w8"]
+REFERENCES = ["w3 w2", "", "w7 w7 w1", "w11 w12 w13"]
+ORIGIN = Origin("you/de-en", ["de", "en"], {"license": "mit"}, 40_000_000)
+COMPARISON = Comparison(
+    "test.de", "beam 4", "CTranslate2 on the CPU", 1000, 901,
+    [MetricLoss("BLEU", 22.7149, 22.7151, "nrefs:1"), MetricLoss("chrF2", 41.48, 41.29, "nc:6")],
+    ("Ein Hund", "A dog"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def export(saved_model, write_lines, tmp_path):
+    """Exports a tiny model and returns the folder."""
+    sample = write_lines("sample", ["w1 w2"])
+
+    def run(to, *options):
+        output = tmp_path / f"{to}-export"
+        sampled = ["--sample", sample] if to != "marian" else []
+        assert main(["export", str(saved_model), str(output), "--to", to, *sampled, *options]) == 0
+        return output
+
+    return run
+
+
+@pytest.fixture
+def test_set(write_lines):
+    return ["--source", write_lines("test.x", SOURCES), "--reference", write_lines("test.y", REFERENCES)]
+
+
+def row(card: ModelCard, name: str) -> list[str]:
+    """The cells of the line of a card's table that begins with a name."""
+    [line] = [line for line in card.text.splitlines() if line.startswith(f"| {name} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+@pytest.mark.parametrize(
+    ("to", "quantization", "beams"),
+    [("ctranslate2", "int8", 2), ("ctranslate2", "bfloat16", 2), ("onnx", "int8", 2), ("transformers.js", "int8", 1)],
+)
+def test_quantized_export_reports_its_loss_on_a_test_set(
+    to, quantization, beams, export, test_set, saved_model, capsys
+):
+    model = tiny_model()
+    model.generation_config.update(num_beams=2, max_new_tokens=6)
+    model.save_pretrained(saved_model)
+    folder = export(to, "--quantization", quantization, *test_set)
+    card = ModelCard.load(folder / "README.md")
+    own = [r["translation_text"] for r in pipeline("translation", model=str(saved_model))(SOURCES, num_beams=beams)]
+    for metric, name in ((BLEU(), "BLEU"), (CHRF(), "chrF2")):
+        value = metric.corpus_score(own, [REFERENCES]).score
+        cells = row(card, name)
+        assert cells[0] == f"{value:.2f}"
+        assert float(cells[2]) == pytest.approx(float(cells[1]) - float(cells[0]), abs=1e-6)
+        assert str(metric.get_signature()) in card.text
+    if to != "transformers.js":
+        got = [r["translation_text"] for r in pipeline("translation", model=str(folder))(SOURCES)]
+        assert row(card, "BLEU")[1] == f"{BLEU().corpus_score(got, [REFERENCES]).score:.2f}"
+        same = sum(one == other for one, other in zip(own, got))
+        assert row(card, "the same translation")[1] == f"{same} of 4 ({same / 4:.1%})"
+    else:
+        assert row(card, "the same translation")[1].endswith(("of 4 (100.0%)", "of 4 (75.0%)", "of 4 (50.0%)"))
+    weights = [path for path in folder.rglob("*") if path.name == "model.bin" or path.parent.name == "onnx"]
+    sizes = [(saved_model / "model.safetensors").stat().st_size, sum(path.stat().st_size for path in weights)]
+    assert row(card, "size of the weights")[:2] == [f"{size / 1e6:.1f} MB" for size in sizes]
+    assert ("beam 2" if beams == 2 else "greedy") in card.text
+    printed = capsys.readouterr().out
+    assert f"BLEU {row(card, 'BLEU')[1]}, the model's {row(card, 'BLEU')[0]}" in printed
+
+
+def test_export_of_a_card_with_a_license_keeps_it_and_names_its_base_on_the_hub(export, saved_model):
+    (saved_model / "README.md").write_text("---\nlicense: other\nlicense_name: ours\nlicense_link: LICENSE\n---\n")
+    config = json.loads((saved_model / "config.json").read_text()) | {
+        "source_language": "pt-BR",
+        "target_language": "en",
+    }
+    (saved_model / "config.json").write_text(json.dumps(config))
+    for to, library in (("marian", "transformers"), ("ctranslate2", "ctranslate2"), ("onnx", "onnx")):
+        data = ModelCard.load(export(to) / "README.md").data
+        assert (data.library_name, data.pipeline_tag, data.language) == (library, "translation", ["pt", "en"])
+        assert (data.license, data.license_name, data.license_link) == ("other", "ours", "LICENSE")
+        assert data.base_model is None
+
+
+def test_card_names_the_base_and_the_loss():
+    card = ModelCard(export_card("you/ct2", "ctranslate2", "int8", 10_000_000, ORIGIN, COMPARISON))
+    assert (card.data.base_model, card.data.base_model_relation) == ("you/de-en", "quantized")
+    assert card.data.license == "mit" and card.data.metrics == ["bleu", "chrf"]
+    # Of the rounded scores, and zero without a minus.
+    assert row(card, "BLEU") == ["22.71", "22.72", "+0.01"]
+    assert row(card, "chrF2") == ["41.48", "41.29", "-0.19"]
+    assert row(card, "size of the weights") == ["40.0 MB", "10.0 MB", ""]
+    assert "Translates single sentences from de to en: [you/de-en](https://huggingface.co/you/de-en)" in card.text
+    assert 'pipeline("translation", model="you/ct2")' in card.text and "# A dog" in card.text
+
+
+def test_card_without_a_test_set_says_what_was_not_measured():
+    for quantization, expected in (("int8", "What int8 costs in quality was not measured"), (None, "own tokens")):
+        card = ModelCard(export_card("x", "onnx", quantization, 1, ORIGIN))
+        assert expected in card.text
+        assert ("not measured" in card.text) == (quantization == "int8")
+        assert getattr(card.data, "base_model_relation", None) == ("quantized" if quantization else None)
+    assert 'await pipeline("translation", "a\\"b")' in export_card('a"b', "transformers.js", None, 1, ORIGIN)
+
+
+def test_name_on_the_hub_is_the_path_or_that_of_the_runs_card(tmp_path):
+    assert type(published_name(InputPath("you/de-en"))) is str and published_name("you/de-en") == "you/de-en"
+    assert published_name(str(tmp_path)) is None
+    (tmp_path / "results.json").write_text("{")
+    assert published_name(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("to", ["marian", "ctranslate2", "onnx", "transformers.js"])
+def test_exported_folder_is_pushed_with_all_its_files_and_its_card(to, export, hub_here):
+    folder = export(to)
+    assert main(["push", str(folder), "you/exported"]) == 0
+    files = hub_here.repositories["you/exported"]["main"]
+    own = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert files == own
+    assert "README.md" in files
+
+
+def test_separate_tokenizers_of_a_marian_are_pushed(separate, tmp_path):
+    assert main(["export", str(separate), str(tmp_path / "marian")]) == 0
+    names = set(files_to_push(tmp_path / "marian"))
+    assert {"source_tokenizer/tokenizer.json", "target_tokenizer/tokenizer.json", "README.md"} <= names
+
+
+def test_export_inside_of_a_models_folder_is_not_pushed_with_it(export, saved_model):
+    assert main(["export", str(saved_model), str(saved_model / "onnx"), "--to", "onnx"]) == 0
+    assert not [name for name in files_to_push(saved_model) if name.startswith("onnx")]
+
+
+def test_all_that_is_wrong_with_a_test_set_is_told_before_the_model_is_loaded(write_lines, tmp_path, capsys):
+    short, long = write_lines("short", ["w1"]), write_lines("long", ["w1", "w2"])
+    blank = write_lines("blank", ["", " "])
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+
+    def errors(*options, output="new", to="onnx"):
+        assert main(["export", "no/such/model", str(tmp_path / output), "--to", to, *options]) == 2
+        return capsys.readouterr().err.splitlines()
+
+    assert "--reference FILE" in errors("--source", short)[0]
+    assert "--source FILE" in errors("--reference", short)[0]
+    [error] = errors("--source", short, "--reference", long)
+    assert "line 2 of" in error and "has no counterpart" in error
+    [error] = errors("--source", blank, "--reference", long)
+    assert error.endswith("is empty: no line of it holds text.")
+    lines = errors(
+        "--source", str(tmp_path / "absent"), "--reference", short, "--quantization", "int16", output="full"
+    )
+    assert len(lines) == 3 and "int16" in lines[0] and "not an empty folder" in lines[1] and "absent" in lines[2]
+    assert "--source is for --to" in errors("--source", short, "--reference", short, to="marian")[0]
+    assert not (tmp_path / "new").exists()
