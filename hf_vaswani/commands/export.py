@@ -37,12 +37,10 @@ LIBRARIES = {
 DESCRIPTION = """\
 Convert a model of this package for another engine. marian: a folder that transformers loads as a MarianMT.
 ctranslate2 and onnx: a folder for CTranslate2 or ONNX Runtime, which all commands take like a model.
-transformers.js: a folder for browsers and Node, searched greedily. All but marian are opened and compared with the
-model; where they do not translate the same, nothing is written. The folder has a card, which says what 8 or 16 bits
+transformers.js: a folder for browsers and Node, searched greedily. The folder is opened and compared with the model;
+where it does not translate the same, nothing is written. It has a card, which says what 8 or 16 bits
 cost in BLEU and chrF if there is a test set."""
 NAME = "model name in title and code of the card: you/de-en-int8 (default: name of the folder)"
-# Not for a MarianMT, which is the model itself under other names.
-OF_ENGINES = ("quantization", "sample", "source", "reference")
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -76,6 +74,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+    from ..engines.export import write_checked
     from ..hub.export_card import export_card
     from ..hub.origin import read_origin
     from ..translation.load import load
@@ -85,53 +84,27 @@ def run(options: argparse.Namespace) -> None:
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"{options.model} is a {type(model).__name__}; only models of this package can be exported.")
     comparison, origin = None, read_origin(options.model, model, tokenizer)
+    sample = [line for line in texts.get(options.sample) or () if line.strip()]
     with new_folder(options.output) as folder:
-        if options.to == "marian":
-            words, size = _write_marian(model, tokenizer, folder)
-        else:
-            words, size = _write_for_engine(options, model, tokenizer, folder, texts.get(options.sample))
-            if options.source:
-                comparison = _compared(options, model, tokenizer, folder, texts)
+        result = write_checked(model, tokenizer, folder, options.quantization, sample, options.to)
+        if options.source:
+            comparison = _compared(options, model, tokenizer, folder, texts)
         name = options.name or Path(options.output).resolve().name
-        card = export_card(name, options.to, options.quantization, size, origin, comparison)
+        card = export_card(name, options.to, options.quantization, result.size, origin, comparison)
         (folder / "README.md").write_text(card, encoding="utf-8")
+        tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
+    same = result.sentences - result.different
     print(
-        f"{options.output} holds the model {words} Weights: {size / 1e6:.1f} MB, the model's {origin.size / 1e6:.1f}."
+        f"{options.output} holds the model for {result.engine}{_with(tokenizers)}. It translates {same} of "
+        f"{counted(result.sentences, 'sentence')} by the model's own tokens. Weights: {result.size / 1e6:.1f} MB, the "
+        f"model's {origin.size / 1e6:.1f}."
     )
     if comparison:
         print(comparison.summary())
 
 
-def _write_marian(
-    model: "VaswaniForConditionalGeneration", tokenizer: "PreTrainedTokenizerBase", folder: Path
-) -> tuple[str, int]:
-    """Write a MarianMT; what came of it in words, and the bytes of its weights."""
-    from ..engines.folders import weights_size
-    from ..interop.folders import write_marian
-
-    write_marian(model, tokenizer, folder)
-    tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
-    return f"as a MarianMT and {' and '.join(tokenizers) or 'its tokenizer'}.", weights_size(folder)
-
-
-def _write_for_engine(
-    options: argparse.Namespace,
-    model: "VaswaniForConditionalGeneration",
-    tokenizer: "PreTrainedTokenizerBase",
-    folder: Path,
-    sample: list[str] | None,
-) -> tuple[str, int]:
-    """The same for an engine."""
-    from ..engines.export import write_checked
-
-    texts = [line for line in sample or () if line.strip()]
-    result = write_checked(model, tokenizer, folder, options.quantization, texts, options.to)
-    same = result.sentences - result.different
-    return (
-        f"for {result.engine}. It translates {same} of {counted(result.sentences, 'sentence')} by the model's own "
-        "tokens.",
-        result.size,
-    )
+def _with(tokenizers: list[str]) -> str:
+    return f", with {' and '.join(tokenizers)}" if tokenizers else ""
 
 
 def _compared(
@@ -175,12 +148,11 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def _option_errors(options: argparse.Namespace) -> list[str]:
-    others = ", ".join(name for name in FORMATS if name != "marian")
-    errors = [
-        f"--{name} is for --to {others}." for name in OF_ENGINES if getattr(options, name) and options.to == "marian"
-    ]
+    errors = []
     known = QUANTIZATIONS.get(options.to, CTRANSLATE2_TYPES)
-    if options.quantization not in (None, *known):
+    if options.quantization and options.to == "marian":
+        errors.append(f"--quantization is for --to {', '.join(name for name in FORMATS if name != 'marian')}.")
+    elif options.quantization not in (None, *known):
         errors.append(
             f"--quantization {options.quantization} is for --to ctranslate2; here it is {' or '.join(known)}."
         )

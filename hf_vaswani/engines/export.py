@@ -54,7 +54,7 @@ def export_model(
         output: folder to create; it may exist only if empty.
         quantization: `"int8"`, or for CTranslate2 another of the types in its documentation; `None` for float32.
         texts: the sample; default: sentences of random tokens.
-        to: `"ctranslate2"`, `"onnx"` or `"transformers.js"`.
+        to: `"marian"`, `"ctranslate2"`, `"onnx"` or `"transformers.js"`.
 
     Raises:
         InputError: lists everything that the engine cannot express; or it is not installed, `output` cannot be
@@ -76,11 +76,11 @@ def write_checked(
     """The same into an empty folder, which is not removed if the engine translates otherwise."""
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"Only models of this package can be exported, not a {type(model).__name__}.")
+    target, original = FORMATS[to], model
     if model.training or model.dtype != torch.float32:
         model = copy.deepcopy(model).float().eval()
-    target = FORMATS[to]
     sources = [tokenizer(text)["input_ids"] for text in texts] or random_sources(tokenizer, model.config.vocab_size)
-    target.write(model, tokenizer, folder, quantization)
+    target.write(original if target.keeps_dtype else model, tokenizer, folder, quantization)
     different = _compare(model, tokenizer, folder, target, sources, is_exact=quantization in (None, "float32"))
     return Exported(target.engine, len(sources), different, weights_size(folder))
 

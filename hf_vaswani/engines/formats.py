@@ -1,12 +1,15 @@
-"""The formats that models are exported to, beside other systems' own in `interop`."""
+"""The formats that models are exported to, each with how it is written and opened."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+import torch
+from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..errors import InputError
+from ..interop.folders import write_marian
 from . import ctranslate2_export, onnx_export, transformers_js_export
 from .ctranslate2_model import CTranslate2Model
 from .onnx_model import OnnxModel
@@ -23,6 +26,7 @@ class Format:
         open: a folder that was written, and the model, → a model of the engine that has `generate()`.
         num_beams: of the search that is compared with the model's.
         has_logits: whether the opened model has a forward pass, whose logits are compared too.
+        keeps_dtype: whether weights in 16 bits are written as they are.
     """
 
     engine: str
@@ -30,9 +34,27 @@ class Format:
     open: Callable[[Path, VaswaniForConditionalGeneration], PreTrainedModel]
     num_beams: int = BEAMS
     has_logits: bool = True
+    keeps_dtype: bool = False
+
+
+def _write_marian(
+    model: VaswaniForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    quantization: str | None = None,
+) -> None:
+    if quantization is not None:
+        raise InputError(f"A MarianMT has the model's own weights and no quantization, got {quantization!r}.")
+    write_marian(model, tokenizer, folder)
 
 
 FORMATS = {
+    "marian": Format(
+        "MarianMT",
+        _write_marian,
+        lambda folder, model: MarianMTModel.from_pretrained(folder, dtype=torch.float32).eval(),
+        keeps_dtype=True,
+    ),
     "ctranslate2": Format(
         "CTranslate2",
         ctranslate2_export.write,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.generation_output_scores import log_probabilities, output_lengths
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
@@ -60,12 +60,14 @@ def differences(
     if num_beams > 1:
         # CTranslate2 ends a sentence with as many finished hypotheses as beams.
         settings["early_stopping"] = True
+    # transformers' own search has no other penalty, and warns of a second limit.
+    further = {"max_length": None} if isinstance(engine, MarianMTModel) else {"length_penalty_type": "length"}
     eos = model.config.eos_token_id
     ends = [eos] if isinstance(eos, int) else list(eos)
     for source in sources:
         input_ids = torch.tensor([source])
         expected = model.generate(input_ids.to(model.device), length_penalty_type="length", **settings).cpu()
-        got = engine.generate(input_ids, length_penalty_type="length", **settings)
+        got = engine.generate(input_ids, **settings, **further)
         outputs = [ids[:, : int(output_lengths(ids, ends, None))] for ids in (expected, got)]
         if outputs[0].tolist() == outputs[1].tolist():
             continue

@@ -123,7 +123,7 @@ def export_card(
         _usage(name, to, comparison.example if comparison else None),
         f"It needs `{ENGINES[to].needs}`.",
         f"## Compared with {_model(origin)}",
-        _compared(to, quantization, size, origin, comparison),
+        _compared(quantization, size, origin, comparison),
     ]
     return ("\n\n".join(parts) + "\n").encode("utf-8", "replace").decode()
 
@@ -166,15 +166,14 @@ def _usage(name: str, to: str, example: tuple[str, str] | None) -> str:
     return fenced(code, "js" if is_javascript else "python")
 
 
-def _compared(to: str, quantization: str, size: int, origin: Origin, comparison: Comparison | None) -> str:
+def _compared(quantization: str, size: int, origin: Origin, comparison: Comparison | None) -> str:
     sizes = ["size of the weights", f"{origin.size / 1e6:.1f} MB", f"{size / 1e6:.1f} MB", ""]
     header = ["", "model", quantization, "difference"]
     if comparison is None:
-        words = "It has the model's own weights."
-        if to != "marian":
-            words += (
-                " Compared on a sample, it translated by the model's own tokens, or by others that are as probable."
-            )
+        words = (
+            "It has the model's own weights. Compared on a sample, it translated by the model's own tokens, or by "
+            "others that are as probable."
+        )
         if quantization != FULL_PRECISION:
             words = f"What {quantization} costs in quality was not measured: the export was given no test set."
         return f"{table(header[:3], [sizes[:3]])}\n\n{words}"

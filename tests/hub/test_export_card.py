@@ -40,8 +40,7 @@ def export(saved_model, write_lines, tmp_path):
 
     def run(to, *options):
         output = tmp_path / f"{to}-export"
-        sampled = ["--sample", sample] if to != "marian" else []
-        assert main(["export", str(saved_model), str(output), "--to", to, *sampled, *options]) == 0
+        assert main(["export", str(saved_model), str(output), "--to", to, "--sample", sample, *options]) == 0
         return output
 
     return run
@@ -90,6 +89,17 @@ def test_quantized_export_reports_its_loss_on_a_test_set(
     assert ("beam 2" if beams == 2 else "greedy") in card.text
     printed = capsys.readouterr().out
     assert f"BLEU {row(card, 'BLEU')[1]}, the model's {row(card, 'BLEU')[0]}" in printed
+
+
+def test_marian_export_loses_nothing_on_a_test_set(export, test_set, saved_model):
+    model = tiny_model()
+    model.generation_config.update(num_beams=2, max_new_tokens=6, length_penalty_type="length")
+    model.save_pretrained(saved_model)
+    card = ModelCard.load(export("marian", *test_set) / "README.md")
+    own = [r["translation_text"] for r in pipeline("translation", model=str(saved_model))(SOURCES)]
+    assert row(card, "BLEU")[:2] == [f"{BLEU().corpus_score(own, [REFERENCES]).score:.2f}"] * 2
+    assert row(card, "the same translation")[1] == "4 of 4 (100.0%)"
+    assert "computed by PyTorch" in card.text
 
 
 def test_export_of_a_card_with_a_license_keeps_it_and_names_its_base_on_the_hub(export, saved_model):
@@ -175,5 +185,5 @@ def test_all_that_is_wrong_with_a_test_set_is_told_before_the_model_is_loaded(wr
         "--source", str(tmp_path / "absent"), "--reference", short, "--quantization", "int16", output="full"
     )
     assert len(lines) == 3 and "int16" in lines[0] and "not an empty folder" in lines[1] and "absent" in lines[2]
-    assert "--source is for --to" in errors("--source", short, "--reference", short, to="marian")[0]
+    assert "--quantization is for --to" in errors("--quantization", "int8", to="marian")[0]
     assert not (tmp_path / "new").exists()

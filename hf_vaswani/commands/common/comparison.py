@@ -39,7 +39,8 @@ def compare(
     same = sum(own == other for own, other in zip(*outputs))
     example = next((pair for pair in zip(sources, outputs[1]) if pair[0].strip()), (sources[0], outputs[1][0]))
     search = f"beam {beams}" if beams > 1 else "greedy"
-    return Comparison(Path(source).name, search, exported.computed_by, len(sources), same, losses, example)
+    computed_by = getattr(exported, "computed_by", "PyTorch")
+    return Comparison(Path(source).name, search, computed_by, len(sources), same, losses, example)
 
 
 __all__ = ["compare"]
