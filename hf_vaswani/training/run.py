@@ -226,7 +226,10 @@ class TrainingRun:
         with self.clock.pause():
             state = gather_state(self.accelerator, self.model, self.optimizer, self.ema, self.progress)
             folder, keep = self.folder / CHECKPOINTS, self.arguments.save_total_limit
-            on_main_process(self.accelerator, lambda: save_checkpoint(folder, state, keep))
+            checkpoint = on_main_process(self.accelerator, lambda: save_checkpoint(folder, state, keep))
+            del state  # which may fill half of the memory
+            for listener in self.listeners:
+                listener.on_checkpoint(checkpoint)
 
     def last_step(self) -> int | None:
         """The step at which the run ends, as far as that is known beforehand: epochs differ by a few."""
