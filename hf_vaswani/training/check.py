@@ -107,9 +107,8 @@ def open_hub(recipe: Recipe, create: bool) -> str:
         InputError: as [`open_repository`].
     """
     arguments = recipe.training
-    # Where the folder's name is none of a repository, the error says which key gives another.
-    key = "training.hub_model_id" if arguments.hub_model_id else "training.push_to_hub (name: training.hub_model_id)"
     name = arguments.hub_model_id or Path(os.path.abspath(arguments.output_dir)).name
+    key = f"training.push_to_hub (training.hub_model_id={name})"
     return open_repository(name, arguments.hub_private_repo, arguments.hub_revision, create, key)
 
 

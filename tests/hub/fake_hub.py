@@ -6,9 +6,11 @@ files go through its LFS storage, apart from the commits that name them.
 
 import base64
 import json
+import os
 import re
 from hashlib import sha1, sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Event, Lock, Thread
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +21,14 @@ EMPTY = "0" * 40
 KINDS = {"models": "model", "datasets": "dataset", "spaces": "space"}
 # What the real one stores by LFS.
 LARGE = (".safetensors", ".pt")
+
+
+def environment(hub: "FakeHub", home: Path) -> dict[str, str]:
+    """For a process that takes this Hub for the real one, which huggingface_hub asks for as it is imported."""
+    return {
+        **os.environ, "HF_ENDPOINT": hub.address, "HF_TOKEN": "writer", "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(home / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }  # fmt: skip
 
 
 class FakeHub:
