@@ -33,6 +33,6 @@ def run(options: argparse.Namespace) -> None:
     else:
         also = " with its finished model" if pulled.has_model else ""
         print(
-            f"The run{also} is in {options.folder}, as it was after step {pulled.step:,}. The command that trained it, "
-            f"with --output_dir {options.folder}, resumes it."
+            f"The run{also} is in {options.folder}, as it was after step {pulled.step:,}. The command that trained "
+            f"it, with --output_dir {options.folder}, resumes it."
         )

@@ -141,7 +141,12 @@ def other_kind(api: "HfApi", name: str) -> str | None:
 
 
 def commit_folder(
-    name: str, folder: Path, files: Iterable[str], message: str, revision: str | None = None, replaced: Sequence[str] = ()
+    name: str,
+    folder: Path,
+    files: Iterable[str],
+    message: str,
+    revision: str | None = None,
+    replaced: Sequence[str] = (),
 ) -> str:
     """Upload files of a folder in one commit, which is made once all of them are there.
 

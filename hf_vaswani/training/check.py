@@ -117,8 +117,8 @@ def adapter_upload_errors(recipe: Recipe) -> list[str]:
     base = recipe.training.start_from
     if recipe.peft.is_used and not recipe.peft.merge and not hub_id(base):
         return [
-            f"training.push_to_hub: the adapter's base, training.start_from={base}, is not on the Hub. Push that model "
-            "and start from its id, or give peft.merge: true"
+            f"training.push_to_hub: the adapter's base, training.start_from={base}, is not on the Hub. Push that "
+            "model and start from its id, or give peft.merge: true"
         ]
     return []
 

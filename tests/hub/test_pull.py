@@ -31,12 +31,12 @@ def refusal(capsys, *arguments) -> str:
 
 
 def test_pulled_model_is_the_pushed_one(repository, hub_here, saved_model, tmp_path, capsys):
-    hub_here.repositories["you/de-en"]["main"] |= {".gitattributes": b"*.pt", "update-00000004/optimizer.pt": b"x"}
+    others = {".gitattributes": b"*.pt", "update-00000004/optimizer.pt": b"x"}
+    hub_here.repositories["you/de-en"]["main"] = repository | others
     capsys.readouterr()
     assert main(["pull", "you/de-en", str(tmp_path / "new" / "pulled")]) == 0
     assert capsys.readouterr().out == f"The model is in {tmp_path / 'new' / 'pulled'}\n"
-    pulled = contents(tmp_path / "new" / "pulled")
-    assert pulled == {name: content for name, content in repository.items()}
+    assert contents(tmp_path / "new" / "pulled") == repository
     texts = [pipeline("translation", model=str(folder), max_new_tokens=4)("w1 w2") for folder in
              (saved_model, tmp_path / "new" / "pulled")]  # fmt: skip
     assert texts[0] == texts[1]
@@ -110,9 +110,7 @@ def test_each_refusal_is_one_error(repository, hub_here, tmp_path, monkeypatch, 
     assert not (tmp_path / "pulled").exists()
 
 
-def test_wrong_token_offline_mode_and_no_network_are_one_error_each(
-    repository, tmp_path, monkeypatch, capsys
-):
+def test_wrong_token_offline_mode_and_no_network_are_one_error_each(repository, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     monkeypatch.setenv("HF_TOKEN", "wrong")
     assert "does not accept the token" in refusal(capsys, "you/de-en", tmp_path / "pulled")

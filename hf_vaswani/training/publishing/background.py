@@ -100,7 +100,9 @@ class BackgroundUploads:
         except Exception as error:  # none may end the run
             self._failed = upload
             why = error if isinstance(error, InputError) else reason(error)
-            self._report(f"warning: {upload.what} was not uploaded. {why} Training goes on; the next upload tries again")
+            self._report(
+                f"warning: {upload.what} was not uploaded. {why} Training goes on; the next upload tries again"
+            )
         else:
             shutil.rmtree(upload.folder, ignore_errors=True)
 

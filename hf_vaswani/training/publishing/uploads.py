@@ -139,7 +139,9 @@ class HubUploads(StepListener):
                 f"The model is finished, and saved in {folder}, but not on the Hub. {error}\n{again}"
             ) from None
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"The model is finished, and saved in {folder}, but not on the Hub. {again}") from None
+            raise KeyboardInterrupt(
+                f"The model is finished, and saved in {folder}, but not on the Hub. {again}"
+            ) from None
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -46,7 +46,9 @@ def uploads_of(sending, reported, skips=True):
 
 
 @pytest.mark.parametrize(("skips", "sent"), [(True, ["a", "c"]), (False, ["a", "b", "c"])])
-def test_newest_waits_and_those_that_waited_before_are_skipped_where_they_may_be(sending, upload, tmp_path, skips, sent):
+def test_newest_waits_and_those_that_waited_before_are_skipped_where_they_may_be(
+    sending, upload, tmp_path, skips, sent
+):
     sending.may_go_on.clear()
     uploads = uploads_of(sending, [], skips)
     uploads.add(upload("a"))
