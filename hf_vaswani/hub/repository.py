@@ -48,7 +48,7 @@ def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
     except LocalTokenNotFoundError:
         raise InputError(f"No token of the Hub is stored here. {LOG_IN}") from None
     except OfflineModeIsEnabled:
-        raise InputError(f"HF_HUB_OFFLINE is set, so that the Hub is not asked. {failed}: unset it.") from None
+        raise InputError(f"{failed}: HF_HUB_OFFLINE is set. Unset it.") from None
     except HfHubHTTPError as error:
         status = error.response.status_code
         raise InputError(f"{failed}: {STATUS.get(status, reason(error))}.") from None
