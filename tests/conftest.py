@@ -7,11 +7,15 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch
+from huggingface_hub import constants
+from huggingface_hub.utils import close_session
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
+
+from .hub.fake_hub import FakeHub
 
 # Tiny tensors gain nothing from threads, and lose much where the cores are busy.
 torch.set_num_threads(1)
@@ -71,6 +75,29 @@ def saved_model(tmp_path, tokenizer):
     tiny_model().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def hub():
+    """A small Hub over HTTP."""
+    with FakeHub() as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub_here(hub, monkeypatch, tmp_path):
+    """That Hub, also for huggingface_hub in this process, which has a token that may write."""
+    monkeypatch.setattr(constants, "ENDPOINT", hub.address)
+    template = f"{hub.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub_cache"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.setenv("HF_TOKEN", "writer")
+    close_session()
+    yield hub
+    close_session()
 
 
 @pytest.fixture

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 from fnmatch import fnmatch
-from glob import escape
 from pathlib import Path
 
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..engines.folders import is_exported
-from ..errors import InputError, reason
+from ..errors import InputError
 from ..files import read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
 from .file_names import hub_id
+from .repository import commit_folder, open_repository
 
 # The key of an adapter's config.
 BASE_MODEL = "base_model_name_or_path"
@@ -21,11 +21,6 @@ RUN_FILES = ("training_recipe.yaml", "log.jsonl", "*translations*.txt", "README.
 # What people need of sub-folders: the figures of a run's card, graphs of ONNX, and the two tokenizers of a MarianMT
 # with separate vocabularies.
 IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*")
-STATUS = {
-    401: "the Hub does not accept the token. Log in with: hf auth login",
-    403: "the token may not write there. Use one with write access, or name a repository of your own",
-    404: "there is no such repository, or the token may not see it",
-}
 
 
 def push(
@@ -36,7 +31,7 @@ def push(
     The commit is made once all files are there: one that is broken off leaves the repository as it was.
 
     Args:
-        repo_id: such as `"you/de-en"`; the repository is created where it is missing.
+        repo_id: such as `"you/de-en"`, or `"de-en"` in the namespace of the token's user; created where it is missing.
         private: of a new repository; default: that of the account or organization.
         revision: branch to upload to, created where it is missing; default: `main`.
         message: of the commit; default: `"Upload model"`.
@@ -47,38 +42,10 @@ def push(
     Raises:
         InputError: where the folder is not whole, the name is none of a repository, or the Hub refuses.
     """
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OfflineModeIsEnabled
-
-    # Of the library that this version of huggingface_hub speaks HTTP with.
-    from huggingface_hub.errors import HTTPError as ConnectionFailed
-
     folder = Path(folder)
     check_folder(folder)
-    api = HfApi()
-    try:
-        api.create_repo(repo_id, private=private, exist_ok=True)
-        if revision is not None:
-            api.create_branch(repo_id, branch=revision, exist_ok=True)
-        commit = api.upload_folder(
-            repo_id=repo_id,
-            folder_path=folder,
-            revision=revision,
-            commit_message=message or "Upload model",
-            allow_patterns=list(map(escape, files_to_push(folder))),
-        )
-    except HFValidationError as error:
-        raise InputError(f"{repo_id!r} is not the name of a repository, such as you/de-en. {reason(error)}") from None
-    except LocalTokenNotFoundError:
-        raise InputError("No token of the Hub is stored here. Log in with: hf auth login") from None
-    except OfflineModeIsEnabled:
-        raise InputError("HF_HUB_OFFLINE is set, so that nothing can be uploaded. Unset it.") from None
-    except HfHubHTTPError as error:
-        status = error.response.status_code
-        raise InputError(f"{repo_id} cannot be uploaded: {STATUS.get(status, reason(error))}.") from None
-    except (ConnectionFailed, OSError) as error:
-        raise InputError(f"{repo_id} cannot be uploaded, and stays as it was: {reason(error)}. Try again.") from None
-    return commit.commit_url
+    name = open_repository(repo_id, private, revision)
+    return commit_folder(name, folder, files_to_push(folder), message or "Upload model", revision)
 
 
 def check_folder(folder: Path) -> None:

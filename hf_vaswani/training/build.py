@@ -43,6 +43,7 @@ class TrainingSetup:
         counts: what they found in it.
         validator: measures models on the validation set.
         is_resumed: whether the output folder holds this very run.
+        repository: on the Hub, that the model is uploaded to; `None` for none.
     """
 
     recipe: Recipe
@@ -56,6 +57,7 @@ class TrainingSetup:
     counts: dict[str, int]
     validator: Validator
     is_resumed: bool
+    repository: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -86,7 +88,18 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
     )
     validator = Validator(processes, tokenizer, pairs, recipe.training, splits.validation, recipe.evaluation.tokenize)
     return TrainingSetup(
-        recipe, processes, sources, splits, tokenizer, model, corpus, filters, counts, validator, resumed
+        recipe,
+        processes,
+        sources,
+        splits,
+        tokenizer,
+        model,
+        corpus,
+        filters,
+        counts,
+        validator,
+        resumed,
+        checked.repository,
     )
 
 

@@ -18,6 +18,8 @@ from ..data.tokenizers.arguments import SPECIAL_TOKENS
 from ..errors import InputError
 from ..evaluation.score import make_metrics
 from ..files import collect_errors, path_error
+from ..hub.file_names import hub_id
+from ..hub.repository import open_repository
 from ..interop.model_files import CONFIG_FILE
 from ..interop.model_size import TRAINING, memory_errors
 from ..runtime.launcher import processes_asked_for
@@ -41,6 +43,7 @@ class CheckedRecipe:
         sources: of each split.
         tokenizer, model: that the recipe names, as far as it names them; of a run that may be resumed they are opened
             later.
+        repository: on the Hub, with its namespace; `None` without `push_to_hub`.
     """
 
     recipe: Recipe
@@ -48,19 +51,22 @@ class CheckedRecipe:
     sources: dict[str, list[TextSource]]
     tokenizer: PreTrainedTokenizerBase | None
     model: VaswaniForConditionalGeneration | None
+    repository: str | None = None
 
 
 def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
-    """Check a recipe, the output folder and what the launcher was asked for. Nothing is written.
+    """Check a recipe, the output folder and what the launcher was asked for.
+
+    Nothing is written, except that a repository of the Hub is created where all else is right.
 
     Raises:
         InputError: all errors at once.
     """
     model = None
 
-    def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None]:
+    def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None, str | None]:
         nonlocal model
-        errors, tokenizer = [], None
+        errors, tokenizer, repository = [], None, None
         sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
         errors += source_errors(recipe.data, sources)
         wrong_paths = path_errors(recipe)
@@ -77,15 +83,44 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
             errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
         if processes.device.type == "cpu":
             errors += memory_errors_of(recipe)
+        if recipe.training.push_to_hub:
+            errors += adapter_upload_errors(recipe)
+            repository = collect_errors(errors, lambda: open_hub(recipe, create=not errors))
         if errors:
             raise InputError.of(errors)
-        return sources, tokenizer
+        return sources, tokenizer, repository
 
-    sources, tokenizer = on_main_process(processes, check_all)
+    sources, tokenizer, repository = on_main_process(processes, check_all)
     if tokenizer is not None and recipe.training.start_from:
         # The main process has it already; the others read it once the recipe is known to be right.
         model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer, processes))
-    return CheckedRecipe(recipe, processes, sources, tokenizer, model)
+    return CheckedRecipe(recipe, processes, sources, tokenizer, model, repository)
+
+
+def open_hub(recipe: Recipe, create: bool) -> str:
+    """The repository that the recipe uploads to, with its namespace.
+
+    Args:
+        create: whether it is created where it is missing.
+
+    Raises:
+        InputError: as [`open_repository`].
+    """
+    arguments = recipe.training
+    name = arguments.hub_model_id or Path(os.path.abspath(arguments.output_dir)).name
+    key = f"training.push_to_hub (training.hub_model_id={name})"
+    return open_repository(name, arguments.hub_private_repo, arguments.hub_revision, create, key)
+
+
+def adapter_upload_errors(recipe: Recipe) -> list[str]:
+    """That others could not load an adapter whose base is not on the Hub."""
+    base = recipe.training.start_from
+    if recipe.peft.is_used and not recipe.peft.merge and not hub_id(base):
+        return [
+            f"training.push_to_hub: the adapter's base, training.start_from={base}, is not on the Hub. Push that "
+            "model and start from its id, or give peft.merge: true"
+        ]
+    return []
 
 
 def open_existing(

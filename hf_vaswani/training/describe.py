@@ -11,6 +11,7 @@ from ..data.sources.sides import swapped_sides
 from ..data.tokenizers.arguments import keys_of_a_new_tokenizer
 from ..errors import counted
 from .build import TrainingSetup
+from .recipe.arguments import hub_keys_given
 from .setup.splits import languages_of, sample_of
 
 # Rows in which unknown tokens are counted, and the share of them that is reported.
@@ -27,6 +28,11 @@ def describe(setup: TrainingSetup) -> list[str]:
     if source and unused:
         keys = ", ".join(f"tokenizer.{name}" for name in unused)
         lines.append(f"warning: no effect on the tokenizer of {source}, which is used as it is: {keys}")
+    if setup.repository:
+        lines.append(f"uploads to the Hub: {setup.repository}, hub_strategy {setup.recipe.training.hub_strategy}")
+    elif unused := hub_keys_given(setup.recipe.training):
+        keys = ", ".join(f"training.{name}" for name in unused)
+        lines.append(f"warning: no effect without training.push_to_hub: {keys}")
     for split in ("validation", "test"):
         if share := getattr(data, f"{split}_share"):
             pairs = getattr(setup.splits, split)

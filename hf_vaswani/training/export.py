@@ -43,8 +43,7 @@ from .reporting.artifacts import (
 from .reporting.figures import draw_run_curves, save_attention_figures
 from .reporting.report import make_report
 from .reporting.scores import ScoredTest, score_test
-from .setup.adapter import merged, save_adapter, with_adapter
-from .setup.tokenizer_and_model import make_model
+from .setup.final_model import FinalModel
 
 # Where all that is final is written first.
 PART = ".final.part"
@@ -63,19 +62,14 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
     """
     recipe, processes, progress = setup.recipe, setup.processes, outcome.progress
     compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, say))
-    # A model of its own: that of the run may be compiled, wrapped for mixed precision, or spread over processes.
-    adapted, model = None, VaswaniForConditionalGeneration(outcome.config)
-    if recipe.peft.is_used:
-        adapted = with_adapter(make_model(recipe, setup.tokenizer), recipe)
-        model = adapted.get_base_model()
-    model.generation_config = outcome.generation_config
-    model.to(processes.device)
+    final_model = FinalModel(recipe, setup.tokenizer, outcome.config, outcome.generation_config)
+    model = final_model.model.to(processes.device)
     measured = [measure(setup, model, candidate) for candidate in compared]
     losses = [loss for loss, _ in measured]
     chosen = lowest(losses)
     set_weights(model, mean_weights(compared[chosen]))
-    if adapted and recipe.peft.merge:
-        model, adapted = merged(adapted), None
+    write = final_model.finish()
+    model = final_model.model
     if damaged := damaged_weights(model.named_parameters()):
         error = TrainingError(
             f"The run ended with weights that are NaN or infinite: {damaged[0]}, for one. Lower "
@@ -96,7 +90,6 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
-        write = partial(save_adapter, adapted) if adapted else model.save_pretrained
         return save_report(setup, write, report, tests)
 
     report = on_main_process(processes, save)
@@ -164,7 +157,7 @@ def save_report(
     folder, part = setup.folder, setup.folder / PART
     recipe, before = setup.recipe.to_dict(), read_results(folder)
     shared = shared_recipe(recipe)
-    name = before.get(CARD_NAME)
+    name = before.get(CARD_NAME) or setup.repository
     report = report.model_copy(update={"recipe": shared, **({"name": name} if name else {})})
     is_same_model = matches(folder, report)
     try:

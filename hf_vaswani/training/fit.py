@@ -7,6 +7,7 @@ from pathlib import Path
 from transformers import GenerationConfig
 
 from ..core.configuration_vaswani import VaswaniConfig
+from ..errors import TrainingInterrupted
 from ..runtime.processes import on_main_process, say
 from .build import TrainingSetup
 from .checkpoints.best_weights import BestWeights
@@ -15,6 +16,7 @@ from .checkpoints.progress import Progress
 from .describe import describe
 from .devices import DeviceListener
 from .listeners import StepListener
+from .publishing.uploads import HubUploads, hub_uploads, wait_for_uploads
 from .reporting.energy import EnergyListener
 from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
@@ -28,11 +30,13 @@ class TrainingOutcome:
     Attributes:
         progress: at the end.
         config, generation_config: of the model.
+        uploads: to the Hub, of the main process.
     """
 
     progress: Progress
     config: VaswaniConfig
     generation_config: GenerationConfig
+    uploads: HubUploads | None = None
 
 
 def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[TrainingRun], None]) -> TrainingOutcome:
@@ -49,10 +53,16 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     run, processes = TrainingRun(setup, checkpoint), setup.processes
     for line in describe(setup) if processes.is_main_process else []:
         say(line)
-    run.listeners += listeners_of(run, setup)
+    uploads = hub_uploads(setup)
+    # Uploads come last: what they take has been written by the others.
+    run.listeners += [*listeners_of(run, setup), *([uploads] if uploads else [])]
     if not run.is_over():
-        with run.active():
-            steps(run)
+        try:
+            with run.active():
+                steps(run)
+        except TrainingInterrupted:
+            wait_for_uploads(setup, uploads)
+            raise
         on_main_process(processes, lambda: draw_run_curves(setup.folder, say))
         reason = run.early_end()
     else:
@@ -60,7 +70,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     if reason:
         say(reason, processes)
     model = run.raw_model
-    return TrainingOutcome(run.progress, model.config, model.generation_config)
+    return TrainingOutcome(run.progress, model.config, model.generation_config, uploads)
 
 
 def listeners_of(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:

@@ -1,6 +1,7 @@
 """What listens to a run: one small protocol that both loops drive, with typed values and no way back to the loop."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from torch import nn
 
@@ -54,6 +55,13 @@ class StepListener:
 
     def on_save(self, progress: Progress) -> None:
         """Before each checkpoint: what it should hold of the listener goes into its progress."""
+
+    def on_checkpoint(self, checkpoint: Path) -> None:
+        """After each checkpoint, which is whole on the disk of the main process.
+
+        Args:
+            checkpoint: its folder.
+        """
 
     def on_run_end(self) -> None:
         """After the last step, and where an error or a signal ended the run."""

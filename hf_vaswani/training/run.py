@@ -224,9 +224,14 @@ class TrainingRun:
         for listener in self.listeners:
             listener.on_save(self.progress)
         with self.clock.pause():
-            state = gather_state(self.accelerator, self.model, self.optimizer, self.ema, self.progress)
-            folder, keep = self.folder / CHECKPOINTS, self.arguments.save_total_limit
-            on_main_process(self.accelerator, lambda: save_checkpoint(folder, state, keep))
+            checkpoint = self._write_checkpoint()
+            for listener in self.listeners:
+                listener.on_checkpoint(checkpoint)
+
+    def _write_checkpoint(self) -> Path:
+        state = gather_state(self.accelerator, self.model, self.optimizer, self.ema, self.progress)
+        folder, keep = self.folder / CHECKPOINTS, self.arguments.save_total_limit
+        return on_main_process(self.accelerator, lambda: save_checkpoint(folder, state, keep))
 
     def last_step(self) -> int | None:
         """The step at which the run ends, as far as that is known beforehand: epochs differ by a few."""

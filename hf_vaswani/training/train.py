@@ -19,6 +19,7 @@ from .check import available_trackers, check, check_environment, is_set
 from .export import export
 from .fit import fit
 from .loop import run_steps
+from .publishing.uploads import finish_uploads
 from .recipe.recipe import Recipe
 from .run import TrainingRun
 from .setup.precision import precision_to_begin_with
@@ -31,7 +32,8 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
     """Train a model, or resume its run, and write the final model into `training.output_dir`.
 
     The folder then holds the model with the mean of the last checkpoints' weights, its tokenizer,
-    `generation_config.json`, a model card, translations of the test set, curves and `results.json`.
+    `generation_config.json`, a model card, translations of the test set, curves and `results.json`. With
+    `training.push_to_hub` the model is then on the Hub, too.
 
     Args:
         steps: makes the optimizer steps: the loop on Accelerate, or transformers' Trainer.
@@ -42,7 +44,8 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
     Raises:
         InputError: what the user can correct, before any long work starts.
         TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
-        TrainingError: where training cannot continue: its loss is not finite, or the disk is full.
+        TrainingError: where training cannot continue: its loss is not finite, or the disk is full; where the finished
+            model could not be uploaded.
     """
     end_with_launcher()
     with reported_once():
@@ -52,7 +55,9 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
         setup = build(checked)
         with open_run(setup) as checkpoint:
             outcome = fit(setup, checkpoint, steps)
-            return export(setup, outcome)
+            report = export(setup, outcome)
+            finish_uploads(setup, outcome.uploads)
+            return report
 
 
 @contextmanager

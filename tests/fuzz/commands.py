@@ -25,15 +25,16 @@ GOOD = {
     "recipes": ("quickstart",),
     "export": ("model", "out"),
     "push": ("model", "you/de-en"),
+    "pull": ("you/de-en", "out"),
 }
 MODEL = {"model", "models", "ensemble", "sources", "training", "trainings"}
 READ = {"input", "prefix", "source", "target", "hypotheses", "reference", "file", "recipe"}
 WRITTEN_FILE = {("translate", "output"), ("evaluate", "output"), ("attention", "output"), ("card", "output"),
                 ("curves", "output")}  # fmt: skip
 WRITTEN_FOLDER = {("average", "output"), ("tokenizer", "output"), ("import", "output"), ("export", "output"),
-                  ("corpus", "folder")}  # fmt: skip
+                  ("corpus", "folder"), ("pull", "folder")}  # fmt: skip
 READ_FOLDER = {("import", "source"), ("push", "folder")}
-SECOND = {("import", "output"), ("export", "output"), ("push", "repository")}
+SECOND = {("import", "output"), ("export", "output"), ("push", "repository"), ("pull", "folder")}
 NOT_TEXT_FILES = {("import", "source"), ("attention", "target"), ("train", "recipe")}
 
 NUMBERS = ("0", "-1", "1e300", "1000000000000000000", "nan", "inf", "", "abc", "٣", "1_0", "0x10", "1.5", "²", " 2 ")
@@ -160,7 +161,7 @@ def odd_lines(choose: random.Random, command: str, actions: list[argparse.Action
     good = GOOD[command]
     options = [max(action.option_strings) for action in actions if takes_value(action)]
     option = choose.choice(options) if options else "--output"
-    yield case("as it is", (command, *good), refused=command == "push")  # without a network
+    yield case("as it is", (command, *good), refused=command in ("push", "pull"))  # without a network
     yield case("nothing", (command,), refused=None if command == "recipes" else True)
     yield case("--nonsense", (command, *good, "--nonsense", "1"), refused=True)
     yield case("misspelt", (command, *good, option[:-2] + option[-1] + option[-2] + "x", "1"), refused=True)

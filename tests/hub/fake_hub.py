@@ -1,35 +1,71 @@
-"""A small Hub on the loopback address: repositories in memory, and what creating, committing and reading need."""
+"""A small Hub on the loopback address: repositories in memory, and what creating, committing and reading need.
+
+Its answers are those of the real one as far as huggingface_hub tells them apart: status, error code and message. Large
+files go through its LFS storage, apart from the commits that name them.
+"""
 
 import base64
 import json
+import os
 import re
-from hashlib import sha1
+from hashlib import sha1, sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from pathlib import Path
+from threading import Event, Lock, Thread
 from urllib.parse import unquote, urlsplit
 
-TOKENS = {"writer": 200, "reader": 403}
+# The namespaces that a token may write to; others are no tokens.
+TOKENS = {"writer": {"you", "our-lab"}, "reader": set()}
+USERS = {"writer": "you", "reader": "someone"}
+EMPTY = "0" * 40
+KINDS = {"models": "model", "datasets": "dataset", "spaces": "space"}
+# What the real one stores by LFS.
+LARGE = (".safetensors", ".pt")
+
+
+def environment(hub: "FakeHub", home: Path) -> dict[str, str]:
+    """For a process that takes this Hub for the real one, which huggingface_hub asks for as it is imported."""
+    return {
+        **os.environ, "HF_ENDPOINT": hub.address, "HF_TOKEN": "writer", "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(home / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }  # fmt: skip
 
 
 class FakeHub:
     """Runs while its block does.
 
     Attributes:
-        repositories: name → branch → path → content.
-        commits: of all repositories, how many there were.
-        holds_commits: whether commits are received and never made.
+        repositories: of models: name → branch → path → content.
+        others: names of repositories of other kinds: name → "dataset" or "space".
+        private: name → whether only its owners see it.
+        history: commit → repository and files after it.
+        messages: of all commits, in their order.
+        lfs: digest → content of large files.
+        received: bytes of large files that were sent.
+        holds_commits: whether commits are received and never answered.
         held: set once one is.
+        refuses: status with which everything is answered; 0 for none.
+        cuts_off: how many bytes of a large file are sent before the connection breaks; `None` for all.
     """
 
     def __init__(self):
         self.repositories: dict[str, dict[str, dict[str, bytes]]] = {}
+        self.others: dict[str, str] = {}
         self.private: dict[str, bool] = {}
-        self.commits = 0
+        self.history: dict[str, tuple[str, dict[str, bytes]]] = {}
+        self.heads: dict[tuple[str, str], str] = {}
+        self.messages: list[str] = []
+        self.lfs: dict[str, bytes] = {}
+        self.received = 0
         self.holds_commits = False
         self.held = Event()
+        self.refuses = 0
+        self.cuts_off: int | None = None
+        self.lock = Lock()
 
     def __enter__(self) -> "FakeHub":
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"hub": self}))
+        self.server.daemon_threads = True
         Thread(target=self.server.serve_forever, daemon=True).start()
         return self
 
@@ -38,8 +74,20 @@ class FakeHub:
         self.server.server_close()
 
     @property
+    def commits(self) -> int:
+        """Of all repositories, how many there were."""
+        return len(self.messages)
+
+    @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server.server_port}"
+
+    def files(self, name: str, revision: str) -> dict[str, bytes] | None:
+        """Of a branch or a commit."""
+        if revision in self.history:
+            return self.history[revision][1]
+        branches = self.repositories[name]
+        return branches["main"] if revision == EMPTY else branches.get(revision)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -49,8 +97,8 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def answer(self, status: int, content: bytes | dict = b"", **headers: str) -> None:
-        if isinstance(content, dict):
+    def answer(self, status: int, content: bytes | dict | list = b"", **headers: str) -> None:
+        if not isinstance(content, bytes):
             content = json.dumps(content).encode()
         self.send_response(status)
         for name, value in {"Content-Length": str(len(content)), **headers}.items():
@@ -59,67 +107,194 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
+    def refuse(self, status: int, message: str, code: str = "") -> None:
+        headers = {"X_Error_Message": message, **({"X_Error_Code": code} if code else {})}
+        self.answer(status, {"error": message}, **headers)
+
+    @property
+    def token(self) -> str:
+        return self.headers.get("Authorization", "").removeprefix("Bearer ")
+
+    def is_refused(self) -> bool:
+        """Whether the request is answered already: the Hub is down, or the token is none of its."""
+        if self.hub.refuses:
+            self.refuse(self.hub.refuses, "Internal Error")
+        elif self.token and self.token not in TOKENS:
+            self.refuse(401, "Invalid credentials in Authorization header")
+        else:
+            return False
+        return True
+
+    def may_write(self, name: str) -> bool:
+        return name.partition("/")[0] in TOKENS.get(self.token, ())
+
+    def is_visible(self, name: str, kind: str = "model") -> bool:
+        exists = name in self.hub.repositories if kind == "model" else self.hub.others.get(name) == kind
+        return exists and (self.may_write(name) or not self.hub.private.get(name))
+
+    def body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            content = b""
+            while size := int(self.rfile.readline(), 16):
+                content += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return content
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
     def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.body()
         path = unquote(urlsplit(self.path).path)
+        if self.is_refused():
+            return None
         if path == "/api/validate-yaml":
             return self.answer(200, {"errors": [], "warnings": []})
-        status = TOKENS.get(self.headers.get("Authorization", "").removeprefix("Bearer "), 401)
-        if status != 200:
-            return self.answer(status, {"error": "refused"})
+        if not self.token:
+            return self.refuse(401, "Invalid username or password.")
         if path == "/api/repos/create":
             return self.create(json.loads(body))
-        name, action, branch = re.fullmatch(r"/api/models/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path).groups()
-        if name not in self.hub.repositories:
-            return self.answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
+        if found := re.fullmatch(r"/([^/]+/[^/]+)\.git/info/lfs/objects/batch", path):
+            name, action, branch = found[1], "lfs", ""
+        else:
+            found = re.fullmatch(r"/api/models/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path)
+            name, action, branch = found.groups()
+        if not self.is_visible(name):
+            return self.refuse(404, "Repository not found", "RepoNotFound")
+        if not self.may_write(name):
+            return self.refuse(403, "Forbidden: pass `create_pr=1` as a query parameter to create a Pull Request")
+        if action == "lfs":
+            return self.answer_lfs(json.loads(body)["objects"])
+        branches = self.hub.repositories[name]
         if action == "branch":
-            self.hub.repositories[name].setdefault(branch, {})
+            if branch in branches:
+                return self.refuse(409, "Reference already exists")
+            branches[branch] = dict(branches["main"])
             return self.answer(200, {})
+        if branch not in branches:
+            return self.refuse(404, "Invalid rev id", "RevisionNotFound")
         if action == "preupload":
-            files = [{"path": file["path"], "uploadMode": "regular", "shouldIgnore": False, "oid": None}
+            files = [{"path": file["path"], "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
+                      "shouldIgnore": False, "oid": None}
                      for file in json.loads(body)["files"]]  # fmt: skip
             return self.answer(200, {"files": files})
         if self.hub.holds_commits:
-            return self.hub.held.set()
+            self.hub.held.set()
+            return Event().wait(60)
         return self.commit(name, branch, body)
 
+    def answer_lfs(self, objects: list[dict]) -> None:
+        """Where large files are sent to; those that are stored already need not be."""
+        answered = [
+            {**file, **({} if file["oid"] in self.hub.lfs else
+                        {"actions": {"upload": {"href": f"{self.hub.address}/lfs/{file['oid']}"}}})}
+            for file in objects
+        ]  # fmt: skip
+        self.answer(200, {"transfer": "basic", "objects": answered})
+
+    def do_PUT(self):
+        content = self.body()
+        if self.is_refused():
+            return None
+        oid = self.path.removeprefix("/lfs/")
+        if sha256(content).hexdigest() != oid:
+            return self.refuse(400, "Checksum mismatch")
+        self.hub.lfs[oid] = content
+        self.hub.received += len(content)
+        return self.answer(200)
+
     def create(self, settings: dict) -> None:
-        name = "/".join(filter(None, (settings.get("organization"), settings["name"])))
+        owner = settings.get("organization") or USERS[self.token]
+        name = f"{owner}/{settings['name']}"
+        if owner not in TOKENS[self.token]:
+            return self.refuse(403, f'You don\'t have the rights to create a model under the namespace "{owner}"')
         if name in self.hub.repositories:
-            return self.answer(409, {"error": "exists", "url": f"{self.hub.address}/{name}"})
+            url = f"{self.hub.address}/{name}"
+            return self.answer(409, {"error": "You already created this model repo", "url": url})
         self.hub.repositories[name] = {"main": {}}
         self.hub.private[name] = bool(settings.get("private")) or settings.get("visibility") == "private"
-        self.answer(200, {"url": f"{self.hub.address}/{name}", "name": name})
+        return self.answer(200, {"url": f"{self.hub.address}/{name}", "name": name})
 
     def commit(self, name: str, branch: str, body: bytes) -> None:
         lines = [json.loads(line) for line in body.splitlines()]
-        files = [line["value"] for line in lines if line["key"] == "file"]
-        self.hub.repositories[name][branch] |= {f["path"]: base64.b64decode(f["content"]) for f in files}
-        self.hub.commits += 1
-        oid = f"{self.hub.commits:040x}"
+        with self.hub.lock:
+            files = dict(self.hub.repositories[name][branch])
+            for line in lines:
+                value = line["value"]
+                if line["key"] == "file":
+                    files[value["path"]] = base64.b64decode(value["content"])
+                elif line["key"] == "lfsFile":
+                    files[value["path"]] = self.hub.lfs[value["oid"]]
+                elif line["key"] == "deletedFile":
+                    del files[value["path"]]
+            self.hub.messages.append(lines[0]["value"]["summary"])
+            oid = f"{self.hub.commits:040x}"
+            self.hub.repositories[name][branch] = files
+            self.hub.history[oid] = name, files
+            self.hub.heads[name, branch] = oid
         url = f"{self.hub.address}/{name}/commit/{oid}"
         self.answer(200, {"success": True, "commitOid": oid, "commitUrl": url, "hookOutput": ""})
 
     def do_GET(self):
         path = unquote(urlsplit(self.path).path)
-        if match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            name, branch, file = match.groups()
-            files = self.branch(name, branch)
-            if file not in files:
-                return self.answer(404, {}, X_Error_Code="EntryNotFound", X_Repo_Commit="0" * 40)
-            etag = f'"{sha1(files[file]).hexdigest()}"'
-            return self.answer(200, files[file], ETag=etag, X_Repo_Commit="0" * 40)
-        if match := re.match(r"/api/models/([^/]+/[^/]+)", path):
-            files = self.branch(match[1], "main")
-            if "/tree/" in path:
-                listed = [{"type": "file", "path": file, "size": len(content), "oid": "0"}
-                          for file, content in files.items()]  # fmt: skip
-                return self.answer(200, json.dumps(listed).encode())
-            return self.answer(200, {"id": match[1], "sha": "0" * 40, "siblings": [{"rfilename": f} for f in files]})
-        return self.answer(404, {})
+        if self.is_refused():
+            return None
+        if path == "/api/whoami-v2":
+            if not self.token:
+                return self.refuse(401, "Invalid username or password.")
+            return self.answer(200, {"type": "user", "name": USERS[self.token], "orgs": []})
+        if found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
+            return self.send_file(*found.groups())
+        if found := re.fullmatch(r"/api/(models|datasets|spaces)/([^/]+/[^/]+)(/.*)?", path):
+            return self.describe(KINDS[found[1]], found[2], found[3] or "")
+        return self.refuse(404, "Not found")
 
     do_HEAD = do_GET
 
-    def branch(self, name: str, branch: str) -> dict[str, bytes]:
-        branches = self.hub.repositories.get(name, {})
-        return branches.get(branch, branches.get("main", {}))
+    def describe(self, kind: str, name: str, what: str) -> None:
+        if not self.is_visible(name, kind):
+            # To those who have not logged in, the real one does not tell a missing one from a private one.
+            return self.refuse(404 if self.token else 401, "Repository not found", "RepoNotFound")
+        if what == "/auth-check/write":
+            return self.answer(200) if self.may_write(name) else self.refuse(403, "Forbidden")
+        if what == "/auth-check":
+            return self.answer(200)
+        if kind != "model":
+            return self.answer(200, {"id": name, "sha": EMPTY, "siblings": []})
+        found = re.fullmatch(r"(?:/(revision|tree)/([^/]+))?(/.*)?", what)
+        revision = found[2] or "main"
+        files = self.hub.files(name, revision)
+        if files is None:
+            return self.refuse(404, "Invalid rev id", "RevisionNotFound")
+        if found[1] == "tree":
+            listed = [{"type": "file", "path": file, "size": len(content), "oid": sha1(content).hexdigest()}
+                      for file, content in files.items()]  # fmt: skip
+            return self.answer(200, listed)
+        sha = revision if revision in self.hub.history else self.hub.heads.get((name, revision), EMPTY)
+        siblings = [{"rfilename": file, "size": len(content)} for file, content in files.items()]
+        return self.answer(200, {"id": name, "sha": sha, "siblings": siblings})
+
+    def send_file(self, name: str, revision: str, file: str) -> None:
+        if not self.is_visible(name):
+            return self.refuse(404 if self.token else 401, "Repository not found", "RepoNotFound")
+        files = self.hub.files(name, revision)
+        if files is None:
+            return self.refuse(404, "Invalid rev id", "RevisionNotFound")
+        commit = revision if revision in self.hub.history else self.hub.heads.get((name, revision), EMPTY)
+        if file not in files:
+            return self.answer(404, {}, X_Error_Code="EntryNotFound", X_Repo_Commit=commit)
+        content = files[file]
+        headers = {"ETag": f'"{sha1(content).hexdigest()}"', "X_Repo_Commit": commit, "Accept_Ranges": "bytes"}
+        if self.command == "GET" and file.endswith(LARGE) and self.hub.cuts_off is not None:
+            self.send_response(200)
+            for header, value in {"Content-Length": str(len(content)), **headers}.items():
+                self.send_header(header.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(content[: self.hub.cuts_off])
+            self.hub.held.set()
+            self.close_connection = True
+            return None
+        if start := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "")):
+            first = int(start[1])
+            headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
+            return self.answer(206, content[first:], **headers)
+        return self.answer(200, content, **headers)

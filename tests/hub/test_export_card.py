@@ -15,9 +15,8 @@ from hf_vaswani.hub.push import files_to_push
 
 from ..conftest import tiny_model
 from ..engines.conftest import separate
-from .test_push import hub, hub_here
 
-__all__ = ["hub", "hub_here", "separate"]
+__all__ = ["separate"]
 
 pytest.importorskip("ctranslate2")
 pytest.importorskip("onnx")

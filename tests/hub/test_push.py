@@ -1,6 +1,5 @@
 """Uploading to a Hub over HTTP: in one process; another, without the package, loads and translates."""
 
-import os
 import subprocess
 import sys
 
@@ -9,7 +8,7 @@ import pytest
 from hf_vaswani.cli import main
 from hf_vaswani.hub.push import files_to_push
 
-from .fake_hub import FakeHub
+from .fake_hub import environment
 
 LOAD = """
 import sys
@@ -21,12 +20,6 @@ print(repr(translator("w1 w2")[0]["translation_text"]))
 
 
 @pytest.fixture
-def hub():
-    with FakeHub() as hub:
-        yield hub
-
-
-@pytest.fixture
 def run_folder(saved_model):
     """The folder of a model with files of its training beside it."""
     for name in ("training_recipe.yaml", "log.jsonl", "test_translations.txt", "README.md.old1", "README.md"):
@@ -35,27 +28,6 @@ def run_folder(saved_model):
         (saved_model / name).mkdir()
         (saved_model / name / "file.png").write_bytes(b"content")
     return saved_model
-
-
-@pytest.fixture
-def hub_here(hub, monkeypatch):
-    """That Hub, also for huggingface_hub in this process."""
-    from huggingface_hub import constants
-    from huggingface_hub.utils import close_session
-
-    monkeypatch.setattr(constants, "ENDPOINT", hub.address)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv("HF_TOKEN", "writer")
-    close_session()
-    yield hub
-    close_session()
-
-
-def environment(hub, tmp_path):
-    return {
-        **os.environ, "HF_ENDPOINT": hub.address, "HF_TOKEN": "writer", "HF_HUB_OFFLINE": "0",
-        "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    }  # fmt: skip
 
 
 def push_command(folder):
@@ -138,3 +110,70 @@ def test_files_of_the_run_are_left_out(run_folder):
     names = set(files_to_push(run_folder))
     assert "pictures/file.png" in names
     assert not names & {"log.jsonl", "training_recipe.yaml", "test_translations.txt", "checkpoints/file.png"}
+
+
+def broken_connection(**_):
+    raise ConnectionResetError(104, "Connection reset by peer")
+
+
+def test_weights_that_arrived_before_a_push_broke_off_are_not_sent_again(hub_here, run_folder, monkeypatch):
+    size = (run_folder / "model.safetensors").stat().st_size
+    with monkeypatch.context() as patch:
+        patch.setattr("huggingface_hub._commit_api._send_commit", broken_connection)
+        assert main(["push", str(run_folder), "you/de-en"]) == 2
+    assert hub_here.repositories["you/de-en"]["main"] == {} and hub_here.received == size
+    assert main(["push", str(run_folder), "you/de-en"]) == 0
+    assert hub_here.received == size
+    assert set(hub_here.repositories["you/de-en"]["main"]) == set(files_to_push(run_folder))
+
+
+@pytest.mark.parametrize("is_private", [False, True])
+def test_repository_that_exists_stays_private_or_public_as_it_is(hub_here, run_folder, is_private):
+    hub_here.repositories["you/de-en"] = {"main": {"README.md": b"old", "other.txt": b"kept"}}
+    hub_here.private["you/de-en"] = is_private
+    options = [] if is_private else ["--private"]
+    assert main(["push", str(run_folder), "you/de-en", *options]) == 0
+    assert hub_here.private["you/de-en"] is is_private
+    files = hub_here.repositories["you/de-en"]["main"]
+    assert files["other.txt"] == b"kept" and files["README.md"] == (run_folder / "README.md").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("our-lab/open", "the token may not write there"),
+        ("our-lab/secret", "the token may not write there"),
+        ("our-lab/absent", "the token may not write there"),
+        ("our-lab/text", "our-lab/text is a dataset on the Hub, and not a model"),
+    ],
+)
+def test_repository_of_others_is_refused_and_untouched(hub_here, run_folder, monkeypatch, capsys, name, message):
+    hub_here.repositories |= {"our-lab/open": {"main": {}}, "our-lab/secret": {"main": {}}}
+    hub_here.private["our-lab/secret"] = True
+    hub_here.others["our-lab/text"] = "dataset"
+    monkeypatch.setenv("HF_TOKEN", "reader")
+    assert main(["push", str(run_folder), name]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert set(hub_here.repositories) == {"our-lab/open", "our-lab/secret"} and hub_here.commits == 0
+
+
+def test_dataset_of_the_same_name_stays_as_it_is(hub_here, run_folder):
+    hub_here.others["you/de-en"] = "dataset"
+    assert main(["push", str(run_folder), "you/de-en"]) == 0
+    assert hub_here.others == {"you/de-en": "dataset"}
+    assert "model.safetensors" in hub_here.repositories["you/de-en"]["main"]
+
+
+def test_missing_token_says_how_to_log_in(hub_here, run_folder, monkeypatch, capsys):
+    monkeypatch.delenv("HF_TOKEN")
+    assert main(["push", str(run_folder), "you/de-en"]) == 2
+    assert "Log in with: hf auth login" in capsys.readouterr().err
+
+
+def test_push_is_one_commit_however_many_files_there_are(hub_here, run_folder):
+    for number in range(300):
+        (run_folder / "pictures" / f"{number}.png").write_bytes(b"%d" % number)
+    assert main(["push", str(run_folder), "you/de-en"]) == 0
+    assert hub_here.commits == 1
+    assert len(hub_here.repositories["you/de-en"]["main"]) > 300

@@ -32,10 +32,7 @@ from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
 from ..conftest import tiny_model, word_tokenizer
-from ..hub.test_push import hub, hub_here
 from .helpers import files_in, losses, records, run_training, start_training
-
-__all__ = ["hub", "hub_here"]
 
 pytest.importorskip("peft")
 both_loops = pytest.mark.parametrize("train", [train, train_with_trainer], ids=["loop", "Trainer"])
@@ -318,6 +315,19 @@ def test_card_and_push_name_the_base_once_it_is_on_the_hub(lora, hub_here, capsy
     files = hub_here.repositories["you/lora"]["main"]
     assert {"adapter_config.json", ADAPTER_WEIGHTS, "tokenizer.json", "README.md"} <= files.keys()
     assert not [name for name in files if name.startswith(("checkpoints", "training_recipe"))]
+
+
+def test_uploaded_at_its_checkpoints_is_the_model_with_the_adapter_merged_and_the_run_is_the_same(lora, hub_here):
+    options = ("--merge", "--max_steps=8", "--average_last=1", "--average=none")
+    plain = train(lora(*options, output="plain")).folder
+    upload = ("--push_to_hub=true", "--hub_model_id=you/merged", "--hub_strategy=all_checkpoints")
+    folder = train(lora(*options, *upload, output="pushed")).folder
+    assert losses(folder) == losses(plain)
+    assert (folder / WEIGHTS).read_bytes() == (plain / WEIGHTS).read_bytes()
+    *_, (_, unfinished), (_, finished) = hub_here.history.values()
+    # At the last checkpoint it is the final model already.
+    assert unfinished[WEIGHTS] == finished[WEIGHTS]
+    assert "adapter_config.json" not in unfinished
 
 
 @pytest.mark.parametrize("to", ["marian", "ctranslate2", "onnx", "transformers.js"])

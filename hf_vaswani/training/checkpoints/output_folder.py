@@ -18,6 +18,8 @@ CHECKPOINTS, BEST = "checkpoints", "best"
 TOKENIZER, ARCHITECTURE = "tokenizer", "architecture"
 # The project that trackers file a run under; TensorBoard's has a folder of this name.
 TRACKED_AS = "hf_vaswani"
+# What is being uploaded to the Hub, or waits for that.
+UPLOADS = ".uploads"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
 
 

@@ -225,11 +225,46 @@ class TrainingArguments(Section):
         None, "how many of the best weights to average; default: all that are kept", ge=1, le=COUNTLESS, resumable=True
     )
     license: str | None = Key(None, "license of the model, by its Hub identifier: apache-2.0", resumable=True)
+    push_to_hub: bool = Key(
+        False,
+        "upload the model to the Hub; the token is that of hf auth login or HF_TOKEN",
+        resumable=True,
+        private=True,
+    )
+    hub_model_id: str | None = Key(
+        None,
+        "repository to upload to: you/de-en, or de-en in your own namespace; default: the name of output_dir",
+        resumable=True,
+        private=True,
+    )
+    hub_private_repo: bool | None = Key(
+        None,
+        "whether a new repository is private; default: as the account or organization has it",
+        resumable=True,
+        private=True,
+    )
+    hub_strategy: Literal["end", "every_save", "checkpoint", "all_checkpoints"] = Key(
+        "every_save",
+        "what is uploaded when: end: the finished model; every_save: also the model at each checkpoint; checkpoint: "
+        "also the run itself, in last-checkpoint/, for hf-vaswani pull; all_checkpoints: also each checkpoint under "
+        "its own name",
+        resumable=True,
+        private=True,
+    )
+    hub_revision: str | None = Key(
+        None, "branch to upload to, created if missing; default: main", resumable=True, private=True
+    )
     overwrite: bool = Key(False, "delete an earlier run in output_dir and start over", resumable=True, private=True)
 
     def model_post_init(self, context: Any) -> None:
         if self.learning_rate is None:
             self.learning_rate = SCHEDULES[self.lr_scheduler_type].default_peak
+
+
+def hub_keys_given(arguments: TrainingArguments) -> list[str]:
+    """The keys that say how a run is uploaded to the Hub, those that are not at their defaults."""
+    keys = TrainingArguments.model_fields
+    return [name for name in keys if name.startswith("hub_") and getattr(arguments, name) != keys[name].default]
 
 
 class GenerationArguments(Section):

@@ -94,6 +94,8 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     if recipe.tokenizer_source and without_effect:
         names = ", ".join(f"--{name}" for name in without_effect)
         errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
+    if not recipe.training.push_to_hub and (given_hub := hub_options(not_null.get("training", {}))):
+        errors.append(f"{given_hub}: no effect without --push_to_hub true")
     if "peft" in values and "r" not in values["peft"]:
         errors.append("peft.r is missing: the rank of the adapter, such as 8; null for none")
     found = violations(recipe.data, recipe.tokenizer, model, recipe.training, recipe.peft)
@@ -101,6 +103,11 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     if errors:
         raise InputError.of(errors)
     return recipe
+
+
+def hub_options(options: Iterable[str]) -> str:
+    """Those of the options that say how a run is uploaded to the Hub."""
+    return ", ".join(f"--{name}" for name in sorted(options) if name.startswith("hub_"))
 
 
 def value_errors(recipe: Sections) -> list[str]:

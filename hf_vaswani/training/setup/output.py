@@ -27,6 +27,7 @@ from ..checkpoints.output_folder import (
     RECIPE_FILE,
     TOKENIZER,
     TRACKED_AS,
+    UPLOADS,
     held,
     read_stored,
 )
@@ -183,7 +184,7 @@ def earlier_run(folder: Path) -> list[Path]:
     """
     checkpoints = [path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*")]
     tokenizer = [path for pattern in SAVED_FILES for path in (folder / TOKENIZER).glob(pattern)]
-    files = [folder / ARCHITECTURE / name for name in ("config.json", "generation_config.json")]
+    files = [folder / UPLOADS, *(folder / ARCHITECTURE / name for name in ("config.json", "generation_config.json"))]
     # By the recipe the folder is known as that of a run: it goes last.
     files += [folder / name for name in (LOG_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
     found = artifacts(folder) + [path for path in checkpoints if is_of_checkpoints(path.name)] + tokenizer + files

@@ -1,0 +1,160 @@
+"""Downloads a model from the Hub, or the folder of a run that was uploaded with its last checkpoint.
+
+The files are gathered beside the new folder, under a name that is hidden; it gets its own once all of them are there.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+
+from transformers.utils import ADAPTER_CONFIG_NAME
+
+from ..errors import InputError
+from ..files import check_new, lock, new_folder
+from ..interop.model_files import CONFIG_FILE
+from .repository import LOG_IN, hub_errors, other_kind
+from .run_report import RESULTS_FILE
+
+# The folder of a repository with all that a run is resumed from.
+LAST_CHECKPOINT = "last-checkpoint"
+# Of a repository, and of no use to a model: git's settings; checkpoints under their own names.
+LEFT_OUT = re.compile(r"\.gitattributes$|update-\d+/")
+STEP = re.compile(rf"{LAST_CHECKPOINT}/checkpoints/update-(\d+)/")
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What was downloaded.
+
+    Attributes:
+        has_model: whether it is, or has, a model.
+        step: of the run, after which it was saved; `None` for a model alone.
+    """
+
+    has_model: bool
+    step: int | None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A repository at one commit: its files and their sizes in bytes."""
+
+    commit: str
+    sizes: dict[str, int]
+
+
+def pull(repo_id: str, folder: str | Path, revision: str | None = None) -> Pulled:
+    """Download a model or, where the repository holds one, a run that can be resumed.
+
+    With a run comes its finished model, if there is one. What was broken off is completed by a second call.
+
+    Args:
+        folder: new or empty.
+        revision: branch, tag or commit; default: `main`.
+
+    Raises:
+        InputError: where the folder is not empty or cannot be written, the repository or revision is missing or holds
+            neither, or the Hub refuses or cannot be reached.
+    """
+    from huggingface_hub import snapshot_download
+
+    output = Path(folder).resolve()
+    check_new(output)
+    failed = f"{repo_id} cannot be downloaded"
+    listing = list_files(repo_id, revision, failed)
+    targets = targets_of(list(listing.sizes))
+    if not targets.keys() & {CONFIG_FILE, ADAPTER_CONFIG_NAME} and not has_run(listing):
+        raise InputError(f"{repo_id} holds neither a model nor a run. Name another repository, or another --revision.")
+    with gathering(output) as part:
+        with hub_errors(repo_id, failed):
+            snapshot_download(
+                repo_id, revision=listing.commit, local_dir=part, allow_patterns=list(map(escape, targets))
+            )
+        # Where the Hub is lost on the way, what is here already is taken for all by huggingface_hub.
+        missing = [name for name in targets if not is_whole(part / name, listing.sizes[name])]
+        if missing:
+            raise InputError(f"{failed}: {missing[0]} is not here whole. The same command completes it.")
+        with new_folder(folder) as new:
+            for name, target in targets.items():
+                (new / target).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(part / name, new / target)
+    steps = [int(found[1]) for name in listing.sizes if (found := STEP.match(name))]
+    return Pulled(CONFIG_FILE in targets or ADAPTER_CONFIG_NAME in targets, max(steps, default=None))
+
+
+def list_files(repo_id: str, revision: str | None, failed: str) -> Listing:
+    """The files of a repository.
+
+    Args:
+        failed: the beginning of errors.
+
+    Raises:
+        InputError: where the repository or the revision is missing or may not be read, or the Hub cannot be reached.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    api = HfApi()
+    with hub_errors(repo_id, failed):
+        try:
+            info = api.model_info(repo_id, revision=revision, files_metadata=True)
+        except RevisionNotFoundError:
+            raise InputError(f"{failed}: it has no branch, tag or commit {revision!r}.") from None
+        except RepositoryNotFoundError:
+            if kind := other_kind(api, repo_id):
+                raise InputError(f"{repo_id} is a {kind} on the Hub, and not a model. Name another one.") from None
+            raise InputError(
+                f"{failed}: there is no such model, or the token may not see it. {LOG_IN}, where it is private."
+            ) from None
+    return Listing(info.sha or "", {file.rfilename: file.size or 0 for file in info.siblings or []})
+
+
+def has_run(listing: Listing) -> bool:
+    """Whether a repository holds a run that can be resumed."""
+    return any(STEP.match(name) for name in listing.sizes)
+
+
+def targets_of(names: list[str]) -> dict[str, str]:
+    """The files that are downloaded, and their paths in the new folder.
+
+    Beside a run, the model at its last checkpoint is left out: the run makes its own. A finished one has results.
+    """
+    run = [name for name in names if name.startswith(f"{LAST_CHECKPOINT}/")]
+    others = [name for name in names if name not in run and not LEFT_OUT.match(name)]
+    targets = {name: name for name in others if not run or RESULTS_FILE in others}
+    moved = {name: name.removeprefix(f"{LAST_CHECKPOINT}/") for name in run}
+    return {name: target for name, target in targets.items() if target not in moved.values()} | moved
+
+
+@contextmanager
+def gathering(output: Path) -> Iterator[Path]:
+    """A hidden folder beside an output folder, held while the block runs, and deleted if it ends well.
+
+    Raises:
+        InputError: where another process gathers files in it, or it cannot be made.
+    """
+    part = output.with_name(f".{output.name}.part")
+    try:
+        part.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{part} cannot be made: {error.strerror}. Name another folder.") from None
+    with (part / ".lock").open("w") as file:
+        try:
+            lock(file.fileno())
+        except BlockingIOError:
+            raise InputError(f"Another process is downloading to {output}. Wait until it has ended.") from None
+        yield part
+    shutil.rmtree(part, ignore_errors=True)
+
+
+def is_whole(file: Path, size: int) -> bool:
+    """Whether a file is there with all of its bytes."""
+    return file.is_file() and file.stat().st_size == size
+
+
+__all__ = ["pull"]

@@ -1,0 +1,173 @@
+"""A model's repository on the Hub: opened for writing, committed to, and what stands against either told apart."""
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import InputError, reason
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+LOG_IN = "Log in with: hf auth login"
+STATUS = {
+    401: f"the Hub does not accept the token. {LOG_IN}",
+    403: "the token may not write there. Use one with write access, or name a repository of your own",
+    404: "there is no such repository, or the token may not see it",
+}
+# Kinds of repositories besides models.
+OTHER_KINDS = ("dataset", "space")
+
+
+@contextmanager
+def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
+    """Have what huggingface_hub raises in the block as an `InputError` of one line.
+
+    Args:
+        name: of a repository.
+        failed: what could not be done, before the reason: `"you/de-en cannot be uploaded"`.
+        remains: what is as it was where the connection broke off: `", and stays as it was"`.
+    """
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalTokenNotFoundError,
+        OfflineModeIsEnabled,
+    )
+
+    # Of the library that this version of huggingface_hub speaks HTTP with.
+    from huggingface_hub.errors import HTTPError as ConnectionFailed
+
+    try:
+        yield
+    except HFValidationError as error:
+        raise InputError(f"{name!r} is not the name of a repository, such as you/de-en. {reason(error)}") from None
+    except LocalTokenNotFoundError:
+        raise InputError(f"No token of the Hub is stored here. {LOG_IN}") from None
+    except OfflineModeIsEnabled:
+        raise InputError(f"{failed}: HF_HUB_OFFLINE is set. Unset it.") from None
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        raise InputError(f"{failed}: {STATUS.get(status, reason(error))}.") from None
+    except (ConnectionFailed, OSError) as error:
+        raise InputError(f"{failed}{remains}: {reason(error)}. Try again.") from None
+
+
+def open_repository(
+    name: str, private: bool | None = None, revision: str | None = None, create: bool = True, key: str = ""
+) -> str:
+    """Create a repository and its branch where they are missing, and see that the token may write to them.
+
+    Args:
+        name: such as `"you/de-en"`; without a namespace, that of the token's user.
+        private: of a new repository; default: that of the account or organization.
+        revision: a branch; default: `main`.
+        create: otherwise nothing is changed on the Hub, and a repository that is missing is no error.
+        key: of a recipe that the errors begin with.
+
+    Returns:
+        The name with its namespace.
+
+    Raises:
+        InputError: where the name is none of a repository or that of another kind, the Hub refuses or cannot be
+            reached, or no token is stored.
+    """
+    from huggingface_hub import HfApi, constants, get_token
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.utils import validate_repo_id
+
+    api, before = HfApi(), f"{key}: " if key else ""
+    with _beginning(before), hub_errors(name, f"{name} cannot be uploaded", ", and stays as it was"):
+        validate_repo_id(name)
+        if constants.HF_HUB_OFFLINE:
+            raise OfflineModeIsEnabled
+        if get_token() is None:
+            raise LocalTokenNotFoundError
+        if "/" not in name:
+            name = f"{api.whoami()['name']}/{name}"
+        try:
+            if create:
+                api.create_repo(name, private=private, exist_ok=True)
+            check_writable(api, name)
+        except HfHubHTTPError as error:
+            if error.response.status_code not in (403, 404):
+                raise
+            if kind := other_kind(api, name):
+                raise InputError(f"{name} is a {kind} on the Hub, and not a model. Choose another name.") from None
+            if create or error.response.status_code == 403:
+                raise
+        else:
+            if create and revision is not None:
+                api.create_branch(name, branch=revision, exist_ok=True)
+    return name
+
+
+@contextmanager
+def _beginning(text: str) -> Iterator[None]:
+    """Have the `InputError` of the block begin with a text."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{text}{error}") from None
+
+
+def check_writable(api: "HfApi", name: str) -> None:
+    """Ask the Hub whether the token may write to a repository; earlier versions of huggingface_hub only ask for it.
+
+    Raises:
+        HfHubHTTPError: where it is missing (404), or may not be written to (403).
+    """
+    has_write = "write" in inspect.signature(api.auth_check).parameters
+    api.auth_check(name, **{"write": True} if has_write else {})
+
+
+def other_kind(api: "HfApi", name: str) -> str | None:
+    """The kind of a repository of this name where it is not that of a model; `None` where it is, or there is none.
+
+    The Hub keeps the names of each kind apart, so that a model and a dataset may share one.
+    """
+    from huggingface_hub.errors import HfHubHTTPError
+
+    for kind in ("model", *OTHER_KINDS):
+        try:
+            api.repo_info(name, repo_type=kind)
+        except HfHubHTTPError:
+            continue
+        return kind if kind in OTHER_KINDS else None
+    return None
+
+
+def commit_folder(
+    name: str,
+    folder: Path,
+    files: Iterable[str],
+    message: str,
+    revision: str | None = None,
+    replaced: Sequence[str] = (),
+) -> str:
+    """Upload files of a folder in one commit, which is made once all of them are there.
+
+    Args:
+        name: of the repository, with its namespace.
+        files: their paths, relative to the folder.
+        replaced: patterns of files in the repository that go in the same commit where they are not among these.
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        InputError: where the Hub refuses or cannot be reached; the repository is as it was.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+    api, files = HfApi(), list(files)
+    # `upload_folder` may make several commits, and one that breaks off would leave a part of the files.
+    added = [CommitOperationAdd(file, folder / file) for file in files]
+    with hub_errors(name, f"{name} cannot be uploaded", ", and stays as it was"):
+        there = api.list_repo_files(name, revision=revision) if replaced else []
+        gone = [file for file in there if file not in files and any(fnmatch(file, pattern) for pattern in replaced)]
+        deleted = [CommitOperationDelete(file, is_folder=False) for file in gone]
+        return api.create_commit(name, [*added, *deleted], commit_message=message, revision=revision).commit_url

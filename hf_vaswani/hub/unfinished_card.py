@@ -1,0 +1,42 @@
+"""The card of a model whose run has not ended: how far it has come, and no scores."""
+
+from huggingface_hub import ModelCardData
+
+from .markdown import fenced, plain
+from .metadata import hub_languages
+from .usage import usage_code
+
+
+def unfinished_card(name: str, step: int, languages: list[str], license: str | None, is_adapter: bool = False) -> str:
+    """A model card: metadata in YAML and text in Markdown.
+
+    Args:
+        name: of the model on the Hub.
+        step: optimizer steps done.
+        languages: codes of source and target language, those that are known.
+        license: of the model, by its Hub identifier.
+        is_adapter: whether the repository holds an adapter of PEFT in place of a model.
+    """
+    metadata = ModelCardData(
+        language=hub_languages(languages),
+        license=license,
+        library_name="peft" if is_adapter else "transformers",
+        pipeline_tag="translation",
+        tags=["vaswani", "transformer", "encoder-decoder"],
+    )
+    return f"""\
+---
+{metadata.to_yaml()}
+---
+
+# {plain(name)}
+
+A translation model in training with `hf_vaswani`: its weights after {step:,} steps. The model card with scores comes
+with the finished model.
+
+## Use
+
+{fenced(usage_code(name, "…"), "python")}
+
+Without the package, leave out its import and give `trust_remote_code=True` to `pipeline`.
+"""

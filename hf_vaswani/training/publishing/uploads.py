@@ -1,0 +1,169 @@
+"""What of a run is uploaded to the Hub, and when: at checkpoints in the background, and at its end.
+
+At a checkpoint its files are put aside, so that the run can delete its own, and an upload of these waits for its turn.
+Nothing of it touches the run: the same steps are made whether the Hub takes the uploads or not.
+"""
+
+import shutil
+from itertools import count
+from pathlib import Path
+
+from huggingface_hub.utils import disable_progress_bars
+from safetensors.torch import load_file
+
+from ...data.tokenizers.tokenizer import save_tokenizer
+from ...errors import InputError, TrainingError, reason
+from ...hub.pull import LAST_CHECKPOINT
+from ...hub.push import files_to_push, push
+from ...hub.repository import commit_folder
+from ...hub.run_report import RESULTS_FILE
+from ...hub.unfinished_card import unfinished_card
+from ...runtime.processes import on_main_process, say
+from ..build import TrainingSetup
+from ..checkpoints.checkpoint import make_readable, step_of, weights_file
+from ..checkpoints.output_folder import UPLOADS
+from ..listeners import StepListener
+from ..optimization.weights import set_weights
+from ..reporting.artifacts import CARD_FILE, FIGURES
+from ..setup.final_model import FinalModel
+from ..setup.splits import languages_of
+from .background import BackgroundUploads, Upload, seconds_for, within
+from .portable_run import link_folder, write_portable_run
+
+# Strategies by which the run itself is uploaded, too.
+WITH_CHECKPOINTS = ("checkpoint", "all_checkpoints")
+
+
+class HubUploads(StepListener):
+    """Uploads the model at each checkpoint, and the run with it, as the recipe's `hub_strategy` says.
+
+    For the main process alone.
+    """
+
+    def __init__(self, setup: TrainingSetup, repository: str):
+        self.setup, self.repository = setup, repository
+        self.folder = setup.folder / UPLOADS
+        self.strategy, self.revision = setup.recipe.training.hub_strategy, setup.recipe.training.hub_revision
+        self.background = BackgroundUploads(
+            self.commit, skips=self.strategy != "all_checkpoints", kept="update-*", report=say
+        )
+        # A step that was left out can leave two checkpoints of one name.
+        self.numbers = count(1)
+        # Left by a run that was killed.
+        shutil.rmtree(self.folder, ignore_errors=True)
+        disable_progress_bars()
+
+    def on_checkpoint(self, checkpoint: Path) -> None:
+        """Put the model aside, and with it the run, and have them uploaded."""
+        if self.strategy == "end":
+            return
+        step = step_of(checkpoint)
+        folder = self.folder / f"{checkpoint.name}-{next(self.numbers)}"
+        try:
+            self.write_model(folder, checkpoint)
+            if self.strategy in WITH_CHECKPOINTS:
+                write_portable_run(self.setup.folder, folder / LAST_CHECKPOINT, self.setup.recipe.training)
+            if self.strategy == "all_checkpoints":
+                link_folder(checkpoint, folder / checkpoint.name)
+        except Exception as error:  # a full disk, say, which is no reason to end the run
+            shutil.rmtree(folder, ignore_errors=True)
+            say(f"warning: step {step:,} is not uploaded: {reason(error)}. Training goes on")
+        else:
+            self.background.add(Upload(folder, f"step {step:,}"))
+
+    def write_model(self, folder: Path, checkpoint: Path) -> None:
+        """Write the model of a checkpoint as `from_pretrained` takes it.
+
+        Raises:
+            OSError, SafetensorError: where it cannot be written.
+        """
+        setup, config = self.setup, self.setup.model.config
+        final_model = FinalModel(setup.recipe, setup.tokenizer, config, setup.model.generation_config)
+        set_weights(final_model.model, load_file(weights_file(checkpoint)))
+        folder.mkdir(parents=True)
+        final_model.finish()(folder)
+        save_tokenizer(setup.tokenizer, folder)
+        is_adapter = setup.recipe.peft.is_used and not setup.recipe.peft.merge
+        languages = [code for code in languages_of(setup.recipe.data) if code]
+        card = unfinished_card(
+            self.repository, step_of(checkpoint), languages, setup.recipe.training.license, is_adapter
+        )
+        (folder / CARD_FILE).write_bytes(card.encode())
+        make_readable(folder)
+
+    def commit(self, upload: Upload) -> None:
+        """Upload what was put aside, in one commit.
+
+        Raises:
+            InputError: as [`commit_folder`].
+        """
+        files = [file.relative_to(upload.folder).as_posix() for file in upload.folder.rglob("*") if file.is_file()]
+        # What describes an earlier model, or is of an earlier checkpoint, must not stand beside this one.
+        replaced = [RESULTS_FILE, f"{FIGURES}/*"]
+        if self.strategy in WITH_CHECKPOINTS:
+            replaced.append(f"{LAST_CHECKPOINT}/*")
+        message = f"Training in progress, {upload.what}"
+        commit_folder(self.repository, upload.folder, files, message, self.revision, replaced)
+
+    def wait(self) -> None:
+        """Have the uploads end that are under way or waiting, after a signal has stopped the run."""
+        if self.background.is_busy:
+            say("The state is saved. Waiting for its upload to the Hub; Ctrl-C gives it up")
+            self.background.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def finish(self) -> None:
+        """Upload the finished model, after what of the run is still to be uploaded.
+
+        Raises:
+            TrainingError: where that fails. The model is in the output folder.
+        """
+        arguments, folder = self.setup.recipe.training, self.setup.folder
+        revision = f" --revision {self.revision}" if self.revision else ""
+        again = f"To upload it: hf-vaswani push {folder} {self.repository}{revision}"
+        try:
+            if self.strategy not in WITH_CHECKPOINTS:
+                self.background.drop_waiting()
+            if self.background.is_busy:
+                say("Waiting for the last upload to the Hub; Ctrl-C gives it up")
+            self.background.wait()
+            if self.strategy in WITH_CHECKPOINTS:
+                self.background.retry()
+            within(
+                seconds_for(folder / name for name in files_to_push(folder)),
+                lambda: push(folder, self.repository, arguments.hub_private_repo, self.revision, "End of training"),
+            )
+            say(f"The model is on the Hub: {self.repository}")
+        except InputError as error:
+            raise TrainingError(
+                f"The model is finished, and saved in {folder}, but not on the Hub. {error}\n{again}"
+            ) from None
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"The model is finished, and saved in {folder}, but not on the Hub. {again}"
+            ) from None
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def hub_uploads(setup: TrainingSetup) -> HubUploads | None:
+    """What uploads a run, in the main process; `None` in others, and where the recipe does not upload it."""
+    if setup.repository is None or not setup.processes.is_main_process:
+        return None
+    return HubUploads(setup, setup.repository)
+
+
+def finish_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
+    """Upload the finished model of a run, where the recipe says so. To be called in every process.
+
+    Raises:
+        TrainingError: as [`HubUploads.finish`].
+    """
+    if setup.repository is not None:
+        on_main_process(setup.processes, lambda: uploads.finish() if uploads else None)
+
+
+def wait_for_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
+    """Have the uploads of a run end that a signal has stopped. To be called in every process."""
+    if setup.repository is not None:
+        on_main_process(setup.processes, lambda: uploads.wait() if uploads else None)

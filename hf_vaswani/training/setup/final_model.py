@@ -1,0 +1,46 @@
+"""The model that a run leaves, as it is saved: that of its config, with its adapter or the adapter merged into it."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
+from ...core.configuration_vaswani import VaswaniConfig
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..recipe.recipe import Recipe
+from .adapter import merged, save_adapter, with_adapter
+from .tokenizer_and_model import make_model
+
+
+class FinalModel:
+    """A model of its own for a run's weights: that of the run may be compiled, wrapped, or spread over processes.
+
+    Attributes:
+        model: on the CPU; weights are put into it before [`finish`].
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        tokenizer: PreTrainedTokenizerBase,
+        config: VaswaniConfig,
+        generation_config: GenerationConfig,
+    ):
+        self._recipe, self._adapted = recipe, None
+        if recipe.peft.is_used:
+            self._adapted = with_adapter(make_model(recipe, tokenizer), recipe)
+            self.model = self._adapted.get_base_model()
+        else:
+            self.model = VaswaniForConditionalGeneration(config)
+        self.model.generation_config = generation_config
+
+    def finish(self) -> Callable[[Path], None]:
+        """Merge the adapter, where the recipe says so; no weights are put into the model any more.
+
+        Returns:
+            What writes the model, or its adapter, into a folder.
+        """
+        if self._adapted and self._recipe.peft.merge:
+            self.model, self._adapted = merged(self._adapted), None
+        return partial(save_adapter, self._adapted) if self._adapted else self.model.save_pretrained

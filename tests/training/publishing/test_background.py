@@ -1,0 +1,116 @@
+"""Uploads in the background, with a Hub that is as slow or as broken as the test has it."""
+
+from threading import Event
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.publishing import background
+from hf_vaswani.training.publishing.background import BackgroundUploads, Upload, within
+
+
+class Sending:
+    """Notes what is sent; waits until it may go on, and fails where it is told to."""
+
+    def __init__(self):
+        self.sent, self.failing, self.contents = [], set(), {}
+        self.begun, self.may_go_on = Event(), Event()
+        self.may_go_on.set()
+
+    def __call__(self, upload):
+        self.begun.set()
+        assert self.may_go_on.wait(30)
+        self.sent.append(upload.what)
+        self.contents[upload.what] = {path.name for path in upload.folder.iterdir()}
+        if upload.what in self.failing:
+            raise InputError("The Hub is down.")
+
+
+@pytest.fixture
+def sending():
+    return Sending()
+
+
+@pytest.fixture
+def upload(tmp_path):
+    def make(what, *folders):
+        for folder in folders or ("model",):
+            (tmp_path / what / folder).mkdir(parents=True)
+        return Upload(tmp_path / what, what)
+
+    return make
+
+
+def uploads_of(sending, reported, skips=True):
+    return BackgroundUploads(sending, skips, "update-*", reported.append)
+
+
+@pytest.mark.parametrize(("skips", "sent"), [(True, ["a", "c"]), (False, ["a", "b", "c"])])
+def test_newest_waits_and_those_that_waited_before_are_skipped_where_they_may_be(
+    sending, upload, tmp_path, skips, sent
+):
+    sending.may_go_on.clear()
+    uploads = uploads_of(sending, [], skips)
+    uploads.add(upload("a"))
+    assert sending.begun.wait(30)
+    uploads.add(upload("b"))
+    uploads.add(upload("c"))
+    assert uploads.is_busy
+    sending.may_go_on.set()
+    uploads.wait()
+    assert sending.sent == sent and not uploads.is_busy
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_upload_that_fails_is_reported_and_its_checkpoints_go_with_the_next(sending, upload, tmp_path):
+    reported = []
+    uploads = uploads_of(sending, reported, skips=False)
+    sending.failing = {"a", "b"}
+    for what, step in (("a", 1), ("b", 2), ("c", 3)):
+        uploads.add(upload(what, "model", f"update-{step}"))
+    uploads.wait()
+    assert sending.contents["c"] == {"model", "update-1", "update-2", "update-3"}
+    assert len(reported) == 2 and reported[0].startswith("warning: a was not uploaded. The Hub is down.")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_last_upload_is_made_again_if_it_failed(sending, upload):
+    uploads = uploads_of(sending, [])
+    uploads.add(upload("a"))
+    uploads.wait()
+    uploads.retry()
+    assert sending.sent == ["a"]
+    sending.failing = {"b"}
+    uploads.add(upload("b"))
+    uploads.wait()
+    sending.failing = set()
+    uploads.retry()
+    uploads.retry()
+    assert sending.sent == ["a", "b", "b"]
+
+
+def test_upload_that_never_ends_is_given_up_and_the_next_is_made(sending, upload, monkeypatch):
+    monkeypatch.setattr(background, "LEAST_SECONDS", 0.1)
+    reported = []
+    uploads = uploads_of(sending, reported)
+    sending.may_go_on.clear()
+    uploads.add(upload("a"))
+    uploads.wait()
+    assert "has not answered within" in reported[0]
+    sending.may_go_on.set()
+    uploads.add(upload("b"))
+    uploads.wait()
+    assert "b" in sending.sent
+
+
+def test_whatever_an_upload_raises_is_a_warning(upload):
+    reported = []
+    uploads = uploads_of(lambda upload: 1 / 0, reported)
+    uploads.add(upload("a"))
+    uploads.wait()
+    assert "division by zero" in reported[0]
+
+
+def test_work_within_a_time_raises_what_it_raises():
+    with pytest.raises(ZeroDivisionError):
+        within(30, lambda: 1 / 0)

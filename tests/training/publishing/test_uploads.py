@@ -1,0 +1,291 @@
+"""Runs that upload their model, over HTTP: what is on the Hub and when, and that the run never depends on it."""
+
+import signal
+
+import pytest
+from huggingface_hub import ModelCard
+from safetensors.torch import load, load_file
+from transformers import pipeline
+
+from hf_vaswani.cli import main
+from hf_vaswani.errors import TrainingError, TrainingInterrupted
+from hf_vaswani.hub.push import files_to_push
+from hf_vaswani.training.checkpoints.checkpoint import newest_intact
+from hf_vaswani.training.publishing import background
+from hf_vaswani.training.publishing.uploads import HubUploads
+from hf_vaswani.training.run import TrainingRun
+from hf_vaswani.training.train import train
+from hf_vaswani.training.trainer import train_with_trainer
+
+from ...hub.fake_hub import environment
+from ..helpers import losses, records, run_training, same_weights, start_training, timeless_records
+
+PUSH = ("--push_to_hub=true", "--hub_model_id=you/de-en")
+RUN = "last-checkpoint"
+
+
+def contents(files: dict[str, bytes], folder: str) -> set[str]:
+    """The names of what is in a folder of a repository."""
+    return {name.removeprefix(f"{folder}/").split("/")[0] for name in files if name.startswith(f"{folder}/")}
+
+
+def histories(hub) -> list[dict[str, bytes]]:
+    """The files after each commit, in their order."""
+    return [files for _, files in hub.history.values()]
+
+
+@pytest.mark.parametrize("function", [train, train_with_trainer])
+def test_end_makes_one_commit_of_the_finished_model(hub_here, recipe, function):
+    folder = function(recipe(*PUSH, "--hub_strategy=end", "--hub_private_repo=true")).folder
+    assert hub_here.messages == ["End of training"] and hub_here.private["you/de-en"]
+    files = hub_here.repositories["you/de-en"]["main"]
+    assert files == {name: (folder / name).read_bytes() for name in files_to_push(folder)}
+    assert {"model.safetensors", "README.md", "results.json", "modeling_vaswani.py", "tokenizer.json"} <= files.keys()
+    assert 'model="you/de-en"' in files["README.md"].decode()
+    assert not (folder / ".uploads").exists()
+
+
+@pytest.fixture
+def in_turn(monkeypatch):
+    """Has a run wait for each upload, so that none is skipped."""
+    add = background.BackgroundUploads.add
+
+    def add_and_wait(self, upload):
+        add(self, upload)
+        self.wait()
+
+    monkeypatch.setattr(background.BackgroundUploads, "add", add_and_wait)
+
+
+@pytest.fixture
+def at_step(monkeypatch):
+    """Has something done after a step, before its checkpoint."""
+    actions, original = {}, TrainingRun.end_step
+
+    def end_step(self, batches, loss, is_told_to_stop):
+        action = actions.get(self.progress.step + 1)
+        return original(self, batches, loss, bool(action and action()) or is_told_to_stop)
+
+    monkeypatch.setattr(TrainingRun, "end_step", end_step)
+    return actions.__setitem__
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    """Has huggingface_hub try again at once."""
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
+
+
+IN_TURN = [*(f"Training in progress, step {step}" for step in (4, 8, 12)), "End of training"]
+
+
+@pytest.mark.parametrize("function", [train, train_with_trainer])
+def test_every_save_commits_the_model_of_each_checkpoint_as_from_pretrained_takes_it(
+    hub_here, recipe, in_turn, tmp_path, function
+):
+    folder = function(recipe(*PUSH)).folder
+    assert hub_here.messages == IN_TURN
+    *unfinished, last = histories(hub_here)
+    for step, files in zip((4, 8, 12), unfinished):
+        expected = load_file(folder / "checkpoints" / f"update-{step:08d}" / "model.safetensors")
+        uploaded = load(files["model.safetensors"])
+        assert uploaded.keys() == expected.keys() and all(uploaded[n].equal(expected[n]) for n in expected)
+        assert f"after {step} steps" in files["README.md"].decode() and "results.json" not in files
+        assert not [name for name in files if "/" in name]
+    for name, content in unfinished[0].items():
+        (tmp_path / "early").mkdir(exist_ok=True)
+        (tmp_path / "early" / name).write_bytes(content)
+    assert ModelCard.load(tmp_path / "early" / "README.md").data.pipeline_tag == "translation"
+    assert pipeline("translation", model=str(tmp_path / "early"))("a b")[0]["translation_text"] is not None
+    assert last == {name: (folder / name).read_bytes() for name in files_to_push(folder)}
+
+
+@pytest.mark.parametrize("function", [train, train_with_trainer])
+def test_checkpoint_commits_with_each_model_what_its_run_is_resumed_from(hub_here, recipe, in_turn, function):
+    function(recipe(*PUSH, "--hub_strategy=checkpoint"))
+    assert hub_here.messages == IN_TURN
+    checkpoints = [contents(files, f"{RUN}/checkpoints") for files in histories(hub_here)]
+    # Two are averaged: the newest, and one before.
+    first, second, third = ("update-00000004", "update-00000008", "update-00000012")
+    assert checkpoints == [{first}, {first, second}, {second, third}, {second, third}]
+    best = [contents(files, f"{RUN}/best") for files in histories(hub_here)]
+    assert [len(names) for names in best] == [0, 1, 1, 1]
+    run = {"training_recipe.yaml", "log.jsonl", "tokenizer", "architecture", "checkpoints", "best"}
+    assert contents(histories(hub_here)[-1], RUN) == run
+    assert not [name for name in histories(hub_here)[-1] if name.startswith("update-")]
+
+
+@pytest.mark.parametrize("function", [train, train_with_trainer])
+def test_all_checkpoints_commits_each_under_its_own_name_too(hub_here, recipe, function):
+    folder = function(recipe(*PUSH, "--hub_strategy=all_checkpoints")).folder
+    assert hub_here.messages == IN_TURN  # none is skipped, however slow the Hub is
+    files = hub_here.repositories["you/de-en"]["main"]
+    for checkpoint in (folder / "checkpoints").iterdir():
+        for file in checkpoint.iterdir():
+            assert files[f"{checkpoint.name}/{file.name}"] == file.read_bytes()
+    assert contents(files, f"{RUN}/checkpoints") == {"update-00000008", "update-00000012"}
+
+
+# Everything random, and everything that has state.
+ALL_AT_ONCE = (
+    "--gradient_accumulation_steps=2", "--bpe_dropout=0.2", "--ema_decay=0.9", "--max_tokens=60", "--save_steps=3",
+    "--logging_steps=2", "--eval_steps=2", "--keep_best=2", "--save_total_limit=3", "--average_last=3",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [train, train_with_trainer])
+def test_run_that_is_pulled_and_resumed_is_the_uninterrupted_one_to_the_bit(
+    hub_here, recipe, at_step, tmp_path, function
+):
+    whole = function(recipe(*ALL_AT_ONCE, output="whole")).folder
+    at_step(7, lambda: True)
+    with pytest.raises(TrainingInterrupted):
+        function(recipe(*ALL_AT_ONCE, *PUSH, "--hub_strategy=checkpoint", output="elsewhere"))
+    at_step(7, lambda: False)
+    assert hub_here.messages[-1] == "Training in progress, step 7"
+    assert main(["pull", "you/de-en", str(tmp_path / "pulled")]) == 0
+    assert not (tmp_path / "pulled" / "model.safetensors").exists()
+    function(recipe(*ALL_AT_ONCE, *PUSH, "--hub_strategy=checkpoint", output="pulled"))
+    assert timeless_records(tmp_path / "pulled") == timeless_records(whole)
+    assert same_weights(tmp_path / "pulled", whole)
+    for name in ("checkpoints", "best"):
+        folders = [sorted(path.name for path in (folder / name).iterdir()) for folder in (tmp_path / "pulled", whole)]
+        assert folders[0] == folders[1]
+    assert hub_here.messages[-1] == "End of training"
+
+
+def test_finished_run_that_is_pulled_has_its_model_and_can_be_trained_further(hub_here, recipe, tmp_path, in_turn):
+    whole = train(recipe("--max_steps=16", output="whole")).folder
+    first = train(recipe(*PUSH, "--hub_strategy=checkpoint", output="first")).folder
+    assert main(["pull", "you/de-en", str(tmp_path / "pulled")]) == 0
+    for name in files_to_push(first):
+        assert (tmp_path / "pulled" / name).read_bytes() == (first / name).read_bytes()
+    assert same_weights(train(recipe("--max_steps=16", output="pulled")).folder, whole)
+
+
+def test_uploaded_run_does_not_tell_of_the_machine(hub_here, recipe, tmp_path):
+    train(recipe(*PUSH, "--hub_strategy=checkpoint", f"--cache_dir={tmp_path / 'cache'}", "--num_proc=1"))
+    for name, content in hub_here.repositories["you/de-en"]["main"].items():
+        assert str(tmp_path).encode() not in content, name
+        assert b"writer" not in content, name
+
+
+@pytest.mark.parametrize("strategy", ["every_save", "checkpoint"])
+def test_refused_uploads_change_nothing_in_the_run_and_the_end_tries_again(
+    hub_here, recipe, at_step, capsys, in_turn, strategy
+):
+    plain = train(recipe(output="plain")).folder
+
+    def answer(status):
+        hub_here.refuses = status
+
+    at_step(8, lambda: answer(403))
+    at_step(12, lambda: answer(0) if strategy == "every_save" else None)
+    uploads = HubUploads.finish
+    pushed = recipe(*PUSH, f"--hub_strategy={strategy}", output="pushed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HubUploads, "finish", lambda self: (answer(0), uploads(self)))
+        folder = train(pushed).folder
+    assert losses(folder) == losses(plain) and same_weights(folder, plain)
+    output = capsys.readouterr().out
+    assert "warning: step 8 was not uploaded" in output and "the token may not write there" in output
+    later = ["Training in progress, step 12", "End of training"]
+    assert hub_here.messages == ["Training in progress, step 4", *later]
+    if strategy == "checkpoint":
+        files = hub_here.repositories["you/de-en"]["main"]
+        assert contents(files, f"{RUN}/checkpoints") == {"update-00000008", "update-00000012"}
+
+
+def test_hub_that_is_gone_at_the_end_leaves_the_model_here_and_push_brings_it(
+    hub_here, recipe, at_step, monkeypatch, tmp_path, no_pauses
+):
+    plain = train(recipe(output="plain")).folder
+    at_step(12, lambda: monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9"))
+    with pytest.raises(TrainingError) as error:
+        train(recipe(*PUSH, "--hub_strategy=end", "--hub_revision=draft", output="pushed"))
+    folder = tmp_path / "pushed"
+    assert f"hf-vaswani push {folder} you/de-en --revision draft" in str(error.value)
+    assert f"saved in {folder}" in str(error.value)
+    assert same_weights(folder, plain)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub_here.address)
+    assert main(["push", str(folder), "you/de-en", "--revision", "draft"]) == 0
+    files = hub_here.repositories["you/de-en"]["draft"]
+    assert files == {name: (folder / name).read_bytes() for name in files_to_push(folder)}
+
+
+def test_hub_that_never_answers_holds_up_neither_the_run_nor_its_end(hub_here, recipe, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(background, "LEAST_SECONDS", 0.3)
+    hub_here.holds_commits = True
+    plain = train(recipe(output="plain")).folder
+    with pytest.raises(TrainingError, match="has not answered within"):
+        train(recipe(*PUSH, output="pushed"))
+    assert same_weights(tmp_path / "pushed", plain)
+    assert "warning: step 4 was not uploaded. The Hub has not answered" in capsys.readouterr().out
+    assert not (tmp_path / "pushed" / ".uploads").exists()
+
+
+def test_what_is_uploaded_is_as_it_was_at_its_checkpoint_however_late_that_is(hub_here, recipe, monkeypatch):
+    late = []
+    monkeypatch.setattr(background.BackgroundUploads, "add", lambda self, upload: late.append(upload))
+    monkeypatch.setattr(HubUploads, "finish", lambda self: None)
+    keeping = ("--save_total_limit=1", "--average_last=1", "--save_steps=3")
+    folder = train(recipe(*PUSH, "--hub_strategy=checkpoint", *keeping)).folder
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == ["update-00000012"]
+    for step, upload in zip((3, 6, 9, 12), late, strict=True):
+        run = upload.folder / RUN
+        assert newest_intact(run / "checkpoints", print).name == f"update-{step:08d}"
+        assert [record["update"] for record in records(run) if "loss" in record] == list(range(1, step + 1))
+
+
+def test_full_disk_leaves_out_an_upload_and_not_the_run(hub_here, recipe, monkeypatch, capsys):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hf_vaswani.training.publishing.uploads.write_portable_run", refuse)
+    folder = train(recipe(*PUSH, "--hub_strategy=checkpoint")).folder
+    assert hub_here.messages == ["End of training"]
+    assert "warning: step 4 is not uploaded: No space left on device" in capsys.readouterr().out
+    assert not (folder / ".uploads").exists()
+
+
+def test_results_of_an_earlier_model_do_not_stand_beside_one_in_training(hub_here, recipe, in_turn):
+    train(recipe(*PUSH, "--attention=1"))
+    assert {"results.json"} < histories(hub_here)[-1].keys() and contents(histories(hub_here)[-1], "pictures")
+    done = hub_here.commits
+    train(recipe(*PUSH, "--attention=1", "--max_steps=16"))
+    files = histories(hub_here)[done]
+    assert "results.json" not in files and not contents(files, "pictures")
+    assert "after 16 steps" in files["README.md"].decode()
+
+
+def test_repository_is_named_after_the_folder_in_the_namespace_of_the_user(hub_here, recipe):
+    train(recipe("--push_to_hub=true", "--max_steps=2", "--hub_strategy=end", output="my-model"))
+    assert list(hub_here.repositories) == ["you/my-model"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["scripts/train.py", "scripts/train_trainer.py"])
+def test_two_processes_upload_once(hub, recipe, tmp_path, script, monkeypatch):
+    for name, value in environment(hub, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    output = run_training(
+        recipe, *PUSH, "--hub_strategy=all_checkpoints", f"--output_dir={tmp_path / 'two'}", processes=2, script=script
+    )
+    assert hub.messages == IN_TURN, output
+    assert output.count("The model is on the Hub") == 1
+
+
+@pytest.mark.slow
+def test_two_processes_that_a_signal_stops_upload_their_last_checkpoint(hub, recipe, tmp_path, monkeypatch):
+    for name, value in environment(hub, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    options = (*PUSH, "--hub_strategy=checkpoint", "--max_steps=100000", "--save_steps=100000")
+    process = start_training(recipe, *options, f"--output_dir={tmp_path / 'out'}", processes=2)
+    for line in process.stdout:
+        if line.startswith("step 3:"):
+            process.send_signal(signal.SIGTERM)
+            break
+    process.communicate(timeout=120)
+    [message] = hub.messages
+    [last] = (tmp_path / "out" / "checkpoints").iterdir()
+    assert message == f"Training in progress, step {int(last.name[7:])}"
