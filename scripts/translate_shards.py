@@ -1,4 +1,4 @@
-"""Translates a folder of files on Ray: python scripts/translate_shards.py MODEL INPUT_FOLDER OUTPUT_FOLDER [options]."""
+"""Translates a folder of files on Ray: python scripts/translate_shards.py MODEL INPUT_FOLDER OUTPUT_FOLDER."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """Translates a column of batches: for actors of Ray Data, `datasets.map`, and Spark's `mapInPandas`.
 
-What hands out the batches decides where they are translated, and starts the processes. Each of them gets a copy of this
-object without the model, and loads that when the first batch comes.
+What hands out the batches decides where they are translated, and starts the processes. Each of them gets a copy of
+this object without the model, and loads that when the first batch comes.
 """
 
 import logging

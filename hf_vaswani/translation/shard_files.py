@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -144,11 +145,9 @@ def _write_parquet(shard: Path, translations: Path, output: Path, columns: Colum
         with parquet.ParquetWriter(part, schema) as writer:
             for batch in file.iter_batches(ROWS_AT_ONCE):
                 there = batch.column(columns.source).is_valid().to_pylist()
-                # zip would take one translation too many.
-                made = [next(texts) if is_there else next(texts) and None for is_there in there]
-                writer.write_batch(
-                    pa.RecordBatch.from_arrays([*batch.columns, pa.array(made, pa.string())], schema=schema)
-                )
+                made = [text if is_there else None for is_there, text in zip(there, islice(texts, len(there)))]
+                columns_of_batch = [*batch.columns, pa.array(made, pa.string())]
+                writer.write_batch(pa.RecordBatch.from_arrays(columns_of_batch, schema=schema))
 
 
 def _text(value: Any, path: Path, number: int, columns: Columns) -> str | None:
