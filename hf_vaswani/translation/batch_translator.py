@@ -27,7 +27,7 @@ class BatchTranslator:
         model: folder or Hub id of a model, an adapter, or an engine's folder.
         column: of the texts.
         output_column: of the translations.
-        error_column: of the reasons why a text has no translation, None where it has one; by default they are logged.
+        error_column: of the reasons why texts have no translation, "" where there is none; by default they are logged.
         num_workers: processes that translate a batch on a CPU; more than one where nothing else uses the cores.
         dtype: to compute in; default: that of the weights.
         quantize: `"int8"` for weights of 8 bits on a CPU.
@@ -84,10 +84,11 @@ class BatchTranslator:
             logger.warning("%s without a translation; the first: %s", counted(len(failed), "text"), failed[0])
         return _with_columns(batch, added)
 
-    def _translated(self, values: list[Any]) -> tuple[list[str | None], list[str | None]]:
+    def _translated(self, values: list[Any]) -> tuple[list[str | None], list[str]]:
         """A translation for each value, and why it has none."""
         translations: list[str | None] = [None] * len(values)
-        errors: list[str | None] = [None] * len(values)
+        # Not None: the first batch decides the type of a column in datasets, and is likely to have no error.
+        errors = [""] * len(values)
         places = [place for place, value in enumerate(values) if isinstance(value, str)]
         for place, value in enumerate(values):
             if not isinstance(value, str) and not _is_missing(value):
@@ -102,7 +103,7 @@ class BatchTranslator:
             for place, result in zip(those, results):
                 failed = isinstance(result, Exception)
                 translations[place] = "" if failed else result[0]["translation_text"]
-                errors[place] = error_message(result) if failed else None
+                errors[place] = error_message(result) if failed else ""
         return translations, errors
 
 
@@ -121,7 +122,10 @@ def _is_missing(value: Any) -> bool:
 
 def _with_columns(batch: Any, added: Mapping[str, Sequence[str | None]]) -> Any:
     if hasattr(batch, "assign"):  # pandas
-        return batch.assign(**{name: np.array(values, dtype=object) for name, values in added.items()})
+        import pandas as pd
+
+        # Of any other type, None would become NaN.
+        return batch.assign(**{name: pd.Series(values, batch.index, object) for name, values in added.items()})
     if hasattr(batch, "append_column"):  # Arrow
         import pyarrow as pa
 
