@@ -45,13 +45,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def actor_pids() -> list[int]:
     """Processes of actors that translate, on all simulated machines."""
-    return [process.pid for process in psutil.process_iter() if is_actor(process)]
+    return [process.pid for process in psutil.Process().children(recursive=True) if is_actor(process)]
 
 
 def is_actor(process: psutil.Process) -> bool:
     try:
         return process.cmdline()[:1] == ["ray::OrderedWorker.do"]
-    except (psutil.Error, IndexError):
+    except psutil.Error:
         return False
 
 
