@@ -10,6 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ..errors import InputError
@@ -34,6 +35,9 @@ class OrderedWorker:
         # One core each: threads of its own would compete with the other actors'.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         self._make, self._work = make, None
+
+    def ready(self) -> None:
+        """Nothing: whoever waits for it knows that the process is there."""
 
     def do(self, payload: Any) -> tuple[Any, tuple[bool, str] | None]:
         """A result, or whether the error is one of the input and what it says."""
@@ -72,7 +76,7 @@ class RayActors(Generic[Payload, Result]):
             )
         self.number = number or there
         actor = ray.remote(OrderedWorker).options(
-            num_cpus=1, num_gpus=int(kind == "GPU"), max_restarts=-1, max_task_retries=RETRIES
+            num_cpus=1, num_gpus=int(kind == "GPU"), max_restarts=-1, max_task_retries=-1
         )
         self._actors = [actor.remote(make) for _ in range(self.number)]
 
@@ -84,11 +88,23 @@ class RayActors(Generic[Payload, Result]):
             ray.kill(actor)
 
     def each(self, payload: Payload) -> list[Result]:
-        """The same work by every actor."""
-        return [self._got(actor.do.remote(payload)) for actor in self._actors]
+        """The same work by every actor.
+
+        Raises:
+            InputError, RuntimeError: as [`map`].
+        """
+        import ray
+
+        references = [actor.do.options(max_task_retries=RETRIES).remote(payload) for actor in self._actors]
+        try:
+            return [_result(reference) for reference in references]
+        except ray.exceptions.RayError as error:
+            raise _lost(error) from None
 
     def map(self, items: Iterable[tuple[Tag, Payload | None]]) -> Iterator[tuple[Tag, Payload | None, Result | None]]:
         """The work on each payload, in order; a payload of None keeps its place, and nothing is done for it.
+
+        What an actor had when its process or machine died is given to others, while Ray replaces it.
 
         Args:
             items: payloads with whatever is to come back with their results; read as actors become free.
@@ -100,47 +116,93 @@ class RayActors(Generic[Payload, Result]):
         import ray
 
         items, is_more = iter(items), True
-        waiting: deque = deque()  # of tag, payload and reference, in the order of the items
-        pending: dict[Any, int] = {}  # reference → number of its actor
-        load = [0] * self.number
+        waiting: deque[_Job] = deque()  # in the order of the items
+        lost: deque[_Job] = deque()  # of these, those to be done again
+        pending: dict[Any, tuple[_Job, int]] = {}  # reference → the job, and the number of the actor that has it
+        absent: dict[Any, int] = {}  # reference that is there once the actor of this number is
         while True:
-            while is_more and min(load) < AHEAD and len(waiting) < WAITING * self.number:
-                item = next(items, None)
-                if item is None:
-                    is_more = False
+            while (number := self._free(pending.values(), absent.values())) is not None:
+                if lost:
+                    job = lost.popleft()
+                elif is_more and len(waiting) < WAITING * self.number:
+                    item = next(items, None)
+                    if item is None:
+                        is_more = False
+                        continue
+                    job = _Job(*item)
+                    waiting.append(job)
+                    if job.payload is None:
+                        job.is_done = True
+                        continue
+                else:
                     break
-                tag, payload = item
-                reference = None
-                if payload is not None:
-                    number = load.index(min(load))
-                    reference = self._actors[number].do.remote(payload)
-                    pending[reference] = number
-                    load[number] += 1
-                waiting.append((tag, payload, reference))
-            while waiting and waiting[0][2] not in pending:
-                tag, payload, reference = waiting.popleft()
-                yield tag, payload, None if reference is None else self._got(reference)
+                # Done again by whichever actor is there, not by the same one when it is back.
+                reference = self._actors[number].do.options(max_task_retries=0).remote(job.payload)
+                pending[reference] = job, number
+            while waiting and waiting[0].is_done:
+                job = waiting.popleft()
+                yield job.tag, job.payload, job.result
             if not waiting and not is_more:
                 return
-            if waiting:
-                done, _ = ray.wait(list(pending), num_returns=1)
-                for reference in done:
-                    load[pending.pop(reference)] -= 1
+            done, _ = ray.wait([*pending, *absent], num_returns=1) if pending or absent else ([], [])
+            for reference in done:
+                if absent.pop(reference, None) is not None:
+                    continue
+                job, number = pending.pop(reference)
+                try:
+                    job.result, job.is_done = _result(reference), True
+                except ray.exceptions.RayError as error:
+                    job.losses += 1
+                    if job.losses > RETRIES:
+                        raise _lost(error) from None
+                    lost.append(job)
+                    if number not in absent.values():
+                        absent[self._actors[number].ready.remote()] = number
 
-    def _got(self, reference: Any) -> Result:
-        import ray
+    def _free(self, busy: Iterable[tuple["_Job", int]], absent: Iterable[int]) -> int | None:
+        """The number of the actor with the least to do, unless all have enough."""
+        load = dict.fromkeys(set(range(self.number)) - set(absent), 0)
+        for _, number in busy:
+            if number in load:
+                load[number] += 1
+        least = min(load, key=lambda number: load[number], default=None)
+        return least if least is not None and load[least] < AHEAD else None
 
-        try:
-            result, error = ray.get(reference)
-        except ray.exceptions.RayError as lost:
-            raise InputError(
-                f"The process of a Ray actor was ended {RETRIES + 1} times while it did the same work, as happens "
-                f"when memory runs out ({' '.join(str(lost).split())[:200]}). The same command continues."
-            ) from None
-        if error is not None:
-            is_of_input, message = error
-            raise InputError(message) if is_of_input else RuntimeError(message)
-        return result
+
+@dataclass(eq=False)
+class _Job:
+    """An item on its way, and how often it was lost."""
+
+    tag: Any
+    payload: Any
+    result: Any = None
+    is_done: bool = False
+    losses: int = 0
+
+
+def _result(reference: Any) -> Any:
+    """What an actor's work has given.
+
+    Raises:
+        RayError: the actor was lost.
+    """
+    import ray
+
+    try:
+        result, error = ray.get(reference)
+    except ray.exceptions.RayTaskError as failure:  # items that cannot be read where the actor is, say
+        raise RuntimeError(str(failure)) from None
+    if error is not None:
+        is_of_input, message = error
+        raise InputError(message) if is_of_input else RuntimeError(message)
+    return result
+
+
+def _lost(error: Exception) -> InputError:
+    return InputError(
+        f"The process of a Ray actor was ended {RETRIES + 1} times while it did the same work, as happens when memory "
+        f"runs out ({' '.join(str(error).split())[:200]}). The same command continues."
+    )
 
 
 @contextmanager

@@ -16,6 +16,8 @@ import pytest
 from hf_vaswani.cli import main
 from hf_vaswani.commands.translate_shards import make_parser
 
+from ..conftest import tiny_model
+
 PROJECT = Path(__file__).parents[2]
 SHORT = ["--max_new_tokens", "2", "--num_beams", "1"]
 
@@ -137,10 +139,11 @@ def test_killed_driver_continues_and_an_unreadable_shard_is_named_at_the_end(clu
 def test_what_is_wrong_shows_before_anything_is_translated(cluster, saved_model, tmp_path, capsys):
     write_shards(tmp_path / "in", 10)
     folders = [tmp_path / "in", tmp_path / "out"]
+    tiny_model(source_language="de", target_language="en").save_pretrained(saved_model)
     for arguments, message in (
         (["absent", *folders], "absent is not a local folder"),
         ([saved_model, *folders, "--num_actors", 3], "3 actors need as many CPUs, and the Ray cluster has 2"),
-        ([saved_model, *folders, "--source_language", "xx"], "--source_language"),
+        ([saved_model, *folders, "--source_language", "fr"], "--source_language"),
     ):
         assert script(*arguments, "--address", cluster) == 2
         assert message in capsys.readouterr().err
