@@ -41,9 +41,13 @@ REPORT_TIME = 1.0
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run a command line and return its exit status: 2, after one line per error, if the input cannot be used."""
-    options = _parser().parse_args(arguments)
+def main(arguments: list[str] | None = None, parser: CommandParser | None = None) -> int:
+    """Run a command line and return its exit status: 2, after one line per error, if the input cannot be used.
+
+    Args:
+        parser: of a script that is no subcommand; it sets `run` and `needs_torch`.
+    """
+    options = (parser or _parser()).parse_args(arguments)
     try:
         if errors := option_errors(vars(options)):
             raise InputError.of(errors)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hf_vaswani.cli import _parser, main
+from hf_vaswani.commands import prepare_on_ray, translate_shards
 from hf_vaswani.training.recipe.recipe import load_recipe
 
 from .conftest import tiny_model
@@ -26,6 +27,7 @@ BLOCK = re.compile(
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
 END_OF_COMMAND = {"|", ">", "<", "&&", ";"}
 SCRIPTS = {"scripts/train.py": [], "scripts/train_trainer.py": ["--trainer"]}
+PARSERS = {"scripts/translate_shards.py": translate_shards, "scripts/prepare_on_ray.py": prepare_on_ray}
 
 
 def blocks(page: Path, language: str) -> list[re.Match]:
@@ -45,8 +47,10 @@ def command_lines(code: str) -> list[list[str]]:
         for start, word in enumerate(words):
             rest = words[start + 1 :]
             end = next((i for i, text in enumerate(rest) if text in END_OF_COMMAND), len(rest))
-            if word == "hf-vaswani":
+            if word == "hf-vaswani" or words[start - 1 : start + 1] == ["-m", "hf_vaswani"]:
                 found.append(rest[:end])
+            elif word in PARSERS:
+                found.append([word, *rest[:end]])
             elif word in SCRIPTS:
                 found.append(["train", *rest[:end], *SCRIPTS[word]])
     return found
@@ -87,6 +91,9 @@ def test_commands_have_their_options(page, capsys):
     for block in blocks(page, "bash"):
         for arguments in command_lines(block["code"]):
             try:
+                if arguments[0] in PARSERS:
+                    PARSERS[arguments[0]].make_parser().parse_args(arguments[1:])
+                    continue
                 options = parser.parse_args(arguments)
             except SystemExit as stop:
                 assert stop.code == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"

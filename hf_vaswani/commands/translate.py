@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,13 @@ from .common.options import (
 from .common.reports import LineReports, progress_bar
 
 if TYPE_CHECKING:
+    from accelerate import PartialState
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from ..runtime.process_group import SingleProcess
     from ..translation.lines import LineTranslator
     from ..translation.resumable_output import ResumableOutput, StreamOutput
+    from ..translation.translator_settings import TranslatorSettings
     from ..translation.windows import Line
 
 # Options that do not affect the translations, or not by their names.
@@ -48,7 +54,10 @@ DESCRIPTION = """\
 Translate text line by line, in order. Line n of the output translates line n of the input; an empty line stays empty.
 A line that cannot be translated gets an empty translation and a warning; bytes that are not UTF-8 get a warning and
 become U+FFFD. The exit status is 0 in both cases. Lines are translated in windows, of 128 at first and 4096 later, and
-written after each window; lines that are typed, or arrive slowly from another program, are translated as they come."""
+written after each window; lines that are typed, or arrive slowly from another program, are translated as they come.
+
+accelerate launch -m hf_vaswani translate and torchrun -m hf_vaswani translate divide the windows among the processes
+that they start, on one machine or several; the output is the same."""
 
 JSONL = """\
 jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with scores and
@@ -76,6 +85,20 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     what.add_argument("--n_best", type=beam, metavar="N", help="the N best translations (default: 1)")
     what.add_argument("--scores", action="store_true", help="scores of translations")
     what.add_argument("--alignments", action="store_true", help="alignments of source and translation tokens")
+    add_search_options(parser)
+    lines = parser.add_argument_group("lines")
+    lines.add_argument(
+        "--prefix", **INPUT_FILE, help="the beginning of each translation, line by line, in whole words"
+    )
+    add_length_options(lines)
+    speed = parser.add_argument_group("speed")
+    add_batch_options(speed)
+    add_speed_options(speed)
+    parser.set_defaults(run=run)
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Add the group of options that say how translations are found."""
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_beam_option(search)
@@ -92,16 +115,19 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     search.add_argument(
         "--seed", type=seed, default=0, metavar="N", help="random seed of --mbr and --sample (default: 0)"
     )
-    lines = parser.add_argument_group("lines")
-    lines.add_argument(
-        "--prefix", **INPUT_FILE, help="the beginning of each translation, line by line, in whole words"
-    )
+
+
+def add_length_options(lines: argparse._ActionsContainer) -> None:
+    """Add options of languages and long lines."""
     add_language_options(lines)
     lines.add_argument("--max_source_length", type=length, metavar="N", help=LONG)
     lines.add_argument(
         "--split_sentences", action="store_true", help="split long lines between sentences and translate the pieces"
     )
-    speed = parser.add_argument_group("speed")
+
+
+def add_batch_options(speed: argparse._ActionsContainer) -> None:
+    """Add options of batches and of the dtype."""
     speed.add_argument(
         "--batch_tokens",
         type=batch,
@@ -109,36 +135,64 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="source tokens per batch, padding included (default: chosen by the model's size)",
     )
     speed.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)
-    add_speed_options(speed)
     speed.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16"],
         help="dtype to compute in (default: that of the weights)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..translation.lines import as_json, as_text, translate_lines
-    from ..translation.load import fingerprint, load_ensemble
+    from ..runtime.process_group import launched_processes
+
+    with launched_processes() as processes:
+        _run(options, processes)
+
+
+def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess") -> None:
+    """Translate with all processes; the main one reads the input and writes the output."""
+    from ..runtime.processes import first_on_each_machine, on_main_process, over_processes
+    from ..translation.lines import as_json, as_text, one_by_one, translate_lines, translate_window
+    from ..translation.load import fingerprint
     from ..translation.resumable_output import ResumableOutput
 
-    output = _check(options)
-    if output is None:
-        print(
-            f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing to do.",
-            file=sys.stderr,
-        )
+    output = None
+
+    def check() -> bool:
+        """Whether there is anything to do."""
+        nonlocal output
+        output = _check(options, processes.num_processes)
+        return output is not None
+
+    if not on_main_process(processes, check):
+        if processes.is_main_process:
+            print(
+                f"{options.output} is finished: it has a line for each line of {_name(options)}. Nothing to do.",
+                file=sys.stderr,
+            )
         return
-    model, tokenizer = load_ensemble([options.model, *options.ensemble], options.dtype)
-    translate = _line_translator(options, model, tokenizer)
+    model, tokenizer, translate = first_on_each_machine(processes, lambda: _translator(options))
+    own = fingerprint(model, tokenizer)
+    _check_same_model(options, processes, own)
+    write_line = as_json if options.format == "jsonl" else as_text
     reports = LineReports()
-    lines, is_waiting = _lines(options, reports)
     is_resumable = isinstance(output, ResumableOutput)
-    if is_resumable:
-        left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
-        settings = {name: value for name, value in vars(options).items() if name not in left_out}
-        output.begin({"model": fingerprint(model, tokenizer), **settings, "prefix": bool(options.prefix)}, lines)
+
+    def begin() -> "tuple[Iterator[Line], Callable[[], bool]]":
+        lines, is_waiting = _lines(options, reports)
+        if is_resumable:
+            left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
+            settings = {name: value for name, value in vars(options).items() if name not in left_out}
+            output.begin({"model": own, **settings, "prefix": bool(options.prefix)}, lines)
+        return lines, is_waiting
+
+    begun: list[tuple[Iterator[Line], Callable[[], bool]]] = []
+    on_main_process(processes, lambda: begun.append(begin()))
+    if not begun:  # the main process has the lines
+        for _ in over_processes(processes, partial(translate_window, translate, write_line)):
+            pass
+        return
+    [(lines, is_waiting)] = begun
     # Not in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
@@ -148,12 +202,13 @@ def run(options: argparse.Namespace) -> None:
             translate_lines(
                 lines,
                 translate,
-                as_json if options.format == "jsonl" else as_text,
+                write_line,
                 output,
                 reports.of(_name(options)),
                 lambda done: bar.update(done - bar.n),
                 # A file must have the same windows whether it is written in one go or resumed.
                 is_waiting if not is_resumable or sys.stdin.isatty() else lambda: False,
+                partial(over_processes, processes) if processes.num_processes > 1 else one_by_one,
             )
         except KeyboardInterrupt:
             if not is_resumable:
@@ -162,6 +217,19 @@ def run(options: argparse.Namespace) -> None:
             how = "--resume instead of --overwrite" if options.overwrite else "--resume"
             raise KeyboardInterrupt(f"Interrupted after {done}. The same command with {how} continues.") from None
     reports.summarize()
+
+
+def _check_same_model(options: argparse.Namespace, processes: "PartialState | SingleProcess", own: str) -> None:
+    """Raise an error in all processes if they do not have the same model, as on machines with copies of their own."""
+    if processes.num_processes == 1:
+        return
+    from accelerate.utils import gather_object
+
+    from ..runtime.processes import in_all_processes
+
+    if len(set(gather_object([own]))) > 1:
+        error = InputError(f"{options.model} is not the same model in all processes. Copy it to all machines again.")
+        raise in_all_processes(processes, error)
 
 
 @contextmanager
@@ -176,12 +244,20 @@ def quiet(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _check(options: argparse.Namespace) -> "ResumableOutput | StreamOutput | None":
+def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":
     """The output, after all checks that do not need the model; `None` if it is already finished."""
     from ..data.sources.text_files import check_file
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
-    errors = _option_errors(options)
+    errors = option_errors(options)
+    if processes > 1:
+        errors += [
+            f"{processes} processes divide a file among them, not a stream. Name a file with --{name}."
+            for name, path in (("input", options.input), ("output", options.output))
+            if path is None or (Path(path).exists() and not Path(path).is_file())
+        ]
+        if errors:
+            raise InputError.of(errors)
     for path in filter(None, (options.input, options.prefix)):
         collect_errors(errors, lambda path=path: check_file(path, any_kind=True))
     path = Path(options.output) if options.output else None
@@ -225,7 +301,8 @@ def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
     return _newlines(output) == sum(1 for _ in _texts(options, lambda *_: None))
 
 
-def _option_errors(options: argparse.Namespace) -> list[str]:
+def option_errors(options: argparse.Namespace) -> list[str]:
+    """Options that cannot be combined."""
     errors = []
 
     def given(*names: str) -> str:
@@ -252,13 +329,9 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
     return errors
 
 
-def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTranslator":
-    """The translator, after a first translation, so that options that it rejects are reported once."""
-    from transformers import pipeline
-
-    from ..core.pipeline_engine import SourceTooLong
-    from ..translation.lines import LineTranslator
-    from ..translation.windows import Line
+def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
+    """Which models translate and how, as the options say."""
+    from ..translation.translator_settings import TranslatorSettings
 
     arguments: dict[str, Any] = {
         "utility": options.mbr,
@@ -278,20 +351,18 @@ def _line_translator(options: argparse.Namespace, model, tokenizer) -> "LineTran
     }
     if options.sample:
         arguments |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": options.sample}
-    elif options.n_best and not options.mbr and not options.num_beams:
-        arguments["num_beams"] = max(options.n_best, model.generation_config.num_beams or 1)
+    models = (options.model, *options.ensemble)
+    return TranslatorSettings(models, options.dtype, options.quantize, languages(options), arguments)
+
+
+def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, LineTranslator]":
+    """Model, tokenizer and translator."""
+    settings = translator_settings(options)
+    model, tokenizer = settings.load()
     try:
-        quantize = options.quantize
-        translator = pipeline("translation", model=model, tokenizer=tokenizer, quantize=quantize, **languages(options))
-        translate = LineTranslator(translator, **{name: arg for name, arg in arguments.items() if arg is not None})
-        [result] = translate([Line("a", "a" if options.prefix else "")])
-        if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
-            raise result
-    except ValueError as error:
+        return model, tokenizer, settings.translator(model, tokenizer, bool(options.prefix))
+    except InputError as error:
         raise InputError(with_option_names(str(error))) from None
-    except RuntimeError as error:  # a beam that does not fit in memory
-        raise InputError(f"Nothing can be translated with these options: {with_option_names(str(error))}") from None
-    return translate
 
 
 def _name(options: argparse.Namespace) -> str:

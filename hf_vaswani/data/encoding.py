@@ -120,12 +120,47 @@ def encode_pairs(
     return EncodedPairs.of([source for source, _ in rows], [target for _, target in rows])
 
 
-def encode_to_file(text: Dataset, tokenizer: PreTrainedTokenizerFast, folder: Path, processes: int) -> None:
-    """Tokenize rows of `source` and `target` into files in a folder, with several processes, for [`read_encoded`]."""
+# Sources and targets of a batch, and its token ids: of both sides all ids in a row, and the length of each text.
+Batch = tuple[list[str], list[str]]
+PackedIds = list[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class BatchEncoder:
+    """Tokenizes batches, anywhere: tokenizer, batches and results can be sent from one process to another."""
+
+    tokenizer: PreTrainedTokenizerFast
+
+    def __call__(self, batch: Batch) -> PackedIds:
+        sides = encode_in_slices(plain_encoder(self.tokenizer), *batch)
+        # Thousands of small arrays would take longer to send than to make.
+        return [(np.concatenate(rows), np.array([len(row) for row in rows], dtype=np.int64)) for rows in sides]
+
+
+def encode_to_file(
+    text: Dataset,
+    tokenizer: PreTrainedTokenizerFast,
+    folder: Path,
+    processes: int,
+    over: Callable[[BatchEncoder, Iterator[Batch]], Iterator[PackedIds]] | None = None,
+) -> None:
+    """Tokenize rows of `source` and `target` into files in a folder, with several processes, for [`read_encoded`].
+
+    Args:
+        over: does the encoder's work on batches elsewhere, and gives the results in their order. The file is the one
+            that a single process writes.
+    """
     encode = plain_encoder(tokenizer)
 
     def encode_rows(sources: list[str], targets: list[str]) -> dict[str, list[np.ndarray]]:
         return dict(zip(("input_ids", "labels"), encode_in_slices(encode, sources, targets)))
+
+    if over is not None:
+        results, processes = over(BatchEncoder(tokenizer), _text_batches(text)), 1
+
+        def encode_rows(sources: list[str], targets: list[str]) -> dict[str, list[np.ndarray]]:
+            sides = [np.split(ids, np.cumsum(lengths)[:-1]) for ids, lengths in next(results)]
+            return dict(zip(("input_ids", "labels"), sides))
 
     folder.mkdir(parents=True, exist_ok=True)
     with one_thread_each() if processes > 1 else nullcontext():
@@ -140,6 +175,12 @@ def encode_to_file(text: Dataset, tokenizer: PreTrainedTokenizerFast, folder: Pa
             new_fingerprint="tokenized",
             desc="Tokenizing",
         )
+
+
+def _text_batches(text: Dataset) -> Iterator[Batch]:
+    for start in range(0, len(text), BATCH_SIZE):
+        rows = text[start : start + BATCH_SIZE]
+        yield rows["source"], rows["target"]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 from ..runtime.cores import available_cores
 from .cache import cached
-from .encoding import EncodedPairs, encode_to_file, read_encoded, token_lengths
+from .encoding import EncodedPairs, PackedIds, encode_to_file, read_encoded, token_lengths
 from .filters import FilterSettings, PairFilter, filter_lengths, filter_summary
 from .held_out import HeldOut
 from .sources.columns import Languages
@@ -169,12 +169,17 @@ def read_prepared(folder: Path) -> PreparedText:
 
 
 def tokenize(
-    text: PreparedText, tokenizer: PreTrainedTokenizerBase, cache: Path, processes: int | None = None
+    text: PreparedText,
+    tokenizer: PreTrainedTokenizerBase,
+    cache: Path,
+    processes: int | None = None,
+    over: Callable[..., Iterator[PackedIds]] | None = None,
 ) -> EncodedPairs:
     """All pairs of a text as token ids in a memory-mapped file, from the cache if possible.
 
     Args:
         processes: used to tokenize; by default one, or the number of cores for more than 100,000 pairs.
+        over: tokenizes elsewhere, as [`encode_to_file`] takes it.
     """
     if processes is None:
         processes = available_cores() if len(text) > MANY_PAIRS else 1
@@ -182,7 +187,7 @@ def tokenize(
     dataset = cached(
         cache,
         key,
-        make=lambda part: encode_to_file(text.dataset, tokenizer, part, processes),
+        make=lambda part: encode_to_file(text.dataset, tokenizer, part, processes, over),
         read=lambda folder: read_encoded(folder, len(text)),
     )
     lengths = token_lengths(dataset, "input_ids"), token_lengths(dataset, "labels")

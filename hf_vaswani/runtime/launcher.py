@@ -88,6 +88,39 @@ def processes_asked_for() -> int | None:
         return None
 
 
+def is_set(variable: str) -> bool:
+    """Whether an environment variable says yes, as Accelerate reads it."""
+    return os.environ.get(variable, "false").lower() in ("true", "1", "yes", "y", "on", "t")
+
+
+def processes_started() -> int:
+    """How many processes the launcher has started, on all machines; 1 without one."""
+    number = os.environ.get("WORLD_SIZE", "1")
+    return int(number) if is_launched() and number.isdecimal() else 1
+
+
+def process_errors(known: int) -> list[str]:
+    """Processes that were asked for and are missing, or that do not know of each other.
+
+    Args:
+        known: processes that know of each other.
+    """
+    started, asked = int(os.environ.get("WORLD_SIZE", 1)), processes_asked_for()
+    if started > known:
+        # Accelerate looks for other processes on a CPU only where it is told to.
+        return [
+            f"The launcher started {started} processes that do not know of each other: each would work alone. On "
+            "CPUs, set ACCELERATE_USE_CPU=true."
+        ]
+    if asked and asked > known:
+        return [
+            f"accelerate launch was told to start {asked} processes, and started {known}: on CPUs it starts no more. "
+            f"Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {asked}, or give accelerate launch "
+            "--num_processes 1."
+        ]
+    return []
+
+
 def end_with_launcher() -> None:
     """From now on, end this process when its launcher is killed: it may wait for others that never come.
 

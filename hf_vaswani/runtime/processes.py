@@ -1,9 +1,10 @@
-"""Work that one process does for all."""
+"""Work that one process does for all, and work that is divided among all."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from accelerate import Accelerator, PartialState
 from accelerate.utils import broadcast_object_list, gather_object
@@ -13,6 +14,7 @@ from ..errors import InputError, TrainingError, TrainingInterrupted
 from .interrupts import is_first_process
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 E = TypeVar("E", InputError, TrainingError, TrainingInterrupted)
 
 
@@ -51,6 +53,54 @@ def first_on_each_machine(processes: Accelerator | PartialState, work: Callable[
         told = next((entry for entry in gather_object([_told(error)]) if entry), None)
         _raise(processes, error, told)
     return result
+
+
+def over_processes(
+    processes: Accelerator | PartialState, work: Callable[[Item], T], items: Iterable[Item] = ()
+) -> Iterator[tuple[Item, T]]:
+    """Work on items, divided among the processes: the k-th of each round of items is done by the k-th process.
+
+    All processes call this, and come to its end together.
+
+    Args:
+        work: takes an item and gives what can be pickled. An error in one process is raised in all.
+        items: those of the main process are worked on.
+
+    Yields:
+        In the main process each item and its result, in order. The other processes yield nothing.
+    """
+    items, error, rank = iter(items), None, processes.process_index
+    while error is None:
+        batch, error = _next_round(processes, items)
+        batch, told = broadcast_object_list([batch, _told(error)])
+        if batch:
+            result, failure = _outcome(partial(work, batch[rank])) if rank < len(batch) else (None, None)
+            outcomes = gather_object([(result, _told(failure))])
+            _raise(processes, failure, next((failed for _, failed in outcomes if failed), None))
+            if processes.is_main_process:
+                try:
+                    for item, (result, _) in zip(batch, outcomes):
+                        yield item, result
+                except GeneratorExit:  # the main process cannot use the results, and says why
+                    broadcast_object_list([[], (InputError, "The main process has stopped.")])
+                    raise
+        _raise(processes, error, told)
+        if not batch:
+            return
+
+
+def _next_round(processes: Accelerator | PartialState, items: Iterator[Any]) -> tuple[list[Any], Exception | None]:
+    """An item for each process, fewer at the end, and the error in which reading them has ended."""
+    batch: list[Any] = []
+    if processes.is_main_process:
+        try:
+            for item in items:
+                batch.append(item)
+                if len(batch) == processes.num_processes:
+                    break
+        except Exception as error:
+            return batch, error
+    return batch, None
 
 
 @contextmanager

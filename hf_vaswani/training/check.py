@@ -22,7 +22,7 @@ from ..hub.file_names import hub_id
 from ..hub.repository import open_repository
 from ..interop.model_files import CONFIG_FILE
 from ..interop.model_size import TRAINING, memory_errors
-from ..runtime.launcher import processes_asked_for
+from ..runtime.launcher import is_set, process_errors
 from ..runtime.processes import first_on_each_machine, on_main_process
 from .checkpoints.output_folder import RECIPE_FILE, is_checkpoint
 from .optimization.optimizer import freeze
@@ -76,7 +76,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
             tokenizer, model = found
         errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
         errors += freeze_errors(recipe)
-        errors += fsdp_errors(processes) + process_errors(processes)
+        errors += fsdp_errors(processes) + process_errors(processes.num_processes)
         errors += sharded_adapter_errors(recipe, processes)
         errors += precision_errors(recipe, processes.device)
         if not recipe.training.start_from:
@@ -208,29 +208,6 @@ def layer_drop_errors(config: VaswaniConfig, accelerator: Accelerator) -> list[s
     """That processes which each hold a part of every layer cannot leave out layers of their own choice."""
     if drops_layers(config) and accelerator.is_fsdp2:
         return ["LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."]
-    return []
-
-
-def is_set(variable: str) -> bool:
-    """Whether an environment variable says yes, as Accelerate reads it."""
-    return os.environ.get(variable, "false").lower() in ("true", "1", "yes", "y", "on", "t")
-
-
-def process_errors(accelerator: Accelerator) -> list[str]:
-    """Processes that were asked for and are missing, or that do not know of each other."""
-    started, asked = int(os.environ.get("WORLD_SIZE", 1)), processes_asked_for()
-    if started > accelerator.num_processes:
-        # Accelerate looks for other processes on a CPU only where it is told to.
-        return [
-            f"The launcher started {started} processes that do not know of each other: each would train alone. On "
-            "CPUs, set ACCELERATE_USE_CPU=true."
-        ]
-    if asked and asked > accelerator.num_processes:
-        return [
-            f"accelerate launch was told to start {asked} processes, and started {accelerator.num_processes}: on CPUs "
-            f"it starts no more. Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {asked}, or give accelerate "
-            "launch --num_processes 1."
-        ]
     return []
 
 

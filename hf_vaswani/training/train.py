@@ -10,12 +10,12 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 
 from ..hub.run_report import RunReport
-from ..runtime.launcher import end_with_launcher
+from ..runtime.launcher import end_with_launcher, is_set
 from ..runtime.memory import keep_freed_memory
 from ..runtime.processes import on_main_process, reported_once
 from ..runtime.threads import asked_threads, share_of_cores
 from .build import build, open_run
-from .check import available_trackers, check, check_environment, is_set
+from .check import available_trackers, check, check_environment
 from .export import export
 from .fit import fit
 from .loop import run_steps

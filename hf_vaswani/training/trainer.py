@@ -16,8 +16,8 @@ from transformers import PrinterCallback, Seq2SeqTrainer, Seq2SeqTrainingArgumen
 
 from ..errors import InputError
 from ..hub.run_report import RunReport
+from ..runtime.launcher import is_set
 from ..runtime.processes import reported_once, say
-from .check import is_set
 from .optimization.loss import training_loss
 from .optimization.steps import StepBatches
 from .recipe.recipe import Recipe

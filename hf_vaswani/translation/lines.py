@@ -6,9 +6,11 @@ A line that cannot be translated gets an empty translation and a report, and cos
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import Pipeline
@@ -68,14 +70,46 @@ class LineTranslator:
         ]
 
 
+class TranslatedWindow(NamedTuple):
+    """What a window becomes: plain text, which goes from one process to another.
+
+    Attributes:
+        content: its lines of the output.
+        errors: position in the window of each line that could not be translated, from 0 on, and why.
+    """
+
+    content: str
+    errors: list[tuple[int, str]]
+
+
+# Writes a line of the output: a line of the input and its translations.
+LineWriter = Callable[[Line, Result], str]
+WindowWork = Callable[[list[Line]], TranslatedWindow]
+
+
+def translate_window(
+    translate: Callable[[list[Line]], list[Result]], write_line: LineWriter, window: list[Line]
+) -> TranslatedWindow:
+    """Translate a window into its part of the output; arguments as of [`translate_lines`]."""
+    results = translate(window)
+    errors = [(place, error_message(result)) for place, result in enumerate(results) if isinstance(result, Exception)]
+    return TranslatedWindow("".join(f"{write_line(line, result)}\n" for line, result in zip(window, results)), errors)
+
+
+def one_by_one(work: WindowWork, those: Iterable[list[Line]]) -> Iterator[tuple[list[Line], TranslatedWindow]]:
+    """Each window and what it becomes."""
+    return ((window, work(window)) for window in those)
+
+
 def translate_lines(
     lines: Iterable[Line],
     translate: Callable[[list[Line]], list[Result]],
-    write_line: Callable[[Line, Result], str],
+    write_line: LineWriter,
     output: ResumableOutput | StreamOutput,
     report: Report,
     progress: Callable[[int], None] = lambda done: None,
     is_waiting: Callable[[], bool] = lambda: False,
+    over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = one_by_one,
 ) -> None:
     """Translate lines into an output that has begun.
 
@@ -86,16 +120,24 @@ def translate_lines(
         report: gets the number of each line that could not be translated, from 1 on, and why.
         progress: called with the number of lines that are done, after each window.
         is_waiting: as [`windows`] takes it.
+        over: who works on the windows, and gives them back in order: [`one_by_one`], or several processes.
     """
-    for window in windows(lines, output.progress.windows, is_waiting):
-        results = translate(window)
-        for number, result in enumerate(results, start=output.progress.lines + 1):
-            if isinstance(result, Exception):
-                report(number, error_message(result))
-        content = "".join(f"{write_line(line, result)}\n" for line, result in zip(window, results))
-        output.write(content.encode("utf-8", "replace"), window)
-        progress(output.progress.lines)
+    work = partial(translate_window, translate, write_line)
+    # Closed at once where the output cannot be written: other processes wait for the next window.
+    with closing(over(work, windows(lines, output.progress.windows, is_waiting))) as translated:
+        for window, result in translated:
+            write_window(window, result, output, report)
+            progress(output.progress.lines)
     output.finish()
+
+
+def write_window(
+    window: list[Line], result: TranslatedWindow, output: ResumableOutput | StreamOutput, report: Report
+) -> None:
+    """Add a window to the output, and report its lines that could not be translated."""
+    for place, message in result.errors:
+        report(output.progress.lines + 1 + place, message)
+    output.write(result.content.encode("utf-8", "replace"), window)
 
 
 def as_text(line: Line, result: Result) -> str:

@@ -63,6 +63,12 @@ def test_options_may_be_written_with_hyphens():
     assert (options.text, options.layer, options.output) == ("--a b-c", -1, "some-file")
 
 
+@pytest.mark.parametrize("command", ["translate", "evaluate"])
+def test_processes_is_another_name_of_num_workers(command):
+    files = ["--source", "a", "--reference", "b"] if command == "evaluate" else []
+    assert _parser().parse_args([command, "m", *files, "--processes", "3"]).num_workers == 3
+
+
 def test_options_are_not_abbreviated(refusal):
     assert refusal("score", "m", "--source", "a", "--targ", "b") == [
         "--targ is not an option of hf-vaswani score; did you mean '--target'?"

@@ -60,13 +60,19 @@ def same_weights(folder: Path, other: Path) -> bool:
     return all(torch.equal(states[0][i][name], states[1][i][name]) for i in states[0] for name in states[0][i])
 
 
-def start_training(recipe, *options: str, processes: int = 1, script: str = "scripts/train.py") -> subprocess.Popen:
-    """A training script in a process group of its own; standard output and error are in its `stdout`."""
-    launcher = [sys.executable]
+def start_training(
+    recipe, *options: str, processes: int = 1, script: str = "scripts/train.py", launcher: list[str] | None = None
+) -> subprocess.Popen:
+    """A training script in a process group of its own; standard output and error are in its `stdout`.
+
+    Args:
+        launcher: options of torchrun; by default those that start the processes on this machine.
+    """
     if processes > 1:
-        launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+        launcher = launcher or ["--standalone", f"--nproc_per_node={processes}"]
+    start = [sys.executable, *(["-m", "torch.distributed.run", *launcher] if launcher else [])]
     return subprocess.Popen(
-        [*launcher, str(PROJECT / script), *recipe.command, *options],
+        [*start, str(PROJECT / script), *recipe.command, *options],
         env={**os.environ, "PYTHONPATH": str(PROJECT), "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from hf_vaswani.training.optimization.steps import StepDataset, share_of, steps_
 from hf_vaswani.training.train import train
 
 from ..conftest import word_tokenizer
-from .helpers import losses, records, run_training, same_weights
+from .helpers import losses, records, run_training, same_weights, start_training
 
 
 def test_training_writes_a_folder_that_loads_and_translates(recipe):
@@ -94,6 +95,24 @@ def test_two_processes_equal_one(recipe, tmp_path):
     run_training(recipe, "--dropout=0", EPSILON, f"--output_dir={tmp_path / 'two'}", processes=2)
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(one), atol=1e-5)
     assert_close_weights(tmp_path / "two", one)
+
+
+@pytest.mark.slow
+def test_two_machines_equal_one_process(recipe, tmp_path):
+    one = train(recipe("--gradient_accumulation_steps=2", "--dropout=0", EPSILON, output="one")).folder
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    rendezvous = ["--nnodes=2", "--nproc_per_node=1", "--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{port}"]
+    options = ["--dropout=0", EPSILON, f"--output_dir={tmp_path / 'two'}"]
+    machines = [start_training(recipe, *options, launcher=[*rendezvous, f"--node_rank={rank}"]) for rank in range(2)]
+    for machine in machines:
+        output, _ = machine.communicate(timeout=300)
+        assert machine.returncode == 0, output
+    np.testing.assert_allclose(losses(tmp_path / "two"), losses(one), atol=1e-5)
+    assert_close_weights(tmp_path / "two", one)
+    run_training(recipe, "--dropout=0", EPSILON, f"--output_dir={tmp_path / 'here'}", processes=2)
+    assert same_weights(tmp_path / "two", tmp_path / "here")
 
 
 @pytest.mark.slow

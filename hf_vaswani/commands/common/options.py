@@ -116,9 +116,10 @@ def add_beam_option(parser: argparse._ActionsContainer) -> None:
 
 
 def add_speed_options(parser: argparse._ActionsContainer) -> None:
-    """Add `--num_workers` and `--quantize` to a parser or a group of options."""
+    """Add `--num_workers`, also called `--processes`, and `--quantize` to a parser or a group of options."""
     parser.add_argument(
         "--num_workers",
+        "--processes",
         type=up_to(4096),
         metavar="N",
         help="processes that translate side by side on a CPU, which changes no translation (default: one per core)",

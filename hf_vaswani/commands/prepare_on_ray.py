@@ -1,0 +1,67 @@
+"""`scripts/prepare_on_ray.py`: prepares the training text of a recipe on Ray."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..errors import counted
+from ..files import InputPath
+from .common.options import CommandParser
+from .translate_shards import add_ray_options
+
+if TYPE_CHECKING:
+    from ..data.encoding import BatchEncoder
+
+DESCRIPTION = """\
+Read, filter and tokenize the training text of a recipe into the cache, so that a training run with the same recipe,
+files and cache finds it there. Actors of Ray tokenize; this process reads and writes."""
+
+
+def make_parser() -> CommandParser:
+    """The parser of the script."""
+    parser = CommandParser(
+        prog="prepare_on_ray.py",
+        rest_is_free=True,
+        usage="python scripts/prepare_on_ray.py [--num_actors N] [--address HOST:PORT] RECIPE [--key value ...]",
+        description=DESCRIPTION,
+    )
+    add_ray_options(parser)
+    parser.add_argument("recipe", type=InputPath, metavar="RECIPE", help="a YAML file, or the name of a recipe")
+    parser.add_argument("options", nargs=argparse.REMAINDER, metavar="--key value", help="any key of the recipe")
+    parser.set_defaults(run=run, needs_torch=True)
+    return parser
+
+
+def run(options: argparse.Namespace) -> None:
+    from datasets.utils import disable_progress_bars
+
+    from ..engines.extras import import_extra
+    from ..runtime.ray_actors import ray_session
+    from ..training.prepare import prepare
+    from ..training.recipe.recipe import load_recipe
+
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    recipe = load_recipe(options.recipe, options.options)
+    import_extra("ray")
+    with ray_session(options.address):
+        pairs = prepare(recipe, partial(_over_actors, options.num_actors))
+    print(f"{counted(pairs, 'training pair')} prepared.")
+
+
+def _over_actors(number: int | None, encoder: "BatchEncoder", batches: Iterator[Any]) -> Iterator[Any]:
+    """The encoder's work on batches by actors of Ray, in order."""
+    from ..runtime.ray_actors import RayActors
+
+    actors = RayActors(partial(_same, encoder), number)
+    try:
+        for _, _, result in actors.map((None, batch) for batch in batches):
+            yield result
+    finally:
+        actors.close()
+
+
+def _same(encoder: "BatchEncoder") -> "BatchEncoder":
+    return encoder

@@ -1,0 +1,56 @@
+"""The processes that a launcher started for one command other than training, on one machine or several."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+from accelerate import PartialState
+from accelerate.state import AcceleratorState
+
+from ..errors import InputError
+from .launcher import end_with_launcher, is_set, process_errors, processes_started
+from .threads import asked_threads, share_of_cores
+
+# The others wait for the slowest process of a round, which may be on a slow machine.
+PATIENCE = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class SingleProcess:
+    """A process that no launcher has started, or only this one; with the attributes of `PartialState`."""
+
+    num_processes: int = 1
+    process_index: int = 0
+    is_main_process: bool = True
+    is_local_main_process: bool = True
+
+
+@contextmanager
+def launched_processes() -> Iterator[PartialState | SingleProcess]:
+    """The processes that share the work of a command while the block runs, each set up for its device.
+
+    On CPUs they divide the cores, unless the user says how many threads each has.
+
+    Raises:
+        InputError: the launcher has not started the processes that it was asked for.
+    """
+    if processes_started() == 1:
+        if errors := process_errors(1):
+            raise InputError.of(errors)
+        yield SingleProcess()
+        return
+    end_with_launcher()
+    has_devices = torch.accelerator.is_available() and not is_set("ACCELERATE_USE_CPU")
+    processes = PartialState(cpu=not has_devices, timeout=PATIENCE)
+    try:
+        if processes.device.type == "cpu":
+            asked, _ = asked_threads(None)
+            torch.set_num_threads(asked or share_of_cores(processes))
+        yield processes
+        # A process that is done must not take down the group while another still works.
+        processes.wait_for_everyone()
+    finally:
+        processes.destroy_process_group()
+        AcceleratorState._reset_state(reset_partial_state=True)

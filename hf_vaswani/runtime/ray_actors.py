@@ -1,0 +1,252 @@
+"""Work divided among actors of Ray, on one machine or many, with results in the order of the items.
+
+Plain actors rather than Ray Data: an item is then exactly what the caller makes of it, whatever the number of actors
+and blocks, and results come in order while they are made, so that they can be written and resumed like those of one
+process. The actors share nothing but the code; items and results travel through Ray.
+"""
+
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ..errors import InputError
+
+Tag = TypeVar("Tag")
+Payload = TypeVar("Payload")
+Result = TypeVar("Result")
+
+# How often an item is given to another process after the one that worked on it has died. What kills a process each
+# time, such as an item that is too large for its memory, must come to an end.
+RETRIES = 8
+# Items that each actor has at a time, so that it never waits for the next; and results that may wait for an earlier
+# one, in items for each actor.
+AHEAD, WAITING = 2, 8
+SECONDS_TO_CONNECT = 10.0
+
+
+class OrderedWorker:
+    """What an actor is: it makes its tools when it gets its first item, and again in a process that replaces it."""
+
+    def __init__(self, make: Callable[[], Callable[[Any], Any]]):
+        # One core each: threads of its own would compete with the other actors'.
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        self._make, self._work = make, None
+
+    def ready(self) -> None:
+        """Nothing: whoever waits for it knows that the process is there."""
+
+    def do(self, payload: Any) -> tuple[Any, tuple[bool, str] | None]:
+        """A result, or whether the error is one of the input and what it says."""
+        try:
+            if self._work is None:
+                self._work = self._make()
+            return self._work(payload), None
+        except InputError as error:
+            return None, (True, str(error))
+        except Exception as error:  # some cannot be pickled
+            return None, (False, f"{type(error).__name__}: {error}")
+
+
+class RayActors(Generic[Payload, Result]):
+    """Actors that all do the same work, while [`ray_session`] lasts.
+
+    Args:
+        make: called in each actor for what it does: a function of a payload. Pickled; so are payloads and results.
+        number: of actors; default: as many as the cluster has GPUs, or else cores.
+
+    Attributes:
+        number: of actors.
+
+    Raises:
+        InputError: the cluster has too few cores or GPUs for them.
+    """
+
+    def __init__(self, make: Callable[[], Callable[[Payload], Result]], number: int | None = None):
+        import ray
+
+        kind = "GPU" if ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
+        there = int(ray.cluster_resources().get(kind, 0))
+        if there < (number or 1):
+            raise InputError(
+                f"{number or 1} actors need as many {kind}s, and the Ray cluster has {there}. Ask for fewer."
+            )
+        self.number = number or there
+        actor = ray.remote(OrderedWorker).options(
+            num_cpus=1, num_gpus=int(kind == "GPU"), max_restarts=-1, max_task_retries=-1
+        )
+        self._actors = [actor.remote(make) for _ in range(self.number)]
+
+    def close(self) -> None:
+        """End the actors."""
+        import ray
+
+        for actor in self._actors:
+            ray.kill(actor)
+
+    def each(self, payload: Payload) -> list[Result]:
+        """The same work by every actor.
+
+        Raises:
+            InputError, RuntimeError: as [`map`].
+        """
+        import ray
+
+        references = [actor.do.options(max_task_retries=RETRIES).remote(payload) for actor in self._actors]
+        try:
+            return [_result(reference) for reference in references]
+        except ray.exceptions.RayError as error:
+            raise _lost(error) from None
+
+    def map(self, items: Iterable[tuple[Tag, Payload | None]]) -> Iterator[tuple[Tag, Payload | None, Result | None]]:
+        """The work on each payload, in order; a payload of None keeps its place, and nothing is done for it.
+
+        What an actor had when its process or machine died is given to others, while Ray replaces it.
+
+        Args:
+            items: payloads with whatever is to come back with their results; read as actors become free.
+
+        Raises:
+            InputError: the work says so, or an item was lost with its process more often than it is tried again.
+            RuntimeError: the work has failed in another way.
+        """
+        import ray
+
+        items, is_more = iter(items), True
+        waiting: deque[_Job] = deque()  # in the order of the items
+        lost: deque[_Job] = deque()  # of these, those to be done again
+        pending: dict[Any, tuple[_Job, int]] = {}  # reference → the job, and the number of the actor that has it
+        absent: dict[Any, int] = {}  # reference that is there once the actor of this number is
+        while True:
+            while (number := self._free(pending.values(), absent.values())) is not None:
+                if lost:
+                    job = lost.popleft()
+                elif is_more and len(waiting) < WAITING * self.number:
+                    item = next(items, None)
+                    if item is None:
+                        is_more = False
+                        continue
+                    job = _Job(*item)
+                    waiting.append(job)
+                    if job.payload is None:
+                        job.is_done = True
+                        continue
+                else:
+                    break
+                # Done again by whichever actor is there, not by the same one when it is back.
+                reference = self._actors[number].do.options(max_task_retries=0).remote(job.payload)
+                pending[reference] = job, number
+            while waiting and waiting[0].is_done:
+                job = waiting.popleft()
+                yield job.tag, job.payload, job.result
+            if not waiting and not is_more:
+                return
+            done, _ = ray.wait([*pending, *absent], num_returns=1) if pending or absent else ([], [])
+            for reference in done:
+                if absent.pop(reference, None) is not None:
+                    continue
+                job, number = pending.pop(reference)
+                try:
+                    job.result, job.is_done = _result(reference), True
+                except ray.exceptions.RayError as error:
+                    job.losses += 1
+                    if job.losses > RETRIES:
+                        raise _lost(error) from None
+                    lost.append(job)
+                    if number not in absent.values():
+                        absent[self._actors[number].ready.remote()] = number
+
+    def _free(self, busy: Iterable[tuple["_Job", int]], absent: Iterable[int]) -> int | None:
+        """The number of the actor with the least to do, unless all have enough."""
+        load = dict.fromkeys(set(range(self.number)) - set(absent), 0)
+        for _, number in busy:
+            if number in load:
+                load[number] += 1
+        least = min(load, key=lambda number: load[number], default=None)
+        return least if least is not None and load[least] < AHEAD else None
+
+
+@dataclass(eq=False)
+class _Job:
+    """An item on its way, and how often it was lost."""
+
+    tag: Any
+    payload: Any
+    result: Any = None
+    is_done: bool = False
+    losses: int = 0
+
+
+def _result(reference: Any) -> Any:
+    """What an actor's work has given.
+
+    Raises:
+        RayError: the actor was lost.
+    """
+    import ray
+
+    try:
+        result, error = ray.get(reference)
+    except ray.exceptions.RayTaskError as failure:  # items that cannot be read where the actor is, say
+        raise RuntimeError(str(failure)) from None
+    if error is not None:
+        is_of_input, message = error
+        raise InputError(message) if is_of_input else RuntimeError(message)
+    return result
+
+
+def _lost(error: Exception) -> InputError:
+    return InputError(
+        f"The process of a Ray actor was ended {RETRIES + 1} times while it did the same work, as happens when memory "
+        f"runs out ({' '.join(str(error).split())[:200]}). The same command continues."
+    )
+
+
+@contextmanager
+def ray_session(address: str | None = None) -> Iterator[None]:
+    """A connection to a Ray cluster while the block runs; one that exists already is used, and stays.
+
+    Args:
+        address: `"HOST:PORT"`, `"auto"` for the cluster that this machine belongs to, or `"local"` for a new one of
+            this machine alone. By default what RAY_ADDRESS says, or else the cluster of this machine, or a new one.
+
+    Raises:
+        InputError: no cluster answers.
+    """
+    # Ray would otherwise report its use to its makers.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    _check_that_it_answers(address)
+    try:
+        ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"No Ray cluster answers{f' at {address}' if address else ''}: {' '.join(str(error).split())} Start one "
+            "with ray start --head, or one of this machine alone with --address local."
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _check_that_it_answers(address: str | None) -> None:
+    """Ray itself waits for minutes."""
+    host, colon, port = (address or "").rpartition(":")
+    if not colon or not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"No Ray cluster answers at {address}: {getattr(error, 'strerror', None) or error}. Start one with ray "
+            "start --head, or one of this machine alone with --address local."
+        ) from None

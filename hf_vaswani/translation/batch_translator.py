@@ -1,0 +1,139 @@
+"""Translates a column of batches: for actors of Ray Data, `datasets.map`, and Spark's `mapInPandas`.
+
+What hands out the batches decides where they are translated, and starts the processes. Each of them gets a copy of
+this object without the model, and loads that when the first batch comes.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+
+from ..core.pipeline_batches import LAST_WINDOW
+from ..errors import InputError, counted
+from .lines import LineTranslator, error_message
+from .translator_settings import TranslatorSettings
+from .windows import Line
+
+logger = logging.getLogger(__name__)
+
+
+class BatchTranslator:
+    """Adds translations to batches of rows.
+
+    Args:
+        model: folder or Hub id of a model, an adapter, or an engine's folder.
+        column: of the texts.
+        output_column: of the translations.
+        error_column: of the reasons why texts have no translation, "" where there is none; by default they are logged.
+        num_workers: processes that translate a batch on a CPU; more than one where nothing else uses the cores.
+        dtype: to compute in; default: that of the weights.
+        quantize: `"int8"` for weights of 8 bits on a CPU.
+        src_lang, tgt_lang: of multilingual models.
+        options: arguments of the pipeline's calls and of `generate()`: `num_beams=4`, `split_sentences=True`.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike,
+        column: str = "text",
+        output_column: str = "translation",
+        error_column: str | None = None,
+        num_workers: int | None = 1,
+        dtype: str | None = None,
+        quantize: str | None = None,
+        src_lang: str | None = None,
+        tgt_lang: str | None = None,
+        **options,
+    ):
+        self.column, self.output_column, self.error_column = column, output_column, error_column
+        given = {"src_lang": src_lang, "tgt_lang": tgt_lang}
+        spoken = {name: code for name, code in given.items() if code is not None}
+        arguments = {"num_workers": num_workers, **options}
+        self.settings = TranslatorSettings((fspath(model),), dtype, quantize, spoken, arguments)
+        self._translate: LineTranslator | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_translate": None}
+
+    def __call__(self, batch: Any) -> Any:
+        """A batch with its translations.
+
+        A text that cannot be translated gets an empty translation. None, and what pandas has in its place, stays None.
+
+        Args:
+            batch: columns by name, lists or NumPy arrays; or a pandas `DataFrame`, or an Arrow `Table`.
+
+        Returns:
+            A batch of the same kind with the further columns; the one that was given stays as it is.
+
+        Raises:
+            InputError: the model cannot be loaded, or the column is missing or holds no text at all.
+            Exception: the last error, where 64 texts or more come to nothing else: the cause is not the texts.
+        """
+        names = list(batch.column_names if hasattr(batch, "append_column") else batch.keys())
+        if self.column not in names:
+            raise InputError(f"There is no column {self.column!r}: the batch has {', '.join(map(repr, names))}.")
+        translations, errors = self._translated(_values(batch[self.column]))
+        added = {self.output_column: translations}
+        if self.error_column is not None:
+            added[self.error_column] = errors
+        elif failed := [error for error in errors if error]:
+            logger.warning("%s without a translation; the first: %s", counted(len(failed), "text"), failed[0])
+        return _with_columns(batch, added)
+
+    def _translated(self, values: list[Any]) -> tuple[list[str | None], list[str]]:
+        """A translation for each value, and why it has none."""
+        translations: list[str | None] = [None] * len(values)
+        # Not None: the first batch decides the type of a column in datasets, and is likely to have no error.
+        errors = [""] * len(values)
+        places = [place for place, value in enumerate(values) if isinstance(value, str)]
+        for place, value in enumerate(values):
+            if not isinstance(value, str) and not _is_missing(value):
+                translations[place], errors[place] = "", f"{type(value).__name__}, not a text"
+        if not places and any(errors):
+            raise InputError(f"The column {self.column!r} holds no text: {next(filter(None, errors))}.")
+        if self._translate is None and places:
+            self._translate, _ = self.settings.open()
+        for start in range(0, len(places), LAST_WINDOW):
+            those = places[start : start + LAST_WINDOW]
+            results = self._translate([Line(str(values[place])) for place in those])
+            for place, result in zip(those, results):
+                failed = isinstance(result, Exception)
+                translations[place] = "" if failed else result[0]["translation_text"]
+                errors[place] = error_message(result) if failed else ""
+        return translations, errors
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a list, an array, or a column of pandas or Arrow."""
+    for method in ("to_pylist", "tolist"):
+        if hasattr(column, method):
+            return getattr(column, method)()
+    return list(column)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or pandas's NA."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
+
+
+def _with_columns(batch: Any, added: Mapping[str, Sequence[str | None]]) -> Any:
+    if hasattr(batch, "assign"):  # pandas
+        import pandas as pd
+
+        # Of any other type, None would become NaN.
+        return batch.assign(**{name: pd.Series(values, batch.index, object) for name, values in added.items()})
+    if hasattr(batch, "append_column"):  # Arrow
+        import pyarrow as pa
+
+        for name, values in added.items():
+            if name in batch.column_names:
+                batch = batch.drop_columns([name])
+            batch = batch.append_column(name, pa.array(values, pa.string()))
+        return batch
+    has_arrays = any(isinstance(column, np.ndarray) for column in batch.values())
+    made = {name: np.array(values, dtype=object) if has_arrays else values for name, values in added.items()}
+    return {**batch, **made}

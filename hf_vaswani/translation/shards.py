@@ -1,0 +1,235 @@
+"""Translates a folder of files into another one, window by window, on whatever works on the windows in order.
+
+One process, the driver, reads all shards and writes all of them; workers get windows of text and give back lines. The
+windows are those of `hf-vaswani translate`: the lines alone decide about them, so that the output does not depend on
+who translates which, or how often a worker dies. Beside an unfinished shard stand its translations so far and their
+progress (`resumable_output`): a driver that was killed does no window again but those that were on their way.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..data.sources.text_files import Report
+from ..errors import InputError
+from ..files import atomic_write, lock, path_error, read_json
+from .lines import LineTranslator, LineWriter, TranslatedWindow, translate_window, write_window
+from .resumable_output import ResumableOutput
+from .shard_files import Columns, ShardFormat, shard_format
+from .translator_settings import TranslatorSettings
+from .windows import Line, windows
+
+SETTINGS_FILE = ".translation.json"
+
+
+@dataclass
+class Shard:
+    """A file of the input folder, and what becomes of it.
+
+    Attributes:
+        path: to read.
+        output: to write.
+        error: why it could not be translated.
+    """
+
+    path: Path
+    output: Path
+    format: ShardFormat
+    columns: Columns
+    error: str | None = None
+    _written: ResumableOutput | None = field(default=None, repr=False)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.output.exists()
+
+    @property
+    def translations(self) -> Path:
+        """Where its translations grow."""
+        return self.output.with_name(f".{self.output.name}.translations")
+
+    def windows(self, settings: dict[str, Any], report: Report) -> Iterator[list[Line]]:
+        """The windows that are still to be translated.
+
+        Raises:
+            InputError: the shard cannot be read.
+        """
+        try:
+            lines = self._lines(report)
+            self._written = ResumableOutput(self.translations, resume=True)
+            self._written.begin(settings, lines)
+        except InputError:
+            # Nothing was begun, or another text: a damaged shard was replaced, say.
+            self.remove_unfinished()
+            lines = self._lines(report)
+            self._written = ResumableOutput(self.translations)
+            self._written.begin(settings, lines)
+        yield from windows(lines, self._written.progress.windows)
+
+    def _lines(self, report: Report) -> Iterator[Line]:
+        return (Line(text or "") for text in self.format.texts(self.path, self.columns, report))
+
+    def write(self, window: list[Line], result: TranslatedWindow, report: Report) -> int:
+        """Add a window to the translations; returns how many lines there are now."""
+        write_window(window, result, self._written, report)
+        return self._written.progress.lines
+
+    def finish(self) -> None:
+        """Make the shard of its translations.
+
+        Raises:
+            InputError: the shard cannot be read again.
+        """
+        self.format.write(self.path, self.translations, self.output, self.columns)
+        self._written.finish()
+        self.remove_unfinished()
+
+    def remove_unfinished(self) -> None:
+        """Remove the translations and their progress."""
+        for path in (self.translations, self.translations.with_name(f".{self.translations.name}.progress.json")):
+            path.unlink(missing_ok=True)
+
+
+def find_shards(folder: Path, output: Path, columns: Columns) -> tuple[list[Shard], list[str]]:
+    """The shards of a folder by name, and the names of files that are none; hidden files and `_SUCCESS` do not count.
+
+    Raises:
+        InputError: the folder has no shard.
+    """
+    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith((".", "_"))]
+    formats = {path: None if path.is_dir() else shard_format(path) for path in paths}
+    shards = [Shard(path, output / path.name, kind, columns) for path, kind in formats.items() if kind]
+    if not shards:
+        raise InputError(f"{folder} has no shard: no file .txt or .jsonl (also .gz and .zst), or .parquet.")
+    return shards, [path.name for path, kind in formats.items() if not kind]
+
+
+def folder_errors(folder: str, output: str) -> list[str]:
+    """What is wrong with the paths of the folders to read and to write."""
+    errors = [error for path, kind in ((folder, False), (output, True)) if (error := path_error(path, kind))]
+    if errors:
+        return errors
+    if not Path(folder).is_dir():
+        errors.append(f"{folder} is not a folder. Name the folder of the shards.")
+    if Path(output).exists() and not Path(output).is_dir():
+        errors.append(f"{output} is a file. Name a folder.")
+    elif Path(output).resolve() == Path(folder).resolve():
+        errors.append(f"{output} is the folder of the shards. Name another one for the output.")
+    return errors
+
+
+@contextmanager
+def held_folder(output: Path) -> Iterator[None]:
+    """Create a folder and keep other runs from writing it while the block runs.
+
+    Raises:
+        InputError: it cannot be written, or another run is writing it.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(output, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"{output} cannot be written: {error.strerror}. Name another folder.") from None
+    try:
+        lock(descriptor)
+        yield
+    except BlockingIOError:
+        raise InputError(f"Another run is writing {output}. Wait for its end, or name another folder.") from None
+    finally:
+        os.close(descriptor)
+
+
+def begin_folder(output: Path, settings: dict[str, Any]) -> None:
+    """Note what a folder is made with.
+
+    Raises:
+        InputError: it was begun with other settings, which the error names.
+    """
+    file, settings = output / SETTINGS_FILE, json.loads(json.dumps(settings))
+    if file.exists():
+        before = read_json(file, remedy="Delete it, or name another folder.")
+        others = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
+        if others:
+            errors = "; ".join(f"{name} was {before.get(name)!r} and is {settings.get(name)!r}" for name in others)
+            raise InputError(f"{output} was begun with other settings: {errors}. Use those, or name another folder.")
+        return
+    try:
+        with atomic_write(file) as part:
+            part.write_text(json.dumps(settings), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output} cannot be written: {error.strerror}. Name another folder.") from None
+
+
+# A window on its way, and how its lines are written; None asks for the fingerprint of the model.
+Job = tuple[LineWriter, list[Line]]
+
+
+@dataclass(frozen=True)
+class OpenWorker:
+    """Called where windows are translated: opens the models, and gives what works on a [`Job`].
+
+    The work gives a [`TranslatedWindow`], and for the job `None` in a tuple the fingerprint of the models.
+    """
+
+    settings: TranslatorSettings
+
+    def __call__(self) -> Callable[[Job | tuple[None]], Any]:
+        translate, models = self.settings.open()
+        return ShardWorker(translate, models)
+
+
+@dataclass(frozen=True)
+class ShardWorker:
+    """What [`OpenWorker`] gives."""
+
+    translate: LineTranslator
+    models: str
+
+    def __call__(self, job: Job | tuple[None]) -> Any:
+        if job[0] is None:
+            return self.models
+        write_line, window = job
+        return translate_window(self.translate, write_line, window)
+
+
+def translate_shards(
+    shards: Iterable[Shard],
+    over: Callable[[Iterator[tuple[Shard, Job | None]]], Iterator[tuple[Shard, Job | None, TranslatedWindow | None]]],
+    settings: dict[str, Any],
+    report_of: Callable[[str], Report],
+    progress: Callable[[int], None] = lambda lines: None,
+) -> None:
+    """Translate shards, each into its output; what is wrong with one is its `error`, and costs no other.
+
+    Args:
+        over: gives back jobs in their order, each with what a worker has made of it; None keeps its place.
+        settings: what the translations depend on.
+        report_of: gives a function that reports a line of a file.
+        progress: called with the number of lines that were translated since the last time.
+
+    Raises:
+        InputError: nothing more can be translated or written.
+    """
+
+    def jobs() -> Iterator[tuple[Shard, Job | None]]:
+        for shard in shards:
+            try:
+                for window in shard.windows(settings, report_of(str(shard.path))):
+                    yield shard, (shard.format.write_line, window)
+            except InputError as error:
+                shard.error = str(error)
+            yield shard, None  # its end
+
+    for shard, job, result in over(jobs()):
+        if job is not None:
+            shard.write(job[1], result, report_of(str(shard.path)))
+            progress(len(job[1]))
+        elif shard.error is None:
+            try:
+                shard.finish()
+            except InputError as error:
+                shard.error = str(error)

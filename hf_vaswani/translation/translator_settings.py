@@ -1,0 +1,77 @@
+"""Which models translate, and how: a plain value, from which each process opens a translator of its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
+
+from ..core.pipeline_engine import SourceTooLong
+from ..errors import InputError
+from .lines import LineTranslator
+from .load import fingerprint, load_ensemble
+from .windows import Line
+
+
+@dataclass(frozen=True)
+class TranslatorSettings:
+    """All that a [`LineTranslator`] is made from.
+
+    Attributes:
+        models: folders or Hub ids; several are an ensemble.
+        dtype: to compute in, as of [`load`].
+        quantize: `"int8"` for weights of 8 bits on a CPU.
+        languages: `src_lang` and `tgt_lang`, where they are given.
+        arguments: further ones of [`LineTranslator`]; those that are None are left out.
+    """
+
+    models: tuple[str, ...]
+    dtype: str | None = None
+    quantize: str | None = None
+    languages: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        """The model and its tokenizer.
+
+        Raises:
+            InputError: they cannot be loaded.
+        """
+        return load_ensemble(list(self.models), self.dtype)
+
+    def translator(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, takes_prefixes: bool = False
+    ) -> LineTranslator:
+        """The translator, after a first translation, so that arguments that it rejects are reported once.
+
+        Args:
+            takes_prefixes: translations will have prefixes, so that the first one has one.
+
+        Raises:
+            InputError: the arguments cannot be used, with the pipeline's names of them.
+        """
+        arguments = {name: value for name, value in self.arguments.items() if value is not None}
+        if arguments.get("n_best") and not {"utility", "num_beams"} & arguments.keys():
+            arguments["num_beams"] = max(arguments["n_best"], model.generation_config.num_beams or 1)
+        try:
+            translator = pipeline(
+                "translation", model=model, tokenizer=tokenizer, quantize=self.quantize, **self.languages
+            )
+            translate = LineTranslator(translator, **arguments)
+            [result] = translate([Line("a", "a" if takes_prefixes else "")])
+            if isinstance(result, Exception) and not isinstance(result, SourceTooLong):
+                raise result
+        except ValueError as error:
+            raise InputError(_in_one_line(error)) from None
+        except RuntimeError as error:  # a beam that does not fit in memory
+            raise InputError(f"Nothing can be translated with these options: {_in_one_line(error)}") from None
+        return translate
+
+    def open(self) -> tuple[LineTranslator, str]:
+        """A translator with models of its own, and their fingerprint."""
+        model, tokenizer = self.load()
+        return self.translator(model, tokenizer), fingerprint(model, tokenizer)
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

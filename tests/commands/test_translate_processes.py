@@ -1,0 +1,114 @@
+"""`hf-vaswani translate` in several processes of a launcher: one output, whatever their number, and one error."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hf_vaswani.cli import main
+
+PROJECT = Path(__file__).parents[2]
+SHORT = ["--max_new_tokens", "3", "--num_beams", "1", "--max_source_length", "12"]
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    """1,000 lines: windows of 128, 512 and 360, of which one line is too long."""
+    path, generator = tmp_path / "source", random.Random(0)
+    lines = [" ".join(generator.choices([f"w{i}" for i in range(36)], k=generator.randint(0, 9))) for _ in range(1000)]
+    lines[700] = "w1 " * 30
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def one_process(saved_model, source, tmp_path) -> bytes:
+    """What one process writes."""
+    output = tmp_path / "one"
+    assert main(["translate", str(saved_model), "--input", str(source), "--output", str(output), *SHORT]) == 0
+    return output.read_bytes()
+
+
+def start(*arguments, launcher=("--standalone", "--nproc_per_node=2")) -> subprocess.Popen:
+    """The command in processes of torchrun, in a process group of its own."""
+    command = ["-m", "torch.distributed.run", *launcher, "-m", "hf_vaswani", "translate", *map(str, arguments)]
+    return subprocess.Popen(
+        [sys.executable, *command],
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "HF_HUB_OFFLINE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def end_of(process: subprocess.Popen) -> tuple[int, str]:
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def test_two_processes_write_what_one_writes(saved_model, source, tmp_path, one_process):
+    output = tmp_path / "two"
+    status, said = end_of(start(saved_model, "--input", source, "--output", output, *SHORT))
+    assert status == 0, said
+    assert output.read_bytes() == one_process
+    assert said.count("warning: ") == 1
+    assert f"{source}, line 701: 31 tokens, and at most 12 are translated" in said
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_streams_are_refused_by_one_process(saved_model):
+    status, said = end_of(start(saved_model, *SHORT))
+    assert status != 0
+    assert [line for line in said.splitlines() if line.startswith("error: ")] == [
+        "error: 2 processes divide a file among them, not a stream. Name a file with --input.",
+        "error: 2 processes divide a file among them, not a stream. Name a file with --output.",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["first", "last", "launcher"])
+def test_killed_processes_continue_to_the_same_bytes(saved_model, source, tmp_path, killed):
+    many, whole, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
+    many.write_text(source.read_text() * 60)
+    process = start(saved_model, "--input", many, "--output", output, *SHORT)
+    while process.poll() is None and not (output.exists() and output.stat().st_size):
+        time.sleep(0.005)
+    children = psutil.Process(process.pid).children()
+    victim = {"first": children[0].pid, "last": children[-1].pid, "launcher": process.pid}[killed]
+    os.kill(victim, signal.SIGKILL)
+    assert end_of(process)[0] != 0
+    psutil.wait_procs(children, timeout=60)
+    done = output.stat().st_size
+    status, said = end_of(start(saved_model, "--input", many, "--output", output, "--resume", *SHORT))
+    assert status == 0, said
+    main(["translate", str(saved_model), "--input", str(many), "--output", str(whole), *SHORT])
+    assert 0 < done < whole.stat().st_size
+    assert output.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.slow
+def test_two_machines_write_what_one_process_writes(saved_model, source, tmp_path, one_process):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    output = tmp_path / "two"
+    machines = [
+        start(
+            saved_model, "--input", source, "--output", output, *SHORT,
+            launcher=("--nnodes=2", f"--node_rank={rank}", "--nproc_per_node=1", "--rdzv_backend=c10d",
+                      f"--rdzv_endpoint=127.0.0.1:{port}"),
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for machine in machines:
+        status, said = end_of(machine)
+        assert status == 0, said
+    assert output.read_bytes() == one_process

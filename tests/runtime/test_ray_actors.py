@@ -1,0 +1,79 @@
+"""Work divided among actors of Ray: the order of the results, and processes and machines that are lost."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.runtime import ray_actors
+from hf_vaswani.runtime.ray_actors import RayActors, ray_session
+
+PROJECT = Path(__file__).parents[2]
+
+
+def make_work():
+    return work
+
+
+def work(number: int) -> int:
+    """Squares; odd numbers take longer, and some numbers are special."""
+    if number == -1:
+        raise InputError("minus one")
+    if number == -2:
+        raise ZeroDivisionError("minus two")
+    if number == -3:
+        os._exit(1)
+    time.sleep(0.3 * (number % 2))
+    return number * number
+
+
+@pytest.fixture
+def machines():
+    """Two machines with a core each; this process belongs to the first."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(PROJECT))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        with ray_session(cluster.address):
+            cluster.second = cluster.add_node(num_cpus=1)
+            cluster.wait_for_nodes()
+            yield cluster
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+def test_results_come_in_order_and_errors_as_they_are(machines):
+    actors = RayActors(make_work)
+    assert actors.number == 2 and actors.each(3) == [9, 9]
+    items = [("a", 1), ("b", None), ("c", 2), ("d", 3), ("e", None), *(("f", number) for number in range(4, 30))]
+    assert list(actors.map(items)) == [(tag, number, None if number is None else number**2) for tag, number in items]
+    assert list(actors.map([])) == []
+    with pytest.raises(InputError, match="minus one"):
+        list(actors.map([(0, 1), (0, -1)]))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: minus two"):
+        list(actors.map([(0, -2)]))
+    actors.close()
+
+
+@pytest.mark.slow
+def test_work_that_ends_its_process_each_time_comes_to_an_end(machines, monkeypatch):
+    monkeypatch.setattr(ray_actors, "RETRIES", 1)
+    actors = RayActors(make_work)
+    with pytest.raises(InputError, match="was ended 2 times while it did the same work"):
+        list(actors.map([(0, -3)]))
+    actors.close()
+
+
+@pytest.mark.slow
+def test_machine_that_is_lost_leaves_its_work_to_the_others(machines):
+    actors = RayActors(make_work)
+    results = actors.map((None, number) for number in range(60))
+    got = [next(results)[2] for _ in range(6)]
+    machines.remove_node(machines.second, allow_graceful=False)
+    assert got + [result for _, _, result in results] == [number**2 for number in range(60)]
+    actors.close()

@@ -1,0 +1,121 @@
+"""Translating a column of batches, as Ray Data, datasets and Spark hand them out."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from datasets import Dataset
+from transformers import pipeline
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.translation import BatchTranslator
+
+TEXTS = ["w1 w2", None, "w3", "", "w4 " * 20, "w5 w6 w7"]
+OPTIONS = {"max_new_tokens": 4, "num_beams": 2}
+LIMITED = {**OPTIONS, "max_source_length": 8}
+TOO_LONG = "21 tokens, and at most 8 are translated: use --split_sentences"
+
+
+@pytest.fixture
+def expected(saved_model) -> list[str | None]:
+    """The pipeline's translations of `TEXTS`; that which is too long has none."""
+    translator = pipeline("translation", model=str(saved_model), **OPTIONS)
+    return [
+        None if text is None else "" if len(text) > 50 else translator(text)[0]["translation_text"] for text in TEXTS
+    ]
+
+
+def as_list(column) -> list:
+    return [None if value is None else str(value) for value in column]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda columns: columns,
+        lambda columns: {name: np.array(values, dtype=object) for name, values in columns.items()},
+        pd.DataFrame,
+        pa.table,
+    ],
+    ids=["lists", "arrays", "pandas", "arrow"],
+)
+def test_each_kind_of_batch_comes_back_with_its_translations(saved_model, expected, kind):
+    batch = kind({"id": list(range(6)), "text": TEXTS})
+    translated = BatchTranslator(saved_model, error_column="error", **LIMITED)(batch)
+    assert type(translated) is type(batch)
+    columns = translated.to_pydict() if kind is pa.table else {name: list(translated[name]) for name in translated}
+    assert list(columns) == ["id", "text", "translation", "error"]
+    assert as_list(columns["translation"]) == expected
+    assert as_list(columns["error"]) == ["", "", "", "", TOO_LONG, ""]
+    assert [int(number) for number in columns["id"]] == list(range(6))
+    assert "translation" not in (batch.column_names if kind is pa.table else batch)
+
+
+def test_arrays_of_strings_are_texts(saved_model, expected):
+    translated = BatchTranslator(saved_model, "de", "en", **OPTIONS)({"de": np.array([TEXTS[0], TEXTS[2]])})
+    assert list(translated["en"]) == [expected[0], expected[2]]
+
+
+def test_missing_values_of_pandas_stay_missing(saved_model):
+    frame = pd.DataFrame({"text": pd.array(["w1", pd.NA], dtype="string")})
+    assert BatchTranslator(saved_model, **OPTIONS)(frame)["translation"].iloc[1] is None
+    frame = pd.DataFrame({"text": np.array(["w1", float("nan")], dtype=object)})
+    assert BatchTranslator(saved_model, **OPTIONS)(frame)["translation"].iloc[1] is None
+
+
+def test_failures_are_logged_where_no_column_is_asked_for(saved_model, caplog):
+    translated = BatchTranslator(saved_model, **LIMITED)({"text": ["w1", "w1 " * 20, "w2 " * 30]})
+    assert translated["translation"][1:] == ["", ""] and "error" not in translated
+    assert f"2 texts without a translation; the first: {TOO_LONG}" in caplog.text
+
+
+def test_value_that_is_no_text_costs_no_other(saved_model, expected):
+    translated = BatchTranslator(saved_model, error_column="error", **OPTIONS)({"text": ["w1 w2", 7]})
+    assert translated["translation"] == [expected[0], ""]
+    assert translated["error"] == ["", "int, not a text"]
+
+
+def test_columns_that_cannot_be_translated_are_refused(saved_model):
+    translate = BatchTranslator(saved_model)
+    with pytest.raises(InputError, match="no column 'text': the batch has 'id', 'de'"):
+        translate({"id": [1], "de": ["w1"]})
+    with pytest.raises(InputError, match="The column 'text' holds no text: int, not a text."):
+        translate({"text": [1, 2]})
+    with pytest.raises(InputError, match="absent is not a local folder"):
+        BatchTranslator("absent")({"text": ["w1"]})
+
+
+def test_copies_are_small_and_open_their_own_model(saved_model, expected):
+    translate = BatchTranslator(saved_model, **OPTIONS)
+    before = len(pickle.dumps(translate))
+    translate({"text": ["w1"]})
+    copied = pickle.dumps(translate)
+    assert len(copied) == before < 2000
+    assert pickle.loads(copied)({"text": ["w1 w2"]})["translation"] == [expected[0]]
+
+
+@pytest.mark.parametrize("processes", [None, 2])
+def test_datasets_map_translates_a_dataset(saved_model, expected, processes):
+    dataset = Dataset.from_dict({"id": list(range(6)), "text": TEXTS})
+    translate = BatchTranslator(saved_model, error_column="error", **LIMITED)
+    translated = dataset.map(translate, batched=True, batch_size=2, num_proc=processes)
+    assert translated.column_names == ["id", "text", "translation", "error"]
+    assert translated["translation"][:] == expected
+
+
+def test_frames_are_translated_one_by_one_as_spark_does_it(saved_model, expected):
+    frames = iter([pd.DataFrame({"text": TEXTS[:2]}), pd.DataFrame({"text": TEXTS[2:4]})])
+    translated = list(map(BatchTranslator(saved_model, **OPTIONS), frames))
+    assert [text for frame in translated for text in as_list(frame["translation"])] == expected[:4]
+
+
+def test_engine_folders_translate_too(saved_model, tmp_path):
+    pytest.importorskip("ctranslate2")
+    from hf_vaswani.cli import main
+
+    assert main(["export", str(saved_model), str(tmp_path / "ct2"), "--to", "ctranslate2"]) == 0
+    texts = {"text": ["w1 w2", "w3", None]}
+    own, other = (BatchTranslator(model, **OPTIONS)(texts) for model in (saved_model, tmp_path / "ct2"))
+    assert other["translation"] == own["translation"]
