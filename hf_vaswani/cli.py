@@ -19,6 +19,7 @@ from .commands import (
     push,
     recipes,
     score,
+    sweep,
     tokenizer,
     train,
     translate,
@@ -30,8 +31,8 @@ from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, push, average,
-    corpus,
+    train, sweep, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, push,
+    average, corpus,
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1
