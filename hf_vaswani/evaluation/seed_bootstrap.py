@@ -75,7 +75,10 @@ def seed_bootstrap(
         values = _replicates(metric, runs, resamples, seed, SYSTEM) - replicates
         value = float(_scores(metric, runs.sum(axis=1)).mean() - _scores(metric, baseline.sum(axis=1)).mean())
         low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-        differences.append(Difference(value, float(low), float(high), _p_value(values, value)))
+        # Of a single sentence and a single run there is nothing else to draw, and nothing is shown.
+        is_shown = runs.shape[1] > 1 or len(runs) > 1 or len(baseline) > 1
+        p_value = _p_value(values, value) if is_shown else 1.0
+        differences.append(Difference(value, float(low), float(high), p_value))
     return differences
 
 
@@ -104,6 +107,4 @@ def _scores(metric: BLEU, counts: np.ndarray) -> np.ndarray:
 
 def _p_value(replicates: np.ndarray, value: float) -> float:
     deviations = np.abs(replicates - replicates.mean())
-    if deviations.max() == 0:  # a single sentence, and a single run: nothing else could be drawn
-        return 1.0
     return float((deviations >= abs(value)).sum() + 1) / (len(replicates) + 1)

@@ -89,6 +89,11 @@ def run_all(
         raise TrainingInterrupted(message, stop.received)
 
 
+def train_command(recipe: str, options: list[str]) -> list[str]:
+    """The command of a run."""
+    return [sys.executable, "-m", "hf_vaswani", "train", recipe, *options]
+
+
 def log_file(folder: Path) -> Path:
     """The log of a run, beside its folder."""
     return folder.with_name(folder.name + LOG_ENDING)
@@ -104,7 +109,7 @@ def _start(run: Run, recipe: str, slot: Slot, inherited: int | None) -> Started:
     with path.open("ab") as log:
         begin = log.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "hf_vaswani", "train", recipe, *options],
+            train_command(recipe, options),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

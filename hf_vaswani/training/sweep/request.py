@@ -11,6 +11,7 @@ from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, reason
 from ...files import path_error
 from ..recipe.bundled_recipes import FOLDER
+from ..recipe.recipe import recipe_keys
 from .grid import NAME, as_text, split_values
 
 SWEEPS = FOLDER / "sweeps"
@@ -129,8 +130,19 @@ def parse_file(path: Path, errors: list[str]) -> SweepRequest:
         {str(name): _texts(row or {}) for name, row in rows.items() if isinstance(row or {}, dict)},
         {str(key): [as_text(value) for value in values] for key, values in grid.items() if isinstance(values, list)},
         _seeds(seeds, f"{path}: seeds", errors),
-        tuple(f"--{key}={text}" for key, text in _texts(content).items() if key not in OWN_KEYS),
+        tuple(f"--{key}={text}" for key, text in _texts(_further(content)).items()),
     )
+
+
+def _further(content: dict[Any, Any]) -> dict[str, Any]:
+    """The keys of the recipe, in sections or not."""
+    found = {}
+    for key, value in content.items():
+        if key in recipe_keys() and isinstance(value, dict):
+            found |= {f"{key}.{name}": inner for name, inner in value.items()}
+        elif key not in OWN_KEYS:
+            found[str(key)] = value
+    return found
 
 
 def _mapping(path: Path, key: str, content: dict[str, Any], errors: list[str]) -> dict[Any, Any]:
