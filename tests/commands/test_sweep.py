@@ -47,3 +47,24 @@ def test_status_is_1_where_a_run_fails_and_the_table_is_printed_all_the_same(pla
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[-3:] == [str(plan.folder / name) for name in ("README.md", "sweep.json", "curves.png")]
+
+
+@pytest.mark.parametrize("option", ["--grid", "--seeds", "--output_dir", "--jobs"])
+@pytest.mark.parametrize(
+    "value",
+    ["", "=", "a", "dropout=", "dropout=[", "dropout=,", "٣", "nan", "\udcff", "x" * 300, "1e9", "../..", "a\nb=1"],
+)
+def test_odd_values_are_refused_or_used_but_never_a_traceback(option, value, plan_of, runs, tmp_path, capsys):  # noqa: F811
+    odd = tmp_path / "odd"
+    odd.mkdir()
+    arguments = ["sweep", plan_of().recipe, f"--output_dir={odd}/out", f"{option}={value}"]
+    if option == "--output_dir":
+        arguments[-1] = f"--output_dir={odd}/{value}"
+    try:
+        status = main(arguments)
+    except SystemExit as leave:
+        status = leave.code
+    error = capsys.readouterr().err
+    # Runs themselves fail here.
+    assert status in (1, 2) and "error: " in error and "Traceback" not in error
+    assert status == 1 or not list(odd.iterdir())

@@ -55,7 +55,7 @@ class SweepState:
             "finished": self._finished,
         }
         with atomic_write(self._plan.folder / STATE_FILE) as part:
-            part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def place_errors(folder: Path) -> list[str]:

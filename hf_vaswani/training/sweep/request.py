@@ -9,7 +9,7 @@ import yaml
 from ...configuration.name_hints import hint
 from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, reason
-from ...files import path_error
+from ...files import option_errors, path_error
 from ..recipe.bundled_recipes import FOLDER
 from ..recipe.recipe import recipe_keys
 from .grid import NAME, as_text, split_values
@@ -52,10 +52,17 @@ def read_request(
         seeds: numbers with commas.
         options: further keys of the recipe.
         errors: to which those of all parts are added.
+
+    Raises:
+        InputError: a file names no recipe, or an option is not UTF-8.
     """
     path = sweep_file(source)
     request = parse_file(path, errors) if path else SweepRequest(source)
     grid, given = dict(request.grid), set()
+    not_utf8 = [line for text in grids for line in option_errors({"grid": text})]
+    not_utf8 += [line for text in options for line in option_errors({"key": text})]
+    if not_utf8:
+        raise InputError.of([*errors, *not_utf8])
     for text in grids:
         key, equals, values = text.partition("=")
         if not equals or not key:

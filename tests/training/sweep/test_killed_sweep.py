@@ -54,12 +54,15 @@ def checkpoints(folder: Path) -> set[Path]:
 
 def kill_in_the_middle(process: subprocess.Popen, folder: Path, number: int = signal.SIGKILL) -> list[psutil.Process]:
     """Signal a sweep some moment after one of its runs has come further; the runs that it leaves behind."""
-    before, deadline = checkpoints(folder), time.monotonic() + 300
+    sweep, deadline = psutil.Process(process.pid), time.monotonic() + 300
+    while process.poll() is None and time.monotonic() < deadline and not sweep.children():
+        time.sleep(0.02)
+    before = checkpoints(folder)
     while process.poll() is None and time.monotonic() < deadline and not checkpoints(folder) - before:
         time.sleep(0.02)
     time.sleep(random.Random().random() * 0.3)
     assert process.poll() is None
-    runs = psutil.Process(process.pid).children()
+    runs = sweep.children()
     assert runs
     process.send_signal(number)
     return runs

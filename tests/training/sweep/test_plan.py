@@ -179,8 +179,5 @@ def test_table_3_is_a_sweep_of_all_of_its_rows():
     assert request.rows["big"]["max_steps"] == "300000"
     for row, values in request.rows.items():
         recipe = load_recipe(request.recipe, [f"--{key}={text}" for key, text in values.items()])
-        named = TABLE_3.get(values.get("preset"), {}).items() - {
-            ("vocab_size", 37_000),
-            ("decoder_vocab_size", 37_000),
-        }
-        assert named <= recipe.model.items(), row
+        named = {key: value for key, value in TABLE_3.get(values.get("preset"), {}).items() if "vocab_size" not in key}
+        assert named.items() <= recipe.model.items(), row
