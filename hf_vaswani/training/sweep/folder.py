@@ -3,21 +3,23 @@
 import contextlib
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import InputError
 from ...files import HAS_LOCKS, atomic_write, check_types, lock, path_error, read_json
-from ...runtime.launcher import BETWEEN_LOOKS, GRACE
+from ...runtime.launcher import BETWEEN_LOOKS
 from ..setup.resume import stored_differences
 from .plan import SweepPlan
 
 # What has been finished; by it a folder is known as that of a sweep.
 STATE_FILE = "state.json"
 STATE_TYPES = {"combinations": dict[str, dict[str, str]], "seeds": list[int], "finished": dict[str, str]}
-# Seconds in which runs of a sweep that was killed end.
-ENDING = 3 * GRACE
+# Seconds in which runs of a sweep that was killed end: some after they look for it, which they do once they have
+# imported all that they need.
+ENDING = 60.0
 
 
 class SweepState:
@@ -137,7 +139,7 @@ def open_folder(plan: SweepPlan) -> Iterator[SweepState]:
 
 
 def _lock(descriptor: int, folder: Path) -> None:
-    end = time.monotonic() + ENDING
+    end, is_told = time.monotonic() + ENDING, False
     while True:
         try:
             return lock(descriptor)
@@ -146,6 +148,9 @@ def _lock(descriptor: int, folder: Path) -> None:
                 raise InputError(
                     f"Another sweep is training in {folder}. Wait until it has ended, or choose another folder."
                 ) from None
+            if not is_told:
+                print(f"Another sweep is in {folder}; waiting for its runs to end", file=sys.stderr, flush=True)
+            is_told = True
             time.sleep(BETWEEN_LOOKS)
 
 

@@ -160,11 +160,12 @@ def test_signal_stops_the_runs(plan_of, runs, written):
     assert not run_sweep(plan, jobs=2).failed
 
 
-def test_second_sweep_in_a_folder_waits_and_is_refused(plan_of, monkeypatch):
+def test_second_sweep_in_a_folder_waits_and_is_refused(plan_of, monkeypatch, capsys):
     monkeypatch.setattr(folder_module, "ENDING", 0.1)
     plan = plan_of()
     with open_folder(plan), pytest.raises(InputError, match="Another sweep is training in"), open_folder(plan):
         pass
+    assert capsys.readouterr().err.count("waiting for its runs to end") == 1
 
 
 def test_folder_of_something_else_is_refused(tmp_path):
