@@ -85,6 +85,16 @@ def timeless(folder: Path) -> dict:
     return result
 
 
+def test_run_is_trained_by_a_command_of_its_own(start, tmp_path):
+    finish(start("out", "--max_steps=4", "--eval_steps=4", "--save_steps=4", "--seeds=7"))
+    [[run]] = [entry["runs"] for entry in timeless(tmp_path / "out")["combinations"]]
+    assert (run["folder"], run["seed"], run["state"], run["steps"]) == ("recipe_seed_7", 7, "finished", 4)
+    results = json.loads((tmp_path / "out" / "recipe_seed_7" / "results.json").read_text())
+    assert run["validation_loss"] == results["validation_loss"]
+    assert run["tests"]["test"]["bleu"] == results["tests"]["test"]["bleu"]
+
+
+@pytest.mark.slow
 def test_stopped_sweep_saves_its_runs_and_the_same_command_resumes_it(start, tmp_path):
     options = (*STEPS, "--grid", "dropout=0.1,0.3", "--jobs=2")
     stopped = start("out", *options)
