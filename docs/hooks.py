@@ -6,7 +6,7 @@ A line of a page is replaced where it is one of these:
     {{ api Ensemble TranslationPipeline }}   the docstrings of classes and functions, found by their names
     {{ recipe_keys }}                  all keys of a recipe, a table for each section
     {{ commands }}                     the help of hf-vaswani and of each of its commands
-    {{ recipes }}                      the recipes that come with the package
+    {{ recipes }}                      the recipes and sweeps that come with the package
 """
 
 import ast
@@ -104,8 +104,8 @@ def commands() -> str:
 
 
 def recipes() -> str:
-    parts = []
-    for path in sorted((ROOT / "hf_vaswani" / "recipes").glob("*.yaml")):
+    parts, folder = [], ROOT / "hf_vaswani" / "recipes"
+    for path in [*sorted(folder.glob("*.yaml")), *sorted((folder / "sweeps").glob("*.yaml"))]:
         text = path.read_text(encoding="utf-8").rstrip()
         parts += [f"## {path.stem}", f"```yaml\n{text}\n```"]
     return "\n\n".join(parts)

@@ -20,6 +20,7 @@ from .commands import (
     push,
     recipes,
     score,
+    sweep,
     tokenizer,
     train,
     translate,
@@ -31,7 +32,7 @@ from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, push, pull,
+    train, sweep, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, push, pull,
     average, corpus,
 )  # fmt: skip
 

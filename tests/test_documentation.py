@@ -16,6 +16,9 @@ import pytest
 from hf_vaswani.cli import _parser, main
 from hf_vaswani.commands import prepare_on_ray, translate_shards
 from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.sweep import plan as plan_module
+from hf_vaswani.training.sweep.plan import SweepPlan, make_plan
+from hf_vaswani.training.sweep.request import read_request, sweep_file
 
 from .conftest import tiny_model
 
@@ -75,6 +78,16 @@ def world(tmp_path_factory):
     return folder
 
 
+def planned(options) -> SweepPlan:
+    """The plan of a command line of a sweep; a file that a page describes has a grid."""
+    source = (
+        options.recipe if Path(options.recipe).suffix != ".yaml" or Path(options.recipe).exists() else "quickstart"
+    )
+    errors: list[str] = []
+    request = read_request(source, options.output_dir or "out", options.grid, options.seeds, options.options, errors)
+    return make_plan(request, errors)
+
+
 @pages_with("python")
 def test_python_runs(page, world, monkeypatch):
     monkeypatch.chdir(world)
@@ -86,7 +99,9 @@ def test_python_runs(page, world, monkeypatch):
 
 
 @pages_with("bash")
-def test_commands_have_their_options(page, capsys):
+def test_commands_have_their_options(page, capsys, monkeypatch):
+    # Of sweeps, too, only keys and values are checked: their texts may be on the Hub.
+    monkeypatch.setattr(plan_module, "source_errors", lambda data, sources: [])
     parser = _parser()
     for block in blocks(page, "bash"):
         for arguments in command_lines(block["code"]):
@@ -98,7 +113,9 @@ def test_commands_have_their_options(page, capsys):
             except SystemExit as stop:
                 assert stop.code == 0, f"{shlex.join(arguments)}\n{capsys.readouterr().err}"
                 continue  # --help
-            if options.command == "train":
+            if options.command == "sweep":
+                planned(options)
+            elif options.command == "train":
                 recipe = options.recipe if Path(options.recipe).name != "my.yaml" else "quickstart"
                 load_recipe(recipe, [text for text in options.options if text != "--trainer"])
 
@@ -108,7 +125,10 @@ def test_recipes_have_their_keys(page, tmp_path):
     for block in blocks(page, "yaml"):
         path = tmp_path / "recipe.yaml"
         path.write_text(block["code"], encoding="utf-8")
-        load_recipe(path)
+        if sweep_file(str(path)):
+            planned(_parser().parse_args(["sweep", str(path), "--output_dir", "out"]))
+        else:
+            load_recipe(path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])

@@ -17,6 +17,7 @@ from hf_vaswani.training.recipe.bundled_recipes import SCHEMA_FILE, bundled_reci
 PROJECT = Path(__file__).parents[1]
 DATA = {f"hf_vaswani/recipes/{path.name}" for path in bundled_recipes().values()} | {
     f"hf_vaswani/recipes/{SCHEMA_FILE}",
+    "hf_vaswani/recipes/sweeps/paper_table3_rows.yaml",
     "hf_vaswani/py.typed",
     "hf_vaswani/hub/model_card_template.md",
     "hf_vaswani/data/sources/built_in/train.tsv.zst",

@@ -1,13 +1,16 @@
 """Learning curves: figures of losses, scores and learning rate from the logs of runs."""
 
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -58,27 +61,30 @@ NEUTRAL = "0.35"
 # The palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), safe for color-blind readers, without its yellow,
 # which is too faint on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# More colors than these come from a color map, without its ends, which are dark. Lines of the legend in one column.
+MANY_COLORS, COLUMN = "turbo", 8
 
 
-def draw_curves(logs: list[Path], path: Path) -> None:
+def draw_curves(logs: list[Path], path: Path, groups: list[str] | None = None) -> None:
     """Draw the curves of one or several runs in one figure.
 
     Args:
         logs: `log.jsonl` of each run, which may still be in progress.
         path: file to write, 1200 pixels wide; PNG, SVG or PDF by its suffix.
+        groups: what each run belongs to, where runs share a color; there may then be any number of them.
 
     Raises:
         InputError: a log cannot be read, the figure cannot be written, or there are too many runs.
     """
     errors = figure_path_errors(path)
-    if len(logs) > len(COLORS):
+    if groups is None and len(logs) > len(COLORS):
         errors.append(f"{len(logs)} runs are too many to tell apart. Name at most {len(COLORS)}.")
     runs = {}
     for name, log in zip(_names(logs), logs):
         runs[name] = collect_errors(errors, partial(read_log, log))
     if errors:
         raise InputError.of(errors)
-    save_figure(curves_figure(runs), path)
+    save_figure(curves_figure(runs, dict(zip(runs, groups)) if groups else None), path)
 
 
 def read_log(path: Path) -> list[Record]:
@@ -111,19 +117,28 @@ def read_log(path: Path) -> list[Record]:
     return records
 
 
-def curves_figure(runs: dict[str, list[Record]]) -> Figure:
-    """The curves as a matplotlib figure. With one run, each curve has its own color; with several, each run has.
+def curves_figure(runs: dict[str, list[Record]], groups: dict[str, str] | None = None) -> Figure:
+    """The curves as a matplotlib figure. With one run, each curve has its own color; with several, each run or group
+    of runs has.
 
     Panels without values are left out, except for the loss where there are no values at all.
 
     Args:
-        runs: name → records of each run; at most seven.
+        runs: name → records of each run; at most seven without groups.
+        groups: name of each run → of its group.
     """
+    is_comparison = len(runs) > 1 or groups is not None
+    groups = groups or {name: f"run {name}" for name in runs}
+    members: dict[str, list[str]] = {}
+    for name, group in groups.items():
+        members.setdefault(group, []).append(name)
+    colors = dict(zip(members, _palette(len(members))))
     series = {name: _series(records) for name, records in runs.items()}
     logged = {key for found in series.values() for key in found}
     panels = [panel for panel in PANELS if any(curve.key in logged for curve in panel.curves)] or PANELS[:1]
     heights = [panel.height for panel in panels]
-    legend_lines = len(runs) if len(runs) > 1 else 0
+    columns = 2 if len(members) > COLUMN else 1
+    legend_lines = math.ceil(len(members) / columns) if is_comparison else 0
     figure = Figure((8, 1.3 * sum(heights) + 0.25 * legend_lines), dpi=PIXELS_PER_INCH, layout="constrained")
     all_axes = figure.subplots(len(panels), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     last = max([1, *(record["update"] for records in runs.values() for record in records)])
@@ -131,12 +146,14 @@ def curves_figure(runs: dict[str, list[Record]]) -> Figure:
     all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
     all_axes[-1].xaxis.set_major_formatter("{x:,.0f}")
     for panel, axes in zip(panels, all_axes):
-        _draw_panel(axes, panel, series, _sentences(runs))
+        run_colors = {name: colors[groups[name]] for name in runs} if is_comparison else {}
+        _draw_panel(axes, panel, series, _sentences(runs), run_colors)
     figure.align_ylabels()
-    if len(runs) > 1:
-        handles = [Line2D([], [], color=color, linewidth=3) for color, _ in zip(COLORS, runs)]
-        labels = [f"run {name}{_summary(found)}" for name, found in series.items()]
-        texts = figure.legend(handles, labels, loc="outside upper center", frameon=False).get_texts()
+    if is_comparison:
+        handles = [Line2D([], [], color=color, linewidth=3) for color in colors.values()]
+        labels = [f"{group}{_summary([series[name] for name in names])}" for group, names in members.items()]
+        place = {"loc": "outside upper center", "ncols": columns, "frameon": False}
+        texts = figure.legend(handles, labels, **place).get_texts()
     else:
         texts = [figure.suptitle(name, fontsize="medium") for name in runs]
     for text in texts:
@@ -169,18 +186,30 @@ def _sentences(runs: dict[str, list[Record]]) -> str:
     return f", {' to '.join(f'{number:,.0f}' for number in sorted({min(numbers), max(numbers)}))} sentences"
 
 
-def _draw_panel(axes: Axes, panel: Panel, runs: dict[str, Series], sentences: str) -> None:
+def _palette(number: int) -> list[str]:
+    """Colors for some number of runs or groups."""
+    if number <= len(COLORS):
+        return list(COLORS[:number])
+    return [to_hex(color) for color in colormaps[MANY_COLORS](np.linspace(0.05, 0.95, number))]
+
+
+def _draw_panel(axes: Axes, panel: Panel, runs: dict[str, Series], sentences: str, run_colors: dict[str, str]) -> None:
+    """Draw the curves of all runs.
+
+    Args:
+        run_colors: of each run where several are compared; empty where each curve has its own.
+    """
     axes.set_ylabel(panel.label)
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(y=0.14)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
-    lines, is_comparison = {}, len(runs) > 1
-    for run, (name, series) in enumerate(runs.items()):
+    lines, is_comparison = {}, bool(run_colors)
+    for name, series in runs.items():
         for position, curve in enumerate(panel.curves):
             if curve.key in series:
-                style = {"color": COLORS[run if is_comparison else position], **curve.style}
+                style = {"color": run_colors.get(name, COLORS[position]), **curve.style}
                 label = curve.label.format(sentences=sentences)
                 lines[label], *_ = axes.plot(*series[curve.key], label=f"{name}: {label}", **style)
                 if curve.best:
@@ -215,10 +244,15 @@ def _mark_best(axes: Axes, curve: Curve, series: Series, color: str, has_text: b
         axes.annotate(f"best {value:#.4g} at step {step:,.0f}", (step, value), color=color, **place)
 
 
-def _summary(series: Series) -> str:
-    """What follows the name of one of several runs in the legend."""
-    bests = [(curve, _best(curve, series)) for curve in CURVES if curve.best and curve.key in series]
-    return ": best " * bool(bests) + ", ".join(f"{curve.best_label} {value:#.4g}" for curve, (_, value) in bests)
+def _summary(runs: list[Series]) -> str:
+    """What follows the name of a run, or of a group of them, in the legend: its best values, or their range."""
+    parts = []
+    for curve in CURVES:
+        values = [f"{_best(curve, series)[1]:#.4g}" for series in runs if curve.best and curve.key in series]
+        if values:
+            ends = dict.fromkeys([min(values, key=float), max(values, key=float)])
+            parts.append(f"{curve.best_label} {' to '.join(ends)}")
+    return ": best " * bool(parts) + ", ".join(parts)
 
 
 def _names(logs: list[Path]) -> list[str]:

@@ -17,6 +17,8 @@ MARKS = (TORCHRUN, "ACCELERATE_DYNAMO_BACKEND")
 ACCELERATE = {"accelerate", "accelerate-launch", "accelerate.commands"}
 COMMANDS = ACCELERATE | {"torchrun", "torch.distributed"}
 THREADS = "OMP_NUM_THREADS"
+# The id of the process that started this one as a part of its work, and that this one ends with.
+PARENT = "HF_VASWANI_PARENT"
 # Seconds between looks for the launcher, and until a process that cannot stop by itself is ended.
 BETWEEN_LOOKS, GRACE = 0.5, 5.0
 
@@ -124,12 +126,15 @@ def process_errors(known: int) -> list[str]:
 def end_with_launcher() -> None:
     """From now on, end this process when its launcher is killed: it may wait for others that never come.
 
-    It gets SIGTERM, so that it can save, and ended after some seconds at the latest.
+    It gets SIGTERM, so that it can save, and is ended after some seconds at the latest. The same holds for a run of a
+    sweep, which would otherwise write on beside the sweep that resumes it.
     """
-    process = launcher()
+    process, parent = launcher(), os.environ.get(PARENT, "")
     is_child = TORCHRUN in os.environ or (process is not None and process.pid == os.getppid())
-    if is_child and os.name == "posix":
-        threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+    if (is_child or parent.isdecimal()) and os.name == "posix":
+        # A sweep may have been killed before this process has come here.
+        followed = int(parent) if parent.isdecimal() else os.getppid()
+        threading.Thread(target=_follow, args=(followed,), daemon=True).start()
 
 
 def _follow(parent: int) -> None:

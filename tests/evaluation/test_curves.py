@@ -250,3 +250,24 @@ def test_more_runs_than_colors_are_refused(write_log, tmp_path):
     logs = [write_log(f"run{number}", RECORDS) for number in range(8)]
     with pytest.raises(InputError, match="Name at most 7"):
         draw_curves(logs, tmp_path / "figure.png")
+
+
+def test_runs_of_a_group_have_one_color_and_one_line_of_the_legend(write_log, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(curves, "save_figure", lambda figure, path: drawn.append(figure))
+    better = [{**record, "validation_loss": 2.0} if record["update"] == 200 else record for record in RECORDS]
+    logs = [write_log(name, records) for name, records in (("a1", RECORDS), ("b1", RECORDS), ("a2", better))]
+    draw_curves(logs, tmp_path / "curves.png", groups=["a", "b", "a"])
+    [figure] = drawn
+    colors = {line.get_label().partition(":")[0]: line.get_color() for line in figure.axes[0].get_lines()}
+    assert colors["a1"] == colors["a2"] != colors["b1"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "a: best loss 2.000 to 2.125, BLEU 31.75", "b: best loss 2.125, BLEU 31.75",
+    ]  # fmt: skip
+
+
+def test_many_groups_have_colors_of_their_own():
+    runs = {f"run{number}": RECORDS for number in range(30)}
+    figure = curves_figure(runs, {name: f"group {name}" for name in runs})
+    lines_drawn = [line for line in figure.axes[0].get_lines() if "validation, without" in line.get_label()]
+    assert len({line.get_color() for line in lines_drawn}) == 30

@@ -84,6 +84,7 @@ def parsers() -> dict[str, list[argparse.Action]]:
     return {
         name: [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
         for name, parser in commands.choices.items()
+        if name != "sweep"  # which starts other commands: `tests/commands/test_sweep.py`
     }
 
 

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import psutil
@@ -10,7 +12,7 @@ import pytest
 from hf_vaswani.runtime import launcher
 from hf_vaswani.runtime.launcher import accelerate_options, processes_asked_for, threads_of_user
 
-from .helpers import start_training
+from .helpers import PROJECT, start_training
 
 
 class Launcher:
@@ -115,6 +117,33 @@ def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_other
             left.kill()
         process.kill()
         process.communicate()
+
+
+def test_process_ends_with_the_one_that_it_is_a_part_of():
+    # It has an environment variable with that one's id, and no launcher.
+    child = (
+        "import time; from hf_vaswani.runtime.launcher import end_with_launcher\n"
+        "end_with_launcher(); print(1, flush=True); time.sleep(99)"
+    )
+    parent = (
+        "import os, subprocess, sys\n"
+        "os.environ['HF_VASWANI_PARENT'] = str(os.getpid())\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "child.wait()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, env=environment)
+    left = psutil.Process(int(process.stdout.readline()))
+    time.sleep(1.2)  # longer than it takes to look
+    assert is_alive(left)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 30
+    while is_alive(left) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_alive(left)
 
 
 def is_alive(process: psutil.Process) -> bool:

@@ -75,7 +75,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
             that contradict each other.
     """
     values, errors = _read_yaml(recipe_file(path))
-    given = _parse_options(options or [], errors)
+    given = parse_options(options or [], errors)
     not_null = {s: {name: text for name, text in texts.items() if text != "null"} for s, texts in given.items()}
     remove_replaced(values, not_null)
     for section, texts in given.items():
@@ -176,8 +176,8 @@ def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
     return values, errors
 
 
-def _parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, str]]:
-    """`--a.b value`, `--b=value` and `--flag` → section → key → text."""
+def parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, str]]:
+    """`--a.b value`, `--b=value` and `--flag` → section → key → text; what is wrong with them is added to `errors`."""
     if isinstance(options, str) or not isinstance(options, Iterable):
         raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
     parsed: dict[str, dict[str, str]] = {}
@@ -194,7 +194,7 @@ def _parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str,
         if not has_value:
             text = rest.pop(0) if rest and not rest[0].startswith("--") else None
         name = name.replace("-", "_")
-        if section := _section_of(name, errors):
+        if section := section_of(name, errors):
             bare = name.rpartition(".")[2]
             key = SECTIONS[section].model_fields[bare]
             if text is None and bool not in types_of(key):
@@ -221,7 +221,8 @@ def _option_value(text: str, key: FieldInfo) -> Any:
         return text
 
 
-def _section_of(name: str, errors: list[str]) -> str | None:
+def section_of(name: str, errors: list[str]) -> str | None:
+    """The section of a key, which may be written with it; `None`, and one more error, where there is no such key."""
     section, _, bare = name.rpartition(".")
     keys = recipe_keys()
     if section in keys and bare in keys[section]:

@@ -85,6 +85,19 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
     return True
 
 
+def stored_differences(recipe: Recipe) -> list[str]:
+    """What a recipe changes in the run that its output folder holds, such that the run cannot be resumed.
+
+    Raises:
+        InputError: where the stored recipe is damaged.
+    """
+    folder = Path(recipe.training.output_dir)
+    if not (folder / RECIPE_FILE).exists():
+        return []
+    is_begun = checkpoint_folders(folder / CHECKPOINTS) or checkpoint_folders(folder / BEST)
+    return _recipe_differences(read_stored(folder / RECIPE_FILE), recipe) if is_begun else []
+
+
 def _recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> list[str]:
     # Keys that a recipe of an earlier version does not have were at their defaults then.
     new, defaults = recipe.to_dict(), Recipe().to_dict()

@@ -16,6 +16,7 @@ from ...data.sources.parallel_files import Pair
 from ...data.sources.sides import SAMPLE
 from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iterate_pairs
 from ...errors import InputError
+from ...files import collect_errors
 from ..recipe.arguments import MAIN_TEST, SPLITS, DataArguments
 
 TESTS = "tests."  # before the names of further test sets
@@ -121,6 +122,23 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
         "validation": _digest(f"{source}\t{target}" for source, target in pairs["validation"]),
     }
     return Splits(sources["train"], weights, train, pairs["validation"], pairs["test"], tests, digests)
+
+
+def load_test_sets(data: DataArguments, sources: dict[str, list[TextSource]]) -> dict[str, list[Pair]]:
+    """The pairs of all test sets by their names, as [`Splits.test_sets`], without reading other texts.
+
+    Raises:
+        InputError: the errors of all texts at once.
+    """
+    errors: list[str] = []
+    sets = {}
+    for split in dict.fromkeys([MAIN_TEST, *(name for name in sources if name.startswith(TESTS))]):
+        pairs = collect_errors(errors, lambda split=split: _read(data, sources, split))
+        if pairs:
+            sets[split.removeprefix(TESTS)] = list(pairs)
+    if errors:
+        raise InputError.of(errors)
+    return sets
 
 
 def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:

@@ -7,7 +7,7 @@ import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.setup.splits import stream_of
+from hf_vaswani.training.setup.splits import load_test_sets, parse_sources, stream_of
 from hf_vaswani.training.train import train
 
 from ..helpers import losses, same_weights, source_errors_of, splits_of
@@ -257,3 +257,18 @@ def test_first_pair_and_swapped_sides_are_told_at_the_beginning(recipe, tmp_path
     assert lines[0] == "first pair: der der der → the the the"
     warning = "warning: in the validation text, or in the training text, source and target seem to be swapped."
     assert [line for line in lines if "swapped" in line] == [warning]
+
+
+def test_test_sets_are_read_alone_as_with_all_other_texts(data_of, table):
+    further = "{other: {file: " + table("other.tsv", [("x", "y")]) + "}}"
+    data = data_of(f"--train={table('all.tsv', NUMBERS)}", *SHARES, f"--tests={further}")
+    found = load_test_sets(data, parse_sources(data))
+    assert found == splits_of(data).test_sets
+    assert list(found) == ["test", "other"] and found["other"] == [("x", "y")]
+    assert 0 < len(found["test"]) < len(NUMBERS) and set(found["test"]) <= set(NUMBERS)
+
+
+def test_recipe_without_test_sets_has_none(data_of, table):
+    text = table("all.tsv", PAIRS)
+    data = data_of(f"--train={text}", f"--validation={text}")
+    assert load_test_sets(data, parse_sources(data)) == {}

@@ -1,0 +1,93 @@
+"""`hf-vaswani sweep`: trains every combination of values of recipe keys with several seeds, and compares them."""
+
+import argparse
+import sys
+
+from ..files import InputPath
+from .common.options import OUTPUT_FILE, CommandParser, up_to
+
+OWN = ("grid", "seeds", "output_dir", "jobs")
+
+
+class SweepParser(CommandParser):
+    """Parses a recipe and, among keys of the recipe, the options of the sweep."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        arguments = sys.argv[1:] if args is None else list(args)
+        if {"-h", "--help"} & set(arguments):
+            self.print_help()
+            self.exit()
+        if not arguments or arguments[0].startswith("-"):
+            self.error(
+                "the recipe is missing: it comes first, as in: hf-vaswani sweep quickstart "
+                "--grid learning_rate=0.001,0.002 --seeds 1,2,3 --output_dir outputs/rates\n"
+                "give a recipe or a sweep's file; hf-vaswani recipes lists the recipes of the package"
+            )
+        own, keys = _divided(arguments[1:])
+        return super().parse_known_args([*own, arguments[0], *keys], namespace)
+
+
+def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The options of the sweep, each as one word, and the others."""
+    own, keys, rest = [], [], list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        if word.startswith("--") and name[2:].replace("-", "_") in OWN:
+            value = [] if equals or not rest or rest[0].startswith("--") else [rest.pop(0)]
+            own.append("=".join([word, *value]))
+        else:
+            keys.append(word)
+    return own, keys
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    sweep = commands.add_parser(
+        "sweep",
+        parser=SweepParser,
+        rest_is_free=True,
+        help="train all combinations of some values with several seeds, and compare them",
+        usage="hf-vaswani sweep RECIPE --grid key=value,value [--grid ...] [--seeds 1,2,3] --output_dir FOLDER "
+        "[--jobs N] [--key value ...]",
+        description="Train a recipe with every combination of some values of its keys, each with several seeds, side "
+        "by side; then write a table with spreads and significance, and the learning curves. The same command resumes "
+        "a sweep that was stopped. In place of a recipe, a file may describe the sweep.",
+    )
+    sweep.add_argument(
+        "recipe", type=InputPath, metavar="RECIPE", help="a recipe, as for hf-vaswani train, or a sweep's YAML file"
+    )
+    sweep.add_argument(
+        "options", nargs=argparse.REMAINDER, metavar="--key value", help="any other key of the recipe, for all runs"
+    )
+    sweep.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE,...",
+        help="a key of the recipe and its values; lists in brackets; may be given several times",
+    )
+    sweep.add_argument("--seeds", metavar="N,...", help="random seeds of each combination (default: 1)")
+    sweep.add_argument("--output_dir", **{**OUTPUT_FILE, "metavar": "FOLDER"}, help="folder of the sweep")
+    sweep.add_argument(
+        "--jobs",
+        type=up_to(4096),
+        metavar="N",
+        help="runs side by side (default: one per GPU; on a CPU, the cores divided by cpu_threads)",
+    )
+    sweep.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..training.sweep.request import read_request
+    from ..training.sweep.sweep import CURVES_FILE, PAGE_FILE, RESULT_FILE, check_sweep, failure, run_sweep
+    from ..training.sweep.table import result_table
+
+    errors: list[str] = []
+    request = read_request(options.recipe, options.output_dir, options.grid, options.seeds, options.options, errors)
+    plan = check_sweep(request, errors)
+    report = run_sweep(plan, options.jobs)
+    print(f"{result_table(report)}\n")
+    files = [PAGE_FILE, RESULT_FILE, *([CURVES_FILE] if report.figure else [])]
+    print("\n".join(str(plan.folder / name) for name in files))
+    if error := failure(report, plan.folder):
+        raise error

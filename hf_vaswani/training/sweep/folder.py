@@ -1,0 +1,161 @@
+"""The folder of a sweep: what it may hold, what is finished in it, and how one process holds it."""
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...errors import InputError
+from ...files import HAS_LOCKS, atomic_write, check_types, lock, path_error, read_json
+from ...runtime.launcher import BETWEEN_LOOKS
+from ..setup.resume import stored_differences
+from .plan import SweepPlan
+
+# What has been finished; by it a folder is known as that of a sweep.
+STATE_FILE = "state.json"
+STATE_TYPES = {"combinations": dict[str, dict[str, str]], "seeds": list[int], "finished": dict[str, str]}
+# Seconds in which runs of a sweep that was killed end: some after they look for it, which they do once they have
+# imported all that they need.
+ENDING = 60.0
+
+
+class SweepState:
+    """What is finished in a folder, kept in a file.
+
+    Attributes:
+        descriptor: of the locked folder, which runs inherit: it stays locked as long as one of them lives; `None`
+            where the system has no locks.
+    """
+
+    def __init__(self, plan: SweepPlan, finished: dict[str, str], descriptor: int | None):
+        self._plan, self._finished, self.descriptor = plan, finished, descriptor
+
+    def is_finished(self, name: str, digest: str) -> bool:
+        """Whether a run was finished by the recipe of this digest."""
+        return self._finished.get(name) == digest
+
+    def note(self, name: str, digest: str | None) -> None:
+        """Note that a run is finished; with `None`, that it is not."""
+        if digest is None:
+            self._finished.pop(name, None)
+        else:
+            self._finished[name] = digest
+        self.save()
+
+    def save(self) -> None:
+        """Write the file.
+
+        Raises:
+            OSError: where that is not possible.
+        """
+        content = {
+            "combinations": {combination.name: combination.values for combination in self._plan.combinations},
+            "seeds": list(self._plan.seeds),
+            "finished": self._finished,
+        }
+        with atomic_write(self._plan.folder / STATE_FILE) as part:
+            part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def place_errors(folder: Path) -> list[str]:
+    """Why no sweep can be in a folder, whichever it is: it cannot be written, or holds something else."""
+    name = f"--output_dir {folder}"
+    if error := path_error(folder, is_output=True):
+        return [f"--output_dir: {error}"]
+    if not folder.exists():
+        existing = next(path for path in folder.resolve().parents if path.exists())
+        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+            return [f"{name} cannot be made in {existing}. Choose another folder."]
+        return []
+    if not folder.is_dir():
+        return [f"{name} is a file. Choose another folder."]
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return [f"{name} is not writable. Choose another folder."]
+    if not (folder / STATE_FILE).exists() and any(folder.iterdir()):
+        return [f"{name} is not empty and holds no sweep. Choose another folder."]
+    return []
+
+
+def content_errors(plan: SweepPlan) -> list[str]:
+    """What stands against a sweep in the folder of an earlier one, which must be this one or a part of it."""
+    if not (plan.folder / STATE_FILE).exists():
+        return []
+    try:
+        state = _read(plan.folder)
+    except InputError as error:
+        return str(error).splitlines()
+    now = {combination.name: combination.values for combination in plan.combinations}
+    errors = [f"combination {old}" for old, values in state["combinations"].items() if now.get(old) != values]
+    errors += [f"seed {seed}" for seed in state["seeds"] if seed not in plan.seeds]
+    if errors:
+        return [
+            f"--output_dir {plan.folder} holds a sweep with more than this one ({', '.join(errors)}). Add to it by "
+            "naming all that it has, or choose another folder."
+        ]
+    return _run_errors(plan)
+
+
+def _run_errors(plan: SweepPlan) -> list[str]:
+    """Runs in the folder that cannot be resumed with their recipes of now, those with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for run in plan.runs:
+        try:
+            differences = stored_differences(run.recipe)
+        except InputError as error:
+            differences = [str(error)]
+        if differences:
+            reasons.setdefault("; ".join(differences), []).append(run.name)
+    return [
+        f"--output_dir {plan.folder} holds runs of another recipe ({why}): {names[0]}"
+        + (f" and {len(names) - 1} more" if names[1:] else "")
+        + ". Choose another folder."
+        for why, names in reasons.items()
+    ]
+
+
+@contextlib.contextmanager
+def open_folder(plan: SweepPlan) -> Iterator[SweepState]:
+    """Hold the folder of a sweep, made where there is none, while the block runs.
+
+    Raises:
+        InputError: where another sweep holds it, also after the time that the runs of one that was killed take to end.
+    """
+    descriptor = None
+    try:
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(plan.folder, os.O_RDONLY) if HAS_LOCKS else None
+        if descriptor is not None:
+            _lock(descriptor, plan.folder)
+        finished = _read(plan.folder)["finished"] if (plan.folder / STATE_FILE).exists() else {}
+        state = SweepState(plan, finished, descriptor)
+        state.save()
+        yield state
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    end, is_told = time.monotonic() + ENDING, False
+    while True:
+        try:
+            return lock(descriptor)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise InputError(
+                    f"Another sweep is training in {folder}. Wait until it has ended, or choose another folder."
+                ) from None
+            if not is_told:
+                print(f"Another sweep is in {folder}; waiting for its runs to end", file=sys.stderr, flush=True)
+            is_told = True
+            time.sleep(BETWEEN_LOOKS)
+
+
+def _read(folder: Path) -> dict:
+    path, remedy = folder / STATE_FILE, "Delete it; the runs are resumed, or are found to be finished."
+    state = read_json(path, remedy)
+    check_types(path, state, STATE_TYPES)
+    return state

@@ -1,0 +1,222 @@
+"""The plan of a sweep: all of its runs, each with its recipe, checked before the first of them starts."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ...configuration.keys import traits
+from ...errors import InputError
+from ...files import collect_errors
+from ..recipe.arguments import DataArguments
+from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of
+from ..setup.splits import parse_sources, source_errors
+from .grid import Combination, combinations
+from .request import SweepRequest
+
+# More are a typo, or take years.
+MOST_RUNS = 10_000
+# Keys that no combination can have, and why.
+NOT_SWEPT = {
+    ("training", "output_dir"): "each run has a folder of its own in --output_dir",
+    ("training", "overwrite"): "runs are resumed; to start over, delete the sweep's folder",
+    ("training", "seed"): "give --seeds",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a sweep.
+
+    Attributes:
+        recipe: with all options, seed and folder.
+        options: of its command, after the recipe's file.
+    """
+
+    combination: Combination
+    seed: int
+    recipe: Recipe
+    options: list[str]
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.recipe.training.output_dir)
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def digest(self) -> str:
+        """By which a finished run is known to be of this recipe."""
+        keys = recipe_keys()
+        values = {
+            section: {
+                name: value
+                for name, value in entries.items()
+                if name not in keys[section] or not traits(keys[section][name]).private
+            }
+            for section, entries in self.recipe.to_dict().items()
+        }
+        text = json.dumps(values, sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """All runs of a sweep.
+
+    Attributes:
+        recipe: the file or name that was given.
+        options: further keys of all runs, as on the command line.
+        combinations: the first one is what the others are compared with.
+        runs: of the first combination with all seeds, of the second, and so on.
+    """
+
+    folder: Path
+    recipe: str
+    options: tuple[str, ...]
+    combinations: list[Combination]
+    seeds: tuple[int, ...]
+    runs: list[Run]
+
+    def runs_of(self, combination: Combination) -> list[Run]:
+        """The runs of a combination, in the order of the seeds."""
+        return [run for run in self.runs if run.combination == combination]
+
+
+def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
+    """Check what is asked for, besides what the output folder holds. Nothing is written.
+
+    Args:
+        errors: what is wrong with the request so far.
+
+    Raises:
+        InputError: all errors at once.
+    """
+    errors = list(errors)
+    grid = _by_key(request.grid, "grid", errors)
+    grid = {key: full for key, texts in grid.items() if (full := [text for text in texts if text])}
+    errors += [f"grid: {key} has no values" for key, texts in request.grid.items() if not texts]
+    errors += [f"grid: {key} has an empty value" for key, texts in request.grid.items() if "" in texts]
+    rows = {name: _by_key(row, f"row {name}", errors) for name, row in request.rows.items()}
+    given = {
+        f"{section}.{name}" for section, keys in parse_options(list(request.options), []).items() for name in keys
+    }
+    errors += _conflicts(rows, grid, given)
+    if not request.output_dir:
+        errors.append("--output_dir is missing: the folder of the sweep, with a folder in it for each run")
+    folder = Path(request.output_dir or "sweep")
+    number = max(len(rows), 1) * len(request.seeds)
+    for texts in grid.values():
+        number *= len(texts)
+    if number > MOST_RUNS:
+        errors.append(f"{number:,} runs are too many for one sweep, which has at most {MOST_RUNS:,}")
+        raise InputError.of(errors)
+    found = combinations(_named(rows), {_written(key): texts for key, texts in grid.items()})
+    loaded = _load(request, folder, found, errors)
+    errors += _same_recipes(loaded)
+    errors += _text_errors([run.recipe for run in loaded])
+    if errors:
+        raise InputError.of(errors)
+    runs = [_with_seed(run, seed, folder, request) for run in loaded for seed in request.seeds]
+    return SweepPlan(folder, request.recipe, request.options, found, request.seeds, runs)
+
+
+def _by_key(values: dict, where: str, errors: list[str]) -> dict:
+    """Values by keys with their sections. Keys that are unknown, given twice or not to be swept are errors."""
+    found = {}
+    for name, value in values.items():
+        wrong: list[str] = []
+        section = section_of(name.replace("-", "_"), wrong)
+        errors += [f"{where}: {error.removeprefix('--')}" for error in wrong]
+        if section is None:
+            continue
+        key = f"{section}.{name.replace('-', '_').rpartition('.')[2]}"
+        if why := NOT_SWEPT.get(tuple(key.split("."))):
+            errors.append(f"{where}: {name} cannot be swept: {why}")
+        elif key in found:
+            errors.append(f"{where}: {key} is given twice")
+        else:
+            found[key] = value
+    return found
+
+
+def _conflicts(rows: dict[str, dict[str, str]], grid: dict[str, list[str]], given: set[str]) -> list[str]:
+    """Keys that are given in two places."""
+    errors = [f"--{key} is given for all runs, and swept by the grid: choose one" for key in grid if key in given]
+    for name, row in rows.items():
+        errors += [f"row {name}: {key} is also given for all runs: choose one" for key in row if key in given]
+        errors += [f"row {name}: {key} is also swept by the grid: choose one" for key in row if key in grid]
+    own = {f"{section}.{name}": why for (section, name), why in NOT_SWEPT.items()}
+    return errors + [f"--{key} cannot be given to a sweep: {why}" for key, why in own.items() if key in given]
+
+
+def _named(rows: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    return {name: {_written(key): text for key, text in row.items()} for name, row in rows.items()}
+
+
+def _written(key: str) -> str:
+    """A key as people write it: with its section only where several have one of that name."""
+    bare = key.rpartition(".")[2]
+    return key if sum(bare in keys for keys in recipe_keys().values()) > 1 else bare
+
+
+def _load(request: SweepRequest, folder: Path, found: list[Combination], errors: list[str]) -> list[Run]:
+    """The first run of each combination; what is wrong with their recipes is added to the errors."""
+    loaded, wrong = [], {}
+    for combination in found:
+        options = [*request.options, *combination.options]
+        place = folder / run_name(combination, request.seeds[0])
+        full = [*options, f"--training.seed={request.seeds[0]}", f"--training.output_dir={place}"]
+        wrong[combination.name] = []
+        recipe = collect_errors(wrong[combination.name], partial(load_recipe, request.recipe, full))
+        if recipe is not None:
+            loaded.append(Run(combination, request.seeds[0], recipe, full))
+    # What is wrong with the recipe itself is said once.
+    common = [error for error in next(iter(wrong.values())) if all(error in others for others in wrong.values())]
+    errors += common
+    for name, lines in wrong.items():
+        errors += [f"{name}: {line}" for line in lines if line not in common]
+    return loaded
+
+
+def _with_seed(run: Run, seed: int, folder: Path, request: SweepRequest) -> Run:
+    """The run of a combination with another seed."""
+    place = str(folder / run_name(run.combination, seed))
+    training = run.recipe.training.model_copy(update={"seed": seed, "output_dir": place})
+    recipe = run.recipe.model_copy(update={"training": training})
+    own = [f"--training.seed={seed}", f"--training.output_dir={place}"]
+    return Run(run.combination, seed, recipe, [*request.options, *run.combination.options, *own])
+
+
+def run_name(combination: Combination, seed: int) -> str:
+    """The name of a run, and of its folder."""
+    return f"{combination.name}_seed_{seed}"
+
+
+def _same_recipes(loaded: list[Run]) -> list[str]:
+    """Combinations that say the same in other words."""
+    first: dict[str, str] = {}
+    errors = []
+    for run in loaded:
+        training = run.recipe.training.model_copy(update={"output_dir": None})
+        digest = Run(run.combination, 0, run.recipe.model_copy(update={"training": training}), []).digest
+        name = run.combination.name
+        if first.get(digest) == name:
+            errors.append(f"{name} is listed twice")
+        elif digest in first:
+            errors.append(f"{name} is the same recipe as {first[digest]}: leave one of them out")
+        first.setdefault(digest, name)
+    return errors
+
+
+def _text_errors(recipes: list[Recipe]) -> list[str]:
+    """What is wrong with the texts of the recipes, as far as it shows without reading them whole; each error once."""
+    found: dict[str, DataArguments] = {str(recipe.data): recipe.data for recipe in recipes}
+    errors: list[str] = []
+    for data in found.values():
+        sources = collect_errors(errors, partial(parse_sources, data))
+        errors += source_errors(data, sources) if sources else []
+    return list(dict.fromkeys(errors))

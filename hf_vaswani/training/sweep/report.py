@@ -1,0 +1,177 @@
+"""What a sweep came to: the typed content of its `sweep.json`."""
+
+import json
+import statistics
+from typing import Literal
+
+from ...hub.run_report import Part, RunReport
+
+
+class Spread(Part):
+    """The values of several seeds.
+
+    Attributes:
+        deviation: the sample standard deviation, with n - 1 in its denominator; `None` of a single value.
+        values: in the order of the runs.
+    """
+
+    mean: float
+    deviation: float | None
+    values: list[float]
+
+    @classmethod
+    def of(cls, values: list[float]) -> "Spread":
+        """Mean and deviation of at least one value."""
+        deviation = statistics.stdev(values) if len(values) > 1 else None
+        return cls(mean=statistics.fmean(values), deviation=deviation, values=values)
+
+
+class TestResult(Part):
+    """The scores of a run on a test set."""
+
+    __test__ = False  # for pytest, to which it looks like tests
+
+    bleu: float
+    chrf2: float
+
+
+class RunResult(Part):
+    """What a run came to; without values where it failed.
+
+    Attributes:
+        folder: its name in the sweep's folder.
+        exit_code, error: of its process.
+        parameters: of the model.
+    """
+
+    seed: int
+    folder: str
+    state: Literal["finished", "failed"]
+    exit_code: int = 0
+    error: str | None = None
+    parameters: int | None = None
+    steps: int | None = None
+    minutes: float | None = None
+    validation_loss: float | None = None
+    tests: dict[str, TestResult] = {}
+
+    @classmethod
+    def of(cls, seed: int, folder: str, report: RunReport) -> "RunResult":
+        """That of a finished run."""
+        return cls(
+            seed=seed,
+            folder=folder,
+            state="finished",
+            parameters=report.parameters,
+            steps=report.steps,
+            minutes=report.minutes,
+            validation_loss=report.validation_loss,
+            tests={name: TestResult(bleu=test.bleu, chrf2=test.chrf2) for name, test in report.tests.items()},
+        )
+
+
+class BleuDifference(Part):
+    """The difference in BLEU from the first combination, as [`Difference`] has it."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+class TestSpread(Part):
+    """The scores of a combination on a test set.
+
+    Attributes:
+        difference: `None` of the first combination, and where the two cannot be compared.
+    """
+
+    __test__ = False
+
+    bleu: Spread
+    chrf2: Spread
+    difference: BleuDifference | None = None
+
+
+class CombinationResult(Part):
+    """What the runs of a combination came to; without values where all failed.
+
+    Attributes:
+        values: key → text as on the command line.
+    """
+
+    name: str
+    values: dict[str, str]
+    runs: list[RunResult]
+    parameters: int | None = None
+    steps: Spread | None = None
+    minutes: Spread | None = None
+    validation_loss: Spread | None = None
+    tests: dict[str, TestSpread] = {}
+
+    @property
+    def finished(self) -> list[RunResult]:
+        """The runs that have values."""
+        return [run for run in self.runs if run.state == "finished"]
+
+    @classmethod
+    def of(
+        cls, name: str, values: dict[str, str], runs: list[RunResult], differences: dict[str, BleuDifference]
+    ) -> "CombinationResult":
+        """The spread of its runs.
+
+        Args:
+            differences: by test set.
+        """
+        plain = cls(name=name, values=values, runs=runs)
+        finished = plain.finished
+        if not finished:
+            return plain
+        tests = {
+            test: TestSpread(
+                bleu=Spread.of([run.tests[test].bleu for run in finished]),
+                chrf2=Spread.of([run.tests[test].chrf2 for run in finished]),
+                difference=differences.get(test),
+            )
+            for test in finished[0].tests
+            if all(test in run.tests for run in finished)
+        }
+        return cls(
+            name=name,
+            values=values,
+            runs=runs,
+            parameters=finished[0].parameters,
+            steps=Spread.of([run.steps for run in finished]),
+            minutes=Spread.of([run.minutes for run in finished]),
+            validation_loss=Spread.of([run.validation_loss for run in finished]),
+            tests=tests,
+        )
+
+
+class SweepReport(Part):
+    """What a sweep came to.
+
+    Attributes:
+        recipe: file or name, as it was given.
+        options: further keys of all runs.
+        combinations: the first one is what the others are compared with.
+        notes: why there is no difference, where there is none.
+        figure: whether curves were drawn.
+    """
+
+    recipe: str
+    options: list[str]
+    seeds: list[int]
+    resamples: int
+    combinations: list[CombinationResult]
+    notes: list[str] = []
+    figure: bool = False
+
+    @property
+    def failed(self) -> list[RunResult]:
+        """The runs that failed."""
+        return [run for result in self.combinations for run in result.runs if run.state == "failed"]
+
+    def to_json(self) -> str:
+        """The content of `sweep.json`."""
+        return json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,179 @@
+"""What is asked of a sweep, on the command line or in a file: a recipe, rows, a grid, seeds, further keys."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ...configuration.name_hints import hint
+from ...configuration.yaml_reader import read_yaml
+from ...errors import InputError, reason
+from ...files import option_errors, path_error
+from ..recipe.bundled_recipes import FOLDER
+from ..recipe.recipe import recipe_keys
+from .grid import NAME, as_text, split_values
+
+SWEEPS = FOLDER / "sweeps"
+# Keys of a sweep's file besides those of the recipe.
+OWN_KEYS = ("recipe", "grid", "rows", "seeds", "output_dir")
+DEFAULT_SEEDS = (1,)
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """A sweep as it was written, its keys and values not checked yet.
+
+    Attributes:
+        recipe: a file, or the name of a recipe of the package.
+        output_dir: `None` where it is missing.
+        rows: name → key → text.
+        grid: key → texts.
+        seeds: of each combination.
+        options: further keys of all runs, as on the command line.
+    """
+
+    recipe: str
+    output_dir: str | None = None
+    rows: dict[str, dict[str, str]] = field(default_factory=dict)
+    grid: dict[str, list[str]] = field(default_factory=dict)
+    seeds: tuple[int, ...] = DEFAULT_SEEDS
+    options: tuple[str, ...] = ()
+
+
+def read_request(
+    source: str, output_dir: str | None, grids: list[str], seeds: str | None, options: list[str], errors: list[str]
+) -> SweepRequest:
+    """What a command line asks for; what it says takes the place of what the file says.
+
+    Args:
+        source: a recipe, or a sweep's file.
+        grids: texts `key=value,value`.
+        seeds: numbers with commas.
+        options: further keys of the recipe.
+        errors: to which those of all parts are added.
+
+    Raises:
+        InputError: a file names no recipe, or an option is not UTF-8.
+    """
+    path = sweep_file(source)
+    request = parse_file(path, errors) if path else SweepRequest(source)
+    grid, given = dict(request.grid), set()
+    not_utf8 = [line for text in grids for line in option_errors({"grid": text})]
+    not_utf8 += [line for text in options for line in option_errors({"key": text})]
+    if not_utf8:
+        raise InputError.of([*errors, *not_utf8])
+    for text in grids:
+        key, equals, values = text.partition("=")
+        if not equals or not key:
+            errors.append(f"--grid {text}: write it --grid key=value,value")
+            continue
+        key = key.removeprefix("--").replace("-", "_")
+        if key in given:
+            errors.append(f"--grid {key} is given twice: list all of its values in one")
+        given.add(key)
+        grid[key] = split_values(values)
+    return replace(
+        request,
+        output_dir=output_dir or request.output_dir,
+        grid=grid,
+        seeds=_seeds(split_values(seeds), "--seeds", errors) if seeds is not None else request.seeds,
+        options=(*request.options, *options),
+    )
+
+
+def sweep_file(source: str) -> Path | None:
+    """The file of a sweep at a path or of a name; `None` where that is a recipe's, or nothing's."""
+    if path_error(source):
+        return None
+    path = Path(source)
+    if path.is_file():
+        try:
+            content = read_yaml(path.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError, UnicodeDecodeError):  # reported as a recipe's
+            return None
+        return path if isinstance(content, dict) and {"recipe", "grid", "rows", "seeds"} & content.keys() else None
+    return bundled_sweeps().get(source)
+
+
+def bundled_sweeps() -> dict[str, Path]:
+    """Name → file of each sweep of the package."""
+    return {path.stem: path for path in sorted(SWEEPS.glob("*.yaml"))}
+
+
+def parse_file(path: Path, errors: list[str]) -> SweepRequest:
+    """A sweep from its file. What is wrong in it is added to the errors, and left out.
+
+    Raises:
+        InputError: the file names no recipe.
+    """
+    try:
+        content = read_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a YAML file: {reason(error)}") from None
+    recipe = content.get("recipe")
+    if not isinstance(recipe, str):
+        close = next((key for key in content if key != "recipe" and hint(str(key), {"recipe": "recipe"})), None)
+        meant = f" Is it {close!r}?" if close else ""
+        raise InputError(f"{path}: recipe is missing: the name of a recipe, or of its file.{meant}")
+    grid = _mapping(path, "grid", content, errors)
+    for key, values in grid.items():
+        if not isinstance(values, list):
+            errors.append(f"{path}: grid: {key} needs a list of values, such as [1, 2], got {values!r}")
+    rows = _mapping(path, "rows", content, errors)
+    for name, row in rows.items():
+        if not NAME.fullmatch(str(name)):
+            errors.append(
+                f"{path}: rows: {name!r} cannot be the name of a row: use letters, digits, and . _ + - inside"
+            )
+        if not isinstance(row or {}, dict):
+            errors.append(f"{path}: rows: {name} needs keys and values, got {row!r}")
+    seeds = content.get("seeds", list(DEFAULT_SEEDS))
+    seeds = seeds if isinstance(seeds, list) else split_values(str(seeds))
+    output_dir = content.get("output_dir")
+    return SweepRequest(
+        recipe,
+        str(output_dir) if output_dir is not None else None,
+        {str(name): _texts(row or {}) for name, row in rows.items() if isinstance(row or {}, dict)},
+        {str(key): [as_text(value) for value in values] for key, values in grid.items() if isinstance(values, list)},
+        _seeds(seeds, f"{path}: seeds", errors),
+        tuple(f"--{key}={text}" for key, text in _texts(_further(content)).items()),
+    )
+
+
+def _further(content: dict[Any, Any]) -> dict[str, Any]:
+    """The keys of the recipe, in sections or not."""
+    found = {}
+    for key, value in content.items():
+        if key in recipe_keys() and isinstance(value, dict):
+            found |= {f"{key}.{name}": inner for name, inner in value.items()}
+        elif key not in OWN_KEYS:
+            found[str(key)] = value
+    return found
+
+
+def _mapping(path: Path, key: str, content: dict[str, Any], errors: list[str]) -> dict[Any, Any]:
+    value = content.get(key) or {}
+    if isinstance(value, dict):
+        return value
+    errors.append(f"{path}: {key} must hold names with values, got {value!r}")
+    return {}
+
+
+def _texts(values: dict[Any, Any]) -> dict[str, str]:
+    return {str(key): as_text(value) for key, value in values.items()}
+
+
+def _seeds(values: list[Any], where: str, errors: list[str]) -> tuple[int, ...]:
+    """Seeds as numbers; what is wrong with them is added to the errors."""
+    texts = [str(value) for value in values]
+    wrong = [text for text in texts if not (text.isdecimal() and text.isascii() and len(text) < 11)]
+    wrong += [text for text in texts if text not in wrong and int(text) >= 2**32]
+    if wrong or not texts:
+        errors.append(f"{where} must be whole numbers from 0 to {2**32 - 1} with commas, got {', '.join(wrong)!r}")
+        return DEFAULT_SEEDS
+    numbers = [int(text) for text in texts]
+    twice = sorted({number for number in numbers if numbers.count(number) > 1})
+    if twice:
+        errors.append(f"{where}: {', '.join(map(str, twice))} given twice")
+    return tuple(dict.fromkeys(numbers))

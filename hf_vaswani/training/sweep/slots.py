@@ -1,0 +1,57 @@
+"""How many runs of a sweep a machine takes side by side, and what each of them gets of it."""
+
+import os
+from dataclasses import dataclass
+
+import torch
+
+from ...runtime.cores import available_cores
+from ...runtime.launcher import threads_of_user
+from ..check import is_set
+from .plan import SweepPlan
+
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one of the runs side by side gets.
+
+    Attributes:
+        gpu: that it sees, as CUDA_VISIBLE_DEVICES names it; `None` on other devices.
+        threads: on a CPU; `None` where the recipe says, or where a GPU computes.
+    """
+
+    gpu: str | None = None
+    threads: int | None = None
+
+
+def slots(plan: SweepPlan, jobs: int | None) -> list[Slot]:
+    """One slot for each run at a time.
+
+    On GPUs, these are one per GPU, or as many as are asked for, dealt out over the GPUs. On a CPU, they are the cores
+    divided by the threads that the recipe or OMP_NUM_THREADS asks for, or else one per core, and the cores are divided
+    among them. The threads depend on the whole sweep, not on what is left of it: a resumed run keeps its number.
+
+    Args:
+        jobs: that the user asks for.
+    """
+    if devices := gpus():
+        return [Slot(devices[number % len(devices)]) for number in range(jobs or len(devices))]
+    if torch.backends.mps.is_available() and not is_set("ACCELERATE_USE_CPU"):
+        return [Slot()] * (jobs or 1)
+    cores = available_cores()
+    by_recipe = max((run.recipe.training.cpu_threads or 0 for run in plan.runs), default=0)
+    asked = by_recipe or threads_of_user() or 0
+    number = jobs or min(max(cores // (asked or 1), 1), len(plan.runs))
+    threads = None if by_recipe else asked or max(cores // number, 1)
+    return [Slot(threads=threads)] * number
+
+
+def gpus() -> list[str]:
+    """The GPUs that this process sees, as CUDA_VISIBLE_DEVICES names them."""
+    if is_set("ACCELERATE_USE_CPU"):
+        return []
+    number = torch.cuda.device_count()
+    names = [name.strip() for name in os.environ.get(VISIBLE_DEVICES, "").split(",") if name.strip()]
+    return names[:number] if names else [str(index) for index in range(number)]

@@ -1,0 +1,178 @@
+"""A sweep from its request to its table: plan, runs, comparison, report."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from ...errors import InputError, TrainingError, counted, reason
+from ...evaluation.curves import draw_curves
+from ...evaluation.significance import RESAMPLES
+from ...files import replace_files
+from ...hub.run_report import RESULTS_FILE, RunReport, read_report
+from ..checkpoints.output_folder import CURVES_FILE, LOG_FILE
+from .comparison import differences
+from .folder import SweepState, content_errors, open_folder, place_errors
+from .plan import Run, SweepPlan, make_plan
+from .processes import Outcome, log_file, run_all
+from .report import CombinationResult, RunResult, SweepReport
+from .request import SweepRequest
+from .slots import Slot, slots
+from .table import page
+
+RESULT_FILE, PAGE_FILE = "sweep.json", "README.md"
+
+
+def check_sweep(request: SweepRequest, errors: list[str]) -> SweepPlan:
+    """The plan of a sweep in which nothing is wrong that can be seen before its runs. Nothing is written.
+
+    Args:
+        errors: what is wrong with the request so far.
+
+    Raises:
+        InputError: all errors at once.
+    """
+    wrong = place_errors(Path(request.output_dir)) if request.output_dir else []
+    plan = make_plan(request, [*errors, *wrong])
+    if found := content_errors(plan):
+        raise InputError.of(found)
+    return plan
+
+
+def run_sweep(plan: SweepPlan, jobs: int | None = None) -> SweepReport:
+    """Train what is not finished yet, and write the table: `sweep.json`, `README.md` and `curves.png`.
+
+    Args:
+        jobs: runs side by side; by default as many as the machine allows.
+
+    Returns:
+        The report, also where runs have failed.
+
+    Raises:
+        InputError: where another sweep holds the folder.
+        TrainingInterrupted: at SIGTERM or Ctrl-C; the same call resumes.
+    """
+    with open_folder(plan) as state:
+        outcomes = _train(plan, state, slots(plan, jobs))
+        report = make_report(plan, outcomes)
+        drawn = _draw_curves(plan)
+        report = report.model_copy(update={"figure": drawn})
+        files = {plan.folder / PAGE_FILE: page(report, CURVES_FILE), plan.folder / RESULT_FILE: report.to_json()}
+        replace_files({path: text.encode("utf-8", "replace") for path, text in files.items()})
+    return report
+
+
+def make_report(plan: SweepPlan, outcomes: dict[str, Outcome]) -> SweepReport:
+    """What the runs have come to.
+
+    Args:
+        outcomes: name of each run → how its process ended.
+    """
+    results = {run.name: _result(run, outcomes[run.name]) for run in plan.runs}
+    finished = [
+        (
+            combination.name,
+            [(run, results[run.name]) for run in plan.runs_of(combination) if results[run.name].state == "finished"],
+        )
+        for combination in plan.combinations
+    ]
+    compared, notes = differences(finished)
+    return SweepReport(
+        recipe=plan.recipe,
+        options=list(plan.options),
+        seeds=list(plan.seeds),
+        resamples=RESAMPLES,
+        combinations=[
+            CombinationResult.of(
+                combination.name,
+                combination.values,
+                [results[run.name] for run in plan.runs_of(combination)],
+                compared[combination.name],
+            )
+            for combination in plan.combinations
+        ],
+        notes=notes,
+    )
+
+
+def _train(plan: SweepPlan, state: SweepState, places: list[Slot]) -> dict[str, Outcome]:
+    """Train the runs that are not finished; the outcome of each run of the plan, by its name."""
+    done = [run for run in plan.runs if state.is_finished(run.name, run.digest) and _report_of(run) is not None]
+    outcomes = {run.name: Outcome(0) for run in done}
+    left = [run for run in plan.runs if run.name not in outcomes]
+    _say(f"{counted(len(left), 'run')} to train, {min(len(places), len(left))} at a time" + f"; {len(done)} finished")
+
+    def on_start(run: Run) -> None:
+        state.note(run.name, None)
+        _say(f"{run.name}: started; its log is {log_file(run.folder)}")
+
+    def on_end(run: Run, outcome: Outcome) -> None:
+        outcomes[run.name] = outcome
+        if outcome.exit_code == 0:
+            state.note(run.name, run.digest)
+        of_all = f"{len(outcomes)} of {len(plan.runs)}"
+        if outcome.error is None:
+            _say(f"{run.name}: finished ({of_all}){_scores(run)}")
+        else:
+            line = f"{run.name}: failed ({of_all}), exit status {outcome.exit_code}: {outcome.error}"
+            print(f"{line}\n  its log is {log_file(run.folder)}", file=sys.stderr, flush=True)
+
+    if left:
+        run_all(left, plan.recipe, places, state.descriptor, on_start, on_end)
+    return outcomes
+
+
+def _result(run: Run, outcome: Outcome) -> RunResult:
+    report = _report_of(run) if outcome.exit_code == 0 else None
+    if report is not None:
+        return RunResult.of(run.seed, run.name, report)
+    error = outcome.error or f"{RESULTS_FILE} cannot be read"
+    return RunResult(seed=run.seed, folder=run.name, state="failed", exit_code=outcome.exit_code, error=error)
+
+
+def _report_of(run: Run) -> RunReport | None:
+    """The report of a finished run; `None` where it cannot be read."""
+    try:
+        return read_report(run.folder)
+    except InputError:
+        return None
+
+
+def _scores(run: Run) -> str:
+    """The scores of a run, to end a line with."""
+    report = _report_of(run)
+    if report is None:
+        return ""
+    tests = [f"{name} BLEU {test.bleu:.2f}" for name, test in report.tests.items()]
+    return ": " + ", ".join([f"validation loss {report.validation_loss:.4f}", *tests])
+
+
+def _draw_curves(plan: SweepPlan) -> bool:
+    """Draw the curves of all runs that have a log, one color for each combination; whether that was possible."""
+    logged = [run for run in plan.runs if (run.folder / LOG_FILE).is_file()]
+    if not logged:
+        return False
+    logs = [run.folder / LOG_FILE for run in logged]
+    draw = partial(draw_curves, logs, plan.folder / CURVES_FILE, [run.combination.name for run in logged])
+    try:
+        draw()
+    except Exception as error:  # matplotlib, fonts, the disk: whatever it is, the table is complete
+        print(f"{CURVES_FILE} could not be drawn: {reason(error)}", file=sys.stderr)
+        return False
+    return True
+
+
+def _say(line: str) -> None:
+    """A line about progress, on a terminal only."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
+def failure(report: SweepReport, folder: Path) -> TrainingError | None:
+    """The error that ends a sweep with failed runs."""
+    if not report.failed:
+        return None
+    number = sum(len(result.runs) for result in report.combinations)
+    return TrainingError(
+        f"{len(report.failed)} of {counted(number, 'run')} failed: {', '.join(run.folder for run in report.failed)}. "
+        f"Their logs are in {folder}; the same command tries them again."
+    )

@@ -1,0 +1,70 @@
+"""`hf-vaswani sweep`: its options, and its exit status."""
+
+import pytest
+
+from hf_vaswani.cli import _parser, main
+from tests.training.sweep.conftest import REFERENCES, plan_of, runs  # noqa: F401
+
+
+def parsed(*arguments: str):
+    options = _parser().parse_args(["sweep", *arguments])
+    return options.recipe, options.grid, options.seeds, options.output_dir, options.jobs, options.options
+
+
+def test_options_of_the_sweep_are_told_from_keys_of_the_recipe():
+    expected = ("r.yaml", ["a=1,2", "b=-1,3"], "1,2", "out", 2, ["--max_steps", "5", "--streaming", "--lr=3"])
+    assert expected == parsed(
+        "r.yaml", "--grid", "a=1,2", "--max_steps", "5", "--seeds=1,2", "--streaming", "--output-dir", "out",
+        "--jobs", "2", "--grid=b=-1,3", "--lr=3",
+    )  # fmt: skip
+
+
+def test_missing_recipe_is_said_with_an_example(capsys):
+    with pytest.raises(SystemExit) as leave:
+        main(["sweep", "--grid", "dropout=0,1"])
+    assert leave.value.code == 2
+    assert "error: the recipe is missing: it comes first, as in: hf-vaswani sweep" in capsys.readouterr().err
+
+
+def test_errors_are_one_line_each_and_nothing_is_written(tmp_path, capsys):
+    folder = tmp_path / "out"
+    assert main(["sweep", "quickstart", "--grid", "lr=1", "--seeds", "x", "--output_dir", str(folder)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["error"] * 2
+    assert "here it is 'learning_rate'" in lines[1]
+    assert not folder.exists()
+
+
+def test_status_is_1_where_a_run_fails_and_the_table_is_printed_all_the_same(plan_of, runs, capsys):  # noqa: F811
+    plan = plan_of()
+    arguments = ["sweep", plan.recipe, "--grid", "dropout=0.1,0.2", "--output_dir", str(plan.folder)]
+    runs.write("dropout-0.1_seed_1", 2.0, REFERENCES)
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith("| dropout | runs ") and "| 0.2     | 0 of 1 |" in captured.out
+    assert "error: 1 of 2 runs failed: dropout-0.2_seed_1." in captured.err
+    runs.write("dropout-0.2_seed_1", 2.0, REFERENCES)
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-3:] == [str(plan.folder / name) for name in ("README.md", "sweep.json", "curves.png")]
+
+
+@pytest.mark.parametrize("option", ["--grid", "--seeds", "--output_dir", "--jobs"])
+@pytest.mark.parametrize(
+    "value",
+    ["", "=", "a", "dropout=", "dropout=[", "dropout=,", "٣", "nan", "\udcff", "x" * 300, "1e9", "../..", "a\nb=1"],
+)
+def test_odd_values_are_refused_or_used_but_never_a_traceback(option, value, plan_of, runs, tmp_path, capsys):  # noqa: F811
+    odd = tmp_path / "odd"
+    odd.mkdir()
+    arguments = ["sweep", plan_of().recipe, f"--output_dir={odd}/out", f"{option}={value}"]
+    if option == "--output_dir":
+        arguments[-1] = f"--output_dir={odd}/{value}"
+    try:
+        status = main(arguments)
+    except SystemExit as leave:
+        status = leave.code
+    error = capsys.readouterr().err
+    # Runs themselves fail here.
+    assert status in (1, 2) and "error: " in error and "Traceback" not in error
+    assert status == 1 or not list(odd.iterdir())
