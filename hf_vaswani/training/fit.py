@@ -15,6 +15,8 @@ from .checkpoints.progress import Progress
 from .describe import describe
 from .devices import DeviceListener
 from .listeners import StepListener
+from .replay.loops import loop_name
+from .replay.recorder import TrailRecorder
 from .reporting.energy import EnergyListener
 from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
@@ -50,6 +52,8 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     for line in describe(setup) if processes.is_main_process else []:
         say(line)
     run.listeners += listeners_of(run, setup)
+    # Last of all: it records the threads that the others have set.
+    run.listeners.append(TrailRecorder(setup, run, loop_name(steps)))
     if not run.is_over():
         with run.active():
             steps(run)
