@@ -22,6 +22,7 @@ from .commands import (
     tokenizer,
     train,
     translate,
+    verify,
 )
 from .commands.common.options import CommandParser, make_parser
 from .configuration.name_hints import hint
@@ -31,7 +32,7 @@ from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
     train, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, push, average,
-    corpus,
+    corpus, verify,
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1
@@ -42,6 +43,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit status: 2, after one line per error, if the input cannot be used."""
+    status = 0
     options = _parser().parse_args(arguments)
     try:
         if errors := option_errors(vars(options)):
@@ -50,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
             load()
             _set_up_logging()
         interrupt_at_ctrl_c()
-        options.run(options)
+        status = options.run(options) or 0
         if sys.stdout is not None:  # closed
             sys.stdout.flush()
     except (InputError, TrainingError) as error:
@@ -79,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         where = error.filename or "standard output"
         print(f"error: {where} cannot be written: {error.strerror}. Make room, or write elsewhere.", file=sys.stderr)
         return USER_ERROR
-    return 0
+    return status
 
 
 def _discard_output() -> None:

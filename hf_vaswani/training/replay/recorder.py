@@ -38,7 +38,7 @@ class TrailRecorder(StepListener):
             if stored:
                 self.trail = cut(stored, progress.step)
             else:
-                begun = beginning(self.setup, self.run, environment)
+                begun = beginning(self.setup, self.run.raw_model, environment)
                 # Otherwise a version that kept no trail made the first steps, and these are not the first weights.
                 self.trail = begun if progress.step == 0 else begun.model_copy(update={"initial": None})
             self._note(environment)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import nn
 
 from ...configuration.keys import traits
 from ...data.prepared import tokenizer_digest
@@ -20,8 +21,12 @@ from .digests import model_digest, tensors_digest, text_digest
 KNOWN_OTHERWISE = {("tokenizer", "path"), ("training", "start_from"), ("training", "mixed_precision")}
 
 
-def beginning(setup: TrainingSetup, run: TrainingRun, environment: Environment) -> Trail:
-    """The trail of a run that has made no step. To be called in every process."""
+def beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) -> Trail:
+    """The trail of a run that has made no step. To be called in every process.
+
+    Args:
+        model: with the weights of the beginning.
+    """
     splits = setup.splits
     texts = {
         "train": text_digest(splits.digests["train"], splits.train, len(splits.train or ())),
@@ -31,7 +36,7 @@ def beginning(setup: TrainingSetup, run: TrainingRun, environment: Environment) 
         recipe=deciding_keys(setup.recipe.to_dict()),
         texts=texts,
         tokenizer=tokenizer_digest(setup.tokenizer),
-        initial=model_digest(run.raw_model),
+        initial=model_digest(model),
         environments=[environment],
     )
 
