@@ -110,10 +110,6 @@ class Trail(TrailPart):
         """That a step was made in."""
         return [self.environments[0], *(e for e in self.environments if e.first_step <= step)][-1]
 
-    def after(self, step: int) -> int | None:
-        """The first recorded step beyond another one; `None` without one."""
-        return next((record.step for record in self.steps if record.step > step), None)
-
     def shown(self) -> "Trail":
         """The trail in a card: not all checkpoints, but the last one and others at equal distances."""
         first = [record for record in self.steps if record.step <= FIRST_STEPS]

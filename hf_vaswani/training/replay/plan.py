@@ -80,7 +80,10 @@ def checkpoint_part(trail: Trail, checkpoints: list[Path], wanted: str | None) -
 
 def _from(trail: Trail, checkpoint: Path, checkpoints: list[Path]) -> Part | None:
     first = step_of(checkpoint) + 1
-    last = trail.after(first - 1)
+    # Among the first steps all are recorded; others only where there was a checkpoint, though it may be gone.
+    recorded = {record.step for record in trail.steps if record.step >= first}
+    there = {step_of(path) for path in checkpoints}
+    last = min((step for step in recorded if step > FIRST_STEPS or step in there), default=None)
     if last is None or not is_one_launch(trail, first, last):
         return None
     target = next((path for path in checkpoints if step_of(path) == last), None)

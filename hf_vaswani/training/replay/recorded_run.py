@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,10 +97,8 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
     if trail is None:
         raise InputError(f"{name}: its trail.json is damaged. Copy the card again from where it came from.")
     recipe = None
-    try:
+    with suppress(yaml.YAMLError):
         recipe = read_yaml(files["recipe.yaml"])
-    except yaml.YAMLError:
-        pass
     if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
         raise InputError(f"{name}: its recipe.yaml is damaged. Copy the card again from where it came from.")
     return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)

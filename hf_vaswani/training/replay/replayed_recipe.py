@@ -1,4 +1,4 @@
-"""The recipe of a replay: that of the run, with the text where it lies here, and nothing that the steps do not need."""
+"""The recipe of a replay: that of the run, with the text where it lies here, without what the steps do not need."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
     places, left = _places(options)
     values: dict[str, dict[str, Any]] = {}
     for section, keys in run.recipe.items():
-        fields = SECTIONS[section].model_fields if section in SECTIONS else {}
+        # All that is there of the model was given.
+        fields = SECTIONS[section].model_fields if section in SECTIONS and section != "model" else {}
         values[section] = {
             name: value
             for name, value in keys.items()
