@@ -44,10 +44,10 @@ class Environment(TrailPart):
 
     Attributes:
         first_step: that was made in it.
-        device: "cpu" or "cuda".
+        device: `"cpu"` or `"cuda"`.
         processor: in words.
         threads: of each process on a CPU.
-        loop: "loop" for the one on Accelerate, "trainer" for transformers' Trainer.
+        loop: `"loop"` for the one on Accelerate, `"trainer"` for transformers' Trainer.
         versions: of packages; empty where they are not known.
     """
 

@@ -2,7 +2,7 @@
 
 import copy
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from ..recipe.recipe import load_recipe
 from ..run import TrainingRun
 from ..train import processes_of
 from .digests import batches_digest
-from .loops import loop_of
+from .loops import TRAINER
 from .plan import Part
 from .trail import beginning, environment_of, step_record
 
@@ -189,6 +189,16 @@ def replay(job: ReplayJob) -> Replayed:
             parts.append(ReplayedPart(environment=environment, steps=listener.records, distance=distance))
         assert trail is not None, "a job has a part at least"
         return Replayed(trail=trail, parts=parts)
+
+
+def loop_of(name: str) -> Callable[[TrainingRun], None]:
+    """What makes the steps, by the name that a trail has for it."""
+    if name == TRAINER:
+        # It takes seconds to import.
+        from ..trainer import run_steps
+    else:
+        from ..loop import run_steps
+    return run_steps
 
 
 def weights_distance(own: Tensors, others: Tensors) -> float | None:

@@ -28,6 +28,7 @@ from .compare import (
 )
 from .digests import tensors_digest
 from .launch import run_job
+from .loops import TRAINER
 from .plan import Part, checkpoint_part, first_part, launched
 from .recorded_run import RecordedRun, read_run
 from .replay import JobPart, Replayed, ReplayedPart, ReplayJob
@@ -201,6 +202,6 @@ def _replay(
 
 def _by(environment: Environment) -> str:
     processes = f"{environment.processes} processes" if environment.processes > 1 else ""
-    trainer = "transformers' Trainer" if environment.loop == "trainer" else ""
+    trainer = "transformers' Trainer" if environment.loop == TRAINER else ""
     words = " and ".join(word for word in (processes, trainer) if word)
     return f", with {words}" if words else ""

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError, TrainingInterrupted
 from hf_vaswani.hub.trail import read_trail
+from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.replay import replay
 from hf_vaswani.training.replay.compare import Outcome
 from hf_vaswani.training.replay.digests import tensors_digest
@@ -82,7 +83,8 @@ def test_finished_run_is_equal_to_the_bit_and_stays_as_it_is(recipe, function, o
 def test_held_out_pairs_are_those_of_the_run(recipe, tmp_path, write_lines):
     lines = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
     file = write_lines("pairs.tsv", [f"{line}\t{line[::-1]}" for line in lines])
-    folder = train(recipe(*FAST, f"--train={file}", "--validation_share=0.1", "--test_share=0.1")).folder
+    options = [f"--train={file}", "--validation_share=0.1", "--test_share=0.1", f"--output_dir={tmp_path / 'out'}"]
+    folder = train(load_recipe(recipe.command[0], [*FAST, *options])).folder
     assert verify(str(folder)).verdict == "equal to the bit"
 
 
@@ -227,6 +229,7 @@ def test_two_processes_are_replayed_by_two(recipe, tmp_path, capfd):
     assert output.endswith("\nequal to the bit\n")
 
 
+@pytest.mark.slow
 def test_run_that_was_resumed_by_more_processes_is_replayed_up_to_there(recipe, tmp_path, monkeypatch):
     train(recipe(*FAST, "--max_steps=8"))
     run_training(recipe, *FAST, f"--output_dir={tmp_path / 'out'}", processes=2)
