@@ -15,8 +15,8 @@ from ..optimization.sharding import full_tensor
 from ..optimization.steps import StepBatches
 from ..optimization.weights import Tensors
 
-# Of the digests of ranges of a text: their number at most, characters of each.
-RANGES, RANGE_DIGEST = 50, 8
+# Ranges of a text at most; characters of digests of which there are many.
+RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
 
 
 def tensors_digest(tensors: Tensors) -> str:
@@ -42,7 +42,7 @@ def batches_digest(processes: Accelerator, batches: StepBatches) -> str:
         for name, tensor in batch.items()
     }
     own = tensors_digest(parts)
-    return own if processes.num_processes == 1 else _joined(gather_object([own]))
+    return (own if processes.num_processes == 1 else _joined(gather_object([own])))[:BATCHES_DIGEST]
 
 
 def text_digest(digest: str, pairs: Iterable[Pair] | None, length: int) -> TextDigest:
