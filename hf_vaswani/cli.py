@@ -24,6 +24,7 @@ from .commands import (
     tokenizer,
     train,
     translate,
+    verify,
 )
 from .commands.common.options import CommandParser, make_parser
 from .configuration.name_hints import hint
@@ -32,8 +33,8 @@ from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, sweep, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card, push, pull,
-    average, corpus,
+    train, sweep, verify, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, card,
+    push, pull, average, corpus,
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1
@@ -48,6 +49,7 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
     Args:
         parser: of a script that is no subcommand; it sets `run` and `needs_torch`.
     """
+    status = 0
     options = (parser or _parser()).parse_args(arguments)
     try:
         if errors := option_errors(vars(options)):
@@ -56,7 +58,7 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
             load()
             _set_up_logging()
         interrupt_at_ctrl_c()
-        options.run(options)
+        status = options.run(options) or 0
         if sys.stdout is not None:  # closed
             sys.stdout.flush()
     except (InputError, TrainingError) as error:
@@ -85,7 +87,7 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
         where = error.filename or "standard output"
         print(f"error: {where} cannot be written: {error.strerror}. Make room, or write elsewhere.", file=sys.stderr)
         return USER_ERROR
-    return 0
+    return status
 
 
 def _discard_output() -> None:

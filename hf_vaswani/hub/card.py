@@ -70,6 +70,7 @@ def card_text(
         max_length_offset=recipe["generation"]["max_length_offset"],
         again=_again(recipe["training"], report),
         recipe=fenced(recipe_file, "yaml"),
+        trail=fenced(report.trail.shown().to_json().strip(), "json") if report.trail else None,
         **_figures(report.figures, figures_in),
     )
     return text.encode("utf-8", "replace").decode()

@@ -17,7 +17,9 @@ from .repository import commit_folder, open_repository
 # The key of an adapter's config.
 BASE_MODEL = "base_model_name_or_path"
 # What only the run itself needs: to be resumed, evaluated again, or described again.
-RUN_FILES = ("training_recipe.yaml", "log.jsonl", "*translations*.txt", "README.md.old*", ".*", "*.lock", "*.tmp")
+RUN_FILES = (
+    "training_recipe.yaml", "log.jsonl", "trail.json", "*translations*.txt", "README.md.old*", ".*", "*.lock", "*.tmp",
+)  # fmt: skip
 # What people need of sub-folders: the figures of a run's card, graphs of ONNX, and the two tokenizers of a MarianMT
 # with separate vocabularies.
 IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from ..errors import InputError, reason
+from .trail import Trail
 
 RESULTS_FILE = "results.json"
 # What the recipe calls its own test set.
@@ -246,6 +247,7 @@ class RunReport(Part):
         name: that the card was given.
         card: digest of the card that was written with the report.
         recipe: as the card shows it.
+        trail: by which the run can be replayed.
     """
 
     folder: Path = Field(default=Path(), exclude=True)
@@ -285,6 +287,7 @@ class RunReport(Part):
     name: str | None = None
     card: str | None = None
     recipe: dict[str, dict[str, Any]] | None = None
+    trail: Trail | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The keys and values of `results.json`: those of the recipe's own test set once more, where they are easily

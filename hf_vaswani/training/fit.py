@@ -17,6 +17,8 @@ from .describe import describe
 from .devices import DeviceListener
 from .listeners import StepListener
 from .publishing.uploads import HubUploads, hub_uploads, wait_for_uploads
+from .replay.loops import loop_name
+from .replay.recorder import TrailRecorder
 from .reporting.energy import EnergyListener
 from .reporting.figures import draw_run_curves
 from .reporting.log import TrainingLog
@@ -54,8 +56,12 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
     for line in describe(setup) if processes.is_main_process else []:
         say(line)
     uploads = hub_uploads(setup)
-    # Uploads come last: what they take has been written by the others.
-    run.listeners += [*listeners_of(run, setup), *([uploads] if uploads else [])]
+    # In this order: the recorder records the threads that the others have set, and what is uploaded has been written.
+    run.listeners += [
+        *listeners_of(run, setup),
+        TrailRecorder(setup, run, loop_name(steps)),
+        *([uploads] if uploads else []),
+    ]
     if not run.is_over():
         try:
             with run.active():

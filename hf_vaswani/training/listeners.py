@@ -6,6 +6,7 @@ from pathlib import Path
 from torch import nn
 
 from .checkpoints.progress import Progress
+from .optimization.steps import StepBatches
 
 
 @dataclass(frozen=True)
@@ -17,12 +18,14 @@ class StepResult:
         loss: mean over the step's target tokens.
         learning_rate: that the step was made with.
         target_tokens: in all processes, without padding.
+        batches: that this process computed.
     """
 
     progress: Progress
     loss: float
     learning_rate: float
     target_tokens: int
+    batches: StepBatches
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,8 @@ class TrainingRun:
         if progress.seen is not None:
             for name in ("pairs", "source_tokens", "target_tokens"):
                 progress.seen[name] = progress.seen.get(name, 0) + getattr(batches, name)
-        result = StepResult(progress, loss, self.optimizer.param_groups[0]["lr"], batches.target_tokens)
+        rate = self.optimizer.param_groups[0]["lr"]
+        result = StepResult(progress, loss, rate, batches.target_tokens, batches)
         for listener in self.listeners:
             listener.on_step_end(result)
         if progress.step % self.arguments.eval_steps == 0:

@@ -1,6 +1,6 @@
 """A run as another machine can resume it, to the bit: the files of its folder that this takes, under the same names.
 
-That is the newest checkpoint, and the stored recipe, tokenizer, architecture and log. The final model may be a mean of
+That is the newest checkpoint, and the stored recipe, tokenizer, architecture, log and trail. The final model may be a mean of
 checkpoints, or of best weights: the earlier ones that can still be in it belong to the run, too.
 """
 
@@ -13,6 +13,7 @@ import yaml
 
 from ...configuration.keys import traits
 from ...hub.file_names import file_names
+from ...hub.trail import TRAIL_FILE
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..checkpoints.output_folder import (
     ARCHITECTURE,
@@ -43,8 +44,9 @@ def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments)
         link_folder(path, target / path.relative_to(folder))
     for name in (TOKENIZER, ARCHITECTURE):
         shutil.copytree(folder / name, target / name)
-    if (folder / LOG_FILE).exists():
-        shutil.copyfile(folder / LOG_FILE, target / LOG_FILE)
+    for name in (LOG_FILE, TRAIL_FILE):
+        if (folder / name).exists():
+            shutil.copyfile(folder / name, target / name)
     recipe = portable_recipe(read_stored(folder / RECIPE_FILE))
     text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
     (target / RECIPE_FILE).write_text(text, encoding="utf-8")

@@ -29,6 +29,7 @@ from ...hub.run_report import (
     Source,
     TokenizerInfo,
 )
+from ...hub.trail import read_trail
 from ...runtime.machine import precision, versions
 from ..build import TrainingSetup
 from ..checkpoints.progress import Progress
@@ -65,6 +66,7 @@ def make_report(
     recipe, settings = setup.recipe, setup.filters
     sections, (loss, accuracy) = recipe.to_dict(), validation
     first = next(iter(tests.values()), None)
+    trail = read_trail(setup.folder)
     analysis = {"analysis": analyze_test_set(setup, first.pairs, first.found.texts)} if first else {}
     return RunReport(
         folder=setup.folder,
@@ -112,6 +114,7 @@ def make_report(
         precision=precision(setup.processes),
         versions=versions(),
         **analysis,
+        **({"trail": trail} if trail else {}),
     )
 
 

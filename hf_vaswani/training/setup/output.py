@@ -16,6 +16,7 @@ from ...data.sources.text_source import TextSource
 from ...data.tokenizers.tokenizer import SAVED_FILES, save_tokenizer
 from ...errors import InputError, reason
 from ...files import atomic_write
+from ...hub.trail import TRAIL_FILE
 from ...runtime.processes import on_main_process
 from ..checkpoints.checkpoint import checkpoint_folders, is_of_checkpoints
 from ..checkpoints.output_folder import (
@@ -186,7 +187,7 @@ def earlier_run(folder: Path) -> list[Path]:
     tokenizer = [path for pattern in SAVED_FILES for path in (folder / TOKENIZER).glob(pattern)]
     files = [folder / UPLOADS, *(folder / ARCHITECTURE / name for name in ("config.json", "generation_config.json"))]
     # By the recipe the folder is known as that of a run: it goes last.
-    files += [folder / name for name in (LOG_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
+    files += [folder / name for name in (LOG_FILE, TRAIL_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
     found = artifacts(folder) + [path for path in checkpoints if is_of_checkpoints(path.name)] + tokenizer + files
     return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
 

@@ -1,0 +1,78 @@
+"""`hf-vaswani verify`: replays parts of a run and says whether they come to the same."""
+
+import argparse
+import sys
+
+from ..files import InputPath
+from .common.options import CommandParser, up_to
+
+DIFFERENT = 1
+OWN = {"--steps", "--from"}
+
+
+class RunParser(CommandParser):
+    """Parses the run and the command's own options; others after the run are keys of its recipe."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        own, rest = _split(sys.argv[1:] if args is None else list(args))
+        return super().parse_known_args([*own, *rest], namespace)
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The command's own options, each as one argument, and all others."""
+    own, rest, left = [], [], list(arguments)
+    while left:
+        argument = left.pop(0)
+        name, equals, _ = argument.partition("=")
+        if argument in ("-h", "--help") or (name in OWN and equals):
+            own.append(argument)
+        elif argument in OWN and left:
+            own.append(f"{argument}={left.pop(0)}")
+        else:
+            rest.append(argument)
+    return own, rest
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "verify",
+        parser=RunParser,
+        rest_is_free=True,
+        help="replay parts of a run, and say whether they come to the same",
+        usage="hf-vaswani verify RUN [--steps N] [--from CHECKPOINT] [--key value ...]",
+        description="Replay the first steps of a run, and those from one of its checkpoints to the next, on the same "
+        "text, and compare losses and weights with those that the run recorded. The run's folder stays as it is. The "
+        "exit status is 0 if they are equal, 1 if they differ.",
+    )
+    parser.add_argument(
+        "training", type=InputPath, metavar="RUN", help="folder of a run, its card, or its model's id on the Hub"
+    )
+    parser.add_argument(
+        "options",
+        nargs=argparse.REMAINDER,
+        metavar="--key value",
+        help="where text, tokenizer or model lie here, as keys of the recipe: --train_source FILE",
+    )
+    parser.add_argument("--steps", type=up_to(10**12), metavar="N", help="first steps to replay (default: 10)")
+    parser.add_argument(
+        "--from",
+        dest="checkpoint",
+        metavar="CHECKPOINT",
+        help="checkpoint to replay from, by its name or step; none for none (default: that with the fewest steps to "
+        "the next)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from datasets.utils import disable_progress_bars
+
+    from ..training.replay.verify import verify
+
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    found = verify(options.training, options.options, options.steps, options.checkpoint)
+    for finding in found.findings:
+        print(finding)
+    print(found.verdict)
+    return 0 if found.is_equal else DIFFERENT

@@ -1,0 +1,141 @@
+"""The trail of a run: digests of what it began with and of what its first steps and its checkpoints came to.
+
+It lies in `trail.json` while the run trains, and in its results and its card. Whoever has the card and the text can
+replay the run's first steps and see whether they come to the same.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+TRAIL_FILE = "trail.json"
+# Steps from the first on that are recorded one by one: enough to see whether a replay is the same.
+FIRST_STEPS = 10
+# Checkpoints in a card, of all in the results.
+SHOWN_CHECKPOINTS = 10
+
+
+class TrailPart(BaseModel):
+    """A part of a trail. Keys of later versions are kept as they are."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+
+
+class TextDigest(TrailPart):
+    """A text by its digests.
+
+    Attributes:
+        pairs: `None` where they are streamed.
+        digest: of all pairs; of a stream, of its description alone.
+        ranges: short digests of consecutive ranges of its pairs, all of one length but the last.
+        range_length: pairs of each range.
+    """
+
+    pairs: int | None = None
+    digest: str
+    ranges: list[str] = []
+    range_length: int = 0
+
+
+class Environment(TrailPart):
+    """What steps are computed on, from one step on.
+
+    Attributes:
+        first_step: that was made in it.
+        device: `"cpu"` or `"cuda"`.
+        processor: in words.
+        threads: of each process on a CPU.
+        loop: `"loop"` for the one on Accelerate, `"trainer"` for transformers' Trainer.
+        versions: of packages; empty where they are not known.
+    """
+
+    first_step: int = 1
+    device: str = "cpu"
+    processor: str = ""
+    threads: int = 0
+    processes: int = 1
+    mixed_precision: str = "no"
+    loop: str = "loop"
+    versions: dict[str, str] = {}
+
+
+class StepRecord(TrailPart):
+    """What a step came to.
+
+    Attributes:
+        step: counted from 1.
+        loss: mean per target token, as `float.hex` writes it; `None` where the step was left out.
+        weights: digest of the weights after the step.
+        ema: digest of their moving average, where one is kept.
+        batches: digest of the token ids in the step's batches, for the first steps.
+        is_unscheduled: a checkpoint that was written because the run ended.
+    """
+
+    step: int
+    loss: str | None = None
+    weights: str
+    ema: str | None = None
+    batches: str | None = None
+    is_unscheduled: bool = False
+
+
+class Trail(TrailPart):
+    """The trail of a run.
+
+    Attributes:
+        recipe: section → key → value of all that decides the steps, without what is empty, 0 or false.
+        texts: by split: train, validation.
+        tokenizer: digest of its files.
+        initial: digest of the weights before the first step; `None` where a version that kept no trail began the run.
+        environments: in order of their first steps.
+        steps: the first ones, and those with a checkpoint.
+    """
+
+    recipe: dict[str, dict[str, Any]] = {}
+    texts: dict[str, TextDigest]
+    tokenizer: str | None = None
+    initial: str | None = None
+    environments: list[Environment]
+    steps: list[StepRecord] = []
+
+    def to_json(self) -> str:
+        """The content of `trail.json`, a line for each step."""
+        values = self.model_dump(exclude_defaults=True)
+        lines = [f'"{name}": {_listed(value)}' for name, value in values.items()]
+        return "{\n" + ",\n".join(lines) + "\n}\n"
+
+    def environment_of(self, step: int) -> Environment:
+        """That a step was made in."""
+        return [self.environments[0], *(e for e in self.environments if e.first_step <= step)][-1]
+
+    def shown(self) -> "Trail":
+        """The trail in a card: not all checkpoints, but the last one and others at equal distances."""
+        first = [record for record in self.steps if record.step <= FIRST_STEPS]
+        later = self.steps[len(first) :]
+        stride = -(-len(later) // SHOWN_CHECKPOINTS) or 1
+        return self.model_copy(update={"steps": [*first, *later[::-1][::stride][::-1]]})
+
+
+def _listed(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in value) + "\n]"
+    return text
+
+
+def parse_trail(text: str) -> Trail | None:
+    """What [`Trail.to_json`] wrote; `None` where it is damaged."""
+    try:
+        return Trail.model_validate(json.loads(text))
+    except (ValidationError, ValueError, RecursionError):
+        return None
+
+
+def read_trail(folder: Path) -> Trail | None:
+    """The trail in a run's folder; `None` where there is none that can be read."""
+    try:
+        return parse_trail((folder / TRAIL_FILE).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,177 @@
+"""Compares what a run has recorded with what a replay comes to: to the bit, or to 1e-5 on another machine."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from ...hub.trail import Environment, StepRecord, TextDigest
+
+# Of losses and of weights, relative: more than the order of sums makes in a few steps, less than any change of theirs.
+TOLERANCE = 1e-5
+SPLITS = {"train": "training text", "validation": "validation text"}
+
+
+class Outcome(IntEnum):
+    """How what was compared agrees, from best to worst."""
+
+    EQUAL = 0
+    NOT_COMPARED = 1
+    CLOSE = 2
+    DIFFERENT = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How a part of a run agrees with its record.
+
+    Attributes:
+        part: what was compared.
+        detail: in words.
+    """
+
+    part: str
+    outcome: Outcome
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.detail}"
+
+
+def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]], file: str) -> Finding:
+    """Compare the keys that decide the steps.
+
+    Args:
+        recorded, now: section → key → value, without what is empty.
+        file: that the recipe was read from.
+    """
+    keys = {(section, name): None for recipe in (recorded, now) for section, names in recipe.items() for name in names}
+    changed = [
+        f"{section}.{name} was {_shown(before)} in the run, and is {_shown(after)} in {file}"
+        for section, name in keys
+        if json.dumps(before := recorded.get(section, {}).get(name))
+        != json.dumps(after := now.get(section, {}).get(name))
+    ]
+    if changed:
+        return Finding("recipe", Outcome.DIFFERENT, "; ".join(changed))
+    return Finding("recipe", Outcome.EQUAL, "the keys that decide the steps are those of the run")
+
+
+def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:
+    """Compare a text by its digests, and say from which pairs on it is another one."""
+    part = SPLITS.get(split, split)
+    if recorded.pairs is None or now.pairs is None:
+        return Finding(part, Outcome.NOT_COMPARED, "streamed, and compared by the sentences of the first steps alone")
+    if recorded.digest == now.digest:
+        return Finding(part, Outcome.EQUAL, f"{now.pairs:,} pairs, the same")
+    words = "not that of the run"
+    if recorded.pairs != now.pairs:
+        words += f": {recorded.pairs:,} pairs then, {now.pairs:,} here"
+    if recorded.range_length == now.range_length:
+        ranges = [number for number, pair in enumerate(zip(recorded.ranges, now.ranges)) if pair[0] != pair[1]]
+        if ranges:
+            first = ranges[0] * now.range_length
+            last = min(first + now.range_length, now.pairs)
+            words += f"; it first differs in pairs {first + 1:,} to {last:,}"
+            words += ", as they are left by the filters" if split == "train" else ""
+    return Finding(part, Outcome.DIFFERENT, words)
+
+
+def compare_steps(
+    part: str, recorded: list[StepRecord], now: list[StepRecord], causes: list[str], distance: float | None = None
+) -> Finding:
+    """Compare steps of a run with those of its replay.
+
+    Args:
+        recorded, now: of the same steps, as far as each has made them.
+        causes: what is other here, and may change the last bits.
+        distance: of the last weights, where it is known.
+    """
+    replayed = {record.step: record for record in now}
+    pairs = [(record, replayed.get(record.step)) for record in recorded]
+    first = next(((then, here) for then, here in pairs if difference(then, here)), None)
+    if first is None:
+        return Finding(part, Outcome.EQUAL, "losses and weights are equal to the bit")
+    gaps = [_gap(then.loss, here.loss) for then, here in pairs if here and then.loss and here.loss]
+    is_same_text = all(here and then.batches == here.batches for then, here in pairs if then.batches)
+    is_close = bool(gaps) and max(gaps) <= TOLERANCE and (distance is None or distance <= TOLERANCE)
+    weights = "" if distance is None else f", weights to {distance:.1e}"
+    if causes and is_close and is_same_text and all(here for _, here in pairs):
+        return Finding(part, Outcome.CLOSE, f"losses are equal to {max(gaps):.1e}{weights}")
+    words = f"they first differ at step {first[0].step:,}: {difference(*first)}"
+    if gaps:
+        words += f" (losses of these steps differ by up to {max(gaps):.1e}{weights})"
+    return Finding(part, Outcome.DIFFERENT, words)
+
+
+def difference(then: StepRecord, here: StepRecord | None) -> str | None:
+    """How a step is another one, in words; `None` where it is the same to the bit."""
+    if here is None:
+        return "it was left out here, since loss or gradient were not finite"
+    words = []
+    if then.batches and then.batches != here.batches:
+        words.append("other token ids in its batches")
+    if then.loss and then.loss != here.loss:
+        words.append(f"loss {_loss(then)} in the run, {_loss(here)} here")
+    if not words and then.weights != here.weights:
+        words.append("the same loss, but other weights after it")
+    if not words and then.ema != here.ema:
+        words.append("the same weights, but another moving average")
+    return "; ".join(words) or None
+
+
+def compare_digests(part: str, then: str, here: str, is_close: Callable[[], bool], close: str) -> Finding:
+    """Compare what is known by its digest alone.
+
+    Args:
+        is_close: whether what follows from it is near enough all the same.
+        close: in words, where it is.
+    """
+    if then == here:
+        return Finding(part, Outcome.EQUAL, "the same")
+    return (
+        Finding(part, Outcome.CLOSE, close) if is_close() else Finding(part, Outcome.DIFFERENT, "not that of the run")
+    )
+
+
+def causes_of(then: Environment, here: Environment) -> list[str]:
+    """What is other in an environment, and may change the last bits of sums."""
+    causes = []
+    if then.processor != here.processor:
+        causes.append(f"another processor: {then.processor} then, {here.processor} here")
+    elif then.device != "cpu":
+        causes.append(f"{then.processor}, whose sums may differ from run to run")
+    if then.threads != here.threads and then.device == here.device:
+        causes.append(f"another number of threads: {then.threads} then, {here.threads} here")
+    for name in sorted(then.versions.keys() | here.versions.keys()):
+        before, now = then.versions.get(name, "unknown"), here.versions.get(name, "unknown")
+        if before != now:
+            causes.append(f"another version of {name}: {before} then, {now} here")
+    return causes
+
+
+def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
+    """The outcome of all parts together, and in words."""
+    worst = max(finding.outcome for finding in findings)
+    if worst == Outcome.DIFFERENT:
+        parts = [finding.part for finding in findings if finding.outcome == Outcome.DIFFERENT]
+        words = f"different: {', '.join(parts)}"
+        return worst, words + (f" ({'; '.join(causes)})" if causes else "")
+    if worst == Outcome.CLOSE:
+        return worst, f"equal to {TOLERANCE:.0e} ({'; '.join(causes)})".replace("e-0", "e-")
+    return worst, "equal to the bit"
+
+
+def _gap(then: str, here: str) -> float:
+    """The relative difference of two losses."""
+    before, now = float.fromhex(then), float.fromhex(here)
+    return abs(now - before) / max(abs(before), 1e-30)
+
+
+def _loss(record: StepRecord) -> str:
+    return f"{float.fromhex(record.loss):.9g}" if record.loss else "none"
+
+
+def _shown(value: Any) -> str:
+    return "at no value" if value is None else repr(value)

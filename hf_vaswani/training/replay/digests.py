@@ -1,0 +1,68 @@
+"""Digests of what a step works with and comes to, the same on all machines for the same bits."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import nn
+
+from ...data.sources.parallel_files import Pair
+from ...hub.trail import TextDigest
+from ..optimization.sharding import full_tensor
+from ..optimization.steps import StepBatches
+from ..optimization.weights import Tensors
+
+# Ranges of a text at most; characters of digests of which there are many.
+RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
+
+
+def tensors_digest(tensors: Tensors) -> str:
+    """SHA-256 of tensors by name: names, dtypes, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def model_digest(model: nn.Module) -> str:
+    """Of all of a model's parameters, those below an adapter among them. To be called in every process."""
+    return tensors_digest({name: full_tensor(value.detach()) for name, value in model.named_parameters()})
+
+
+def batches_digest(processes: Accelerator, batches: StepBatches) -> str:
+    """Of the token ids that all processes compute a step with. To be called in every process."""
+    parts = {
+        f"{number}.{name}": tensor
+        for number, batch in enumerate(batches.micro_batches)
+        for name, tensor in batch.items()
+    }
+    own = tensors_digest(parts)
+    return (own if processes.num_processes == 1 else _joined(gather_object([own])))[:BATCHES_DIGEST]
+
+
+def text_digest(digest: str, pairs: Iterable[Pair] | None, length: int) -> TextDigest:
+    """A text by its digest, and by those of its ranges.
+
+    Args:
+        pairs: `None` where they are streamed.
+        length: their number.
+    """
+    if pairs is None:
+        return TextDigest(digest=digest)
+    size = max(-(-length // RANGES), 1)
+    ranges, rows = [], hashlib.sha256()
+    for number, pair in enumerate(pairs, start=1):
+        rows.update(json.dumps(pair).encode())
+        if number % size == 0 or number == length:
+            ranges.append(rows.hexdigest()[:RANGE_DIGEST])
+            rows = hashlib.sha256()
+    return TextDigest(pairs=length, digest=digest, ranges=ranges, range_length=size)
+
+
+def _joined(digests: list[str]) -> str:
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()

@@ -1,0 +1,71 @@
+"""Starts a replay: here, or in as many processes as the run had, since each of them draws its own dropout."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+import torch
+
+from ...errors import InputError, TrainingError
+from .replay import Replayed, ReplayJob, replay
+
+USE_CPU = "ACCELERATE_USE_CPU"
+JOB_FILE, RESULT_FILE, ERRORS_FILE = "job.json", "result.json", "errors.txt"
+# Lines of the output of processes that failed.
+SHOWN = 20
+
+
+def run_job(job: ReplayJob, folder: Path) -> Replayed:
+    """Replay with as many processes as the run had, on its kind of device where this machine has it.
+
+    Args:
+        folder: for files between processes.
+
+    Raises:
+        InputError, TrainingError, TrainingInterrupted: as [`replay`].
+    """
+    environment = job.environment
+    on_cpu = environment.device == "cpu" or torch.cuda.device_count() < environment.processes
+    if environment.processes > 1:
+        return _in_processes(job, environment.processes, on_cpu, folder)
+    # What a run says while it trains is not what is asked for here.
+    with _devices(on_cpu), redirect_stdout(sys.stderr):
+        return replay(job)
+
+
+@contextmanager
+def _devices(on_cpu: bool) -> Iterator[None]:
+    before = os.environ.get(USE_CPU)
+    try:
+        if on_cpu:
+            os.environ[USE_CPU] = "true"
+        yield
+    finally:
+        os.environ.pop(USE_CPU, None)
+        if before is not None:
+            os.environ[USE_CPU] = before
+
+
+def _in_processes(job: ReplayJob, processes: int, on_cpu: bool, folder: Path) -> Replayed:
+    (folder / JOB_FILE).write_text(job.model_dump_json(), encoding="utf-8")
+    for name in (RESULT_FILE, ERRORS_FILE):
+        (folder / name).unlink(missing_ok=True)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    done = subprocess.run(
+        [*launcher, "-m", "hf_vaswani.training.replay.worker", str(folder)],
+        env={**os.environ, **({USE_CPU: "true"} if on_cpu else {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if (folder / ERRORS_FILE).exists():
+        raise InputError((folder / ERRORS_FILE).read_text(encoding="utf-8"))
+    if not (folder / RESULT_FILE).exists():
+        last = "\n".join(done.stdout.splitlines()[-SHOWN:])
+        raise TrainingError(f"{processes} processes could not replay the run:\n{last}")
+    return Replayed.model_validate_json((folder / RESULT_FILE).read_text(encoding="utf-8"))

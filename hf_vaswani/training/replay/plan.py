@@ -1,0 +1,94 @@
+"""Which steps of a run are replayed: its first ones, and those from one of its checkpoints to the next."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import InputError
+from ...hub.trail import FIRST_STEPS, Environment, Trail
+from ..checkpoints.checkpoint import step_of
+
+# The value of `--from` for no checkpoint at all.
+NO_CHECKPOINT = "none"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive steps of a run, made in one environment.
+
+    Attributes:
+        first, last: steps; the last is recorded in the trail.
+        checkpoint: from which they are made; `None` from the start.
+        target: the checkpoint that they lead to, where it is there.
+    """
+
+    first: int
+    last: int
+    checkpoint: Path | None = None
+    target: Path | None = None
+
+    def __str__(self) -> str:
+        steps = f"steps {self.first:,} to {self.last:,}" if self.last > self.first else f"step {self.first:,}"
+        return f"{steps}, from {self.checkpoint.name}" if self.checkpoint else steps
+
+
+def launched(environment: Environment) -> tuple[str, int, str, str]:
+    """What cannot change while processes run."""
+    return environment.device, environment.processes, environment.mixed_precision, environment.loop
+
+
+def is_one_launch(trail: Trail, first: int, last: int) -> bool:
+    """Whether a run made all steps of a range with the same processes, precision and loop."""
+    within = [entry for entry in trail.environments if first < entry.first_step <= last]
+    return all(launched(entry) == launched(trail.environment_of(first)) for entry in within)
+
+
+def first_part(trail: Trail, steps: int | None) -> Part | None:
+    """The part of a run's first steps; `None` where its beginning is not recorded.
+
+    Args:
+        steps: how many of them; by default as many as are recorded one by one.
+    """
+    recorded = [record.step for record in trail.steps if is_one_launch(trail, 1, record.step)]
+    within = [step for step in recorded if step <= (steps or FIRST_STEPS)]
+    return Part(1, within[-1]) if within and trail.initial else None
+
+
+def checkpoint_part(trail: Trail, checkpoints: list[Path], wanted: str | None) -> Part | None:
+    """The part from one of the checkpoints to the next recorded one; `None` where there is none.
+
+    Args:
+        checkpoints: that can be resumed from.
+        wanted: name, path or step of a checkpoint, or "none"; by default that from which it is the shortest way, the
+            last of several.
+
+    Raises:
+        InputError: where the one that is wanted is not there, or leads to none.
+    """
+    if wanted == NO_CHECKPOINT:
+        return None
+    parts = [part for path in checkpoints if (part := _from(trail, path, checkpoints))]
+    if wanted is None:
+        return min(reversed(parts), key=lambda part: part.last - part.first, default=None)
+    found = [part for part in parts if part.checkpoint and _is_named(part.checkpoint, wanted)]
+    if not found:
+        names = ", ".join(part.checkpoint.name for part in parts if part.checkpoint) or "there is none"
+        raise InputError(
+            f"--from {wanted}: no checkpoint of the run that leads to a recorded one. Choose from: {names}"
+        )
+    return found[0]
+
+
+def _from(trail: Trail, checkpoint: Path, checkpoints: list[Path]) -> Part | None:
+    first = step_of(checkpoint) + 1
+    # Among the first steps all are recorded; others only where there was a checkpoint, though it may be gone.
+    recorded = {record.step for record in trail.steps if record.step >= first}
+    there = {step_of(path) for path in checkpoints}
+    last = min((step for step in recorded if step > FIRST_STEPS or step in there), default=None)
+    if last is None or not is_one_launch(trail, first, last):
+        return None
+    target = next((path for path in checkpoints if step_of(path) == last), None)
+    return Part(first, last, checkpoint, target)
+
+
+def _is_named(checkpoint: Path, wanted: str) -> bool:
+    return Path(wanted).name == checkpoint.name or (wanted.isdecimal() and int(wanted) == step_of(checkpoint))

@@ -1,0 +1,115 @@
+"""A run as others know it: its recipe and its trail, from its folder, from its card, or from the Hub."""
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ...configuration.renamed_keys import with_new_names
+from ...configuration.yaml_reader import read_yaml
+from ...errors import InputError, reason
+from ...files import where_not_found
+from ...hub.file_names import hub_id
+from ...hub.trail import Trail, parse_trail, read_trail
+from ..checkpoints.checkpoint import checkpoint_folders
+from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, read_stored
+from ..recipe.recipe import SECTIONS
+from ..reporting.artifacts import CARD_FILE, read_results
+
+# A file in a card: its name in a summary, its content between fences.
+IN_CARD = re.compile(r"<summary>(recipe\.yaml|trail\.json)</summary>\s+(`{3,})\w*\n(.*?)\n\2(?:\n|$)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """What a run was made with, and what it came to.
+
+    Attributes:
+        name: where it was read.
+        recipe_file: that its recipe was read from, as messages call it.
+        recipe: section → key → value.
+        folder: of the run; `None` where there is its card alone.
+    """
+
+    name: str
+    recipe_file: str
+    recipe: dict[str, dict[str, Any]]
+    trail: Trail
+    folder: Path | None = None
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        """Those that are there, oldest first."""
+        return checkpoint_folders(self.folder / CHECKPOINTS) if self.folder else []
+
+
+def read_run(where: str) -> RecordedRun:
+    """Read a run from its folder, its card, a folder with its card, or the id of its model on the Hub.
+
+    Raises:
+        InputError: where there is no run and no card, or neither has a trail.
+    """
+    path = Path(where)
+    if (path / RECIPE_FILE).is_file():
+        return _of_folder(path)
+    if path.is_file():
+        return _of_card(path)
+    if (path / CARD_FILE).is_file():
+        return _of_card(path / CARD_FILE)
+    if path.is_dir():
+        raise InputError(f"{where} holds no run ({RECIPE_FILE}) and no card ({CARD_FILE}). Name another folder.")
+    if not hub_id(where):
+        raise InputError(f"{where} does not exist. Name the folder of a run, its card, or its model's id on the Hub.")
+    return _of_card(_downloaded_card(where), where)
+
+
+def _of_folder(folder: Path) -> RecordedRun:
+    recipe = {name: keys for name, keys in read_stored(folder / RECIPE_FILE).items() if name in SECTIONS}
+    trail = read_trail(folder)
+    if trail is None and (stored := read_results(folder).get("trail")):
+        trail = parse_trail(json.dumps(stored))
+    if trail is None:
+        raise InputError(
+            f"{folder} holds no trail (trail.json) that can be read: an earlier version trained it, or the file is "
+            "damaged. Without it there is nothing to compare a replay with."
+        )
+    return RecordedRun(str(folder), str(folder / RECIPE_FILE), recipe, trail, folder)
+
+
+def _of_card(card: Path, name: str | None = None) -> RecordedRun:
+    name = name or str(card)
+    try:
+        text = card.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{name} cannot be read as a model card: {reason(error)}.") from None
+    files = {file: content for file, _, content in IN_CARD.findall(text)}
+    missing = [file for file in ("recipe.yaml", "trail.json") if file not in files]
+    if missing:
+        raise InputError(
+            f"{name} is no card of a run with {' and '.join(missing)} in it: an earlier version wrote it, or another "
+            "program."
+        )
+    trail = parse_trail(files["trail.json"])
+    if trail is None:
+        raise InputError(f"{name}: its trail.json is damaged. Copy the card again from where it came from.")
+    recipe = None
+    with suppress(yaml.YAMLError):
+        recipe = read_yaml(files["recipe.yaml"])
+    if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
+        raise InputError(f"{name}: its recipe.yaml is damaged. Copy the card again from where it came from.")
+    return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)
+
+
+def _downloaded_card(repo_id: str) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(repo_id, CARD_FILE))
+    except Exception as error:  # of the network, of the Hub, of a name that it does not know
+        raise InputError(
+            f"{repo_id}{where_not_found(repo_id)} its card cannot be loaded from the Hub: {reason(error)}"
+        ) from None

@@ -1,0 +1,213 @@
+"""Makes steps of a run again, with all that it was made with, and records what they come to."""
+
+import copy
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from tqdm import tqdm
+
+from ...errors import TrainingInterrupted
+from ...hub.trail import FIRST_STEPS, Environment, StepRecord, Trail, TrailPart
+from ...runtime.processes import in_all_processes
+from ...runtime.threads import share_of_cores
+from ..build import TrainingSetup, build
+from ..check import check
+from ..checkpoints.checkpoint import WEIGHTS_FILE
+from ..checkpoints.progress import Progress
+from ..checkpoints.state import gather_weights
+from ..listeners import StepListener, StepResult
+from ..optimization.steps import StepBatches
+from ..optimization.weights import Tensors
+from ..recipe.recipe import load_recipe
+from ..run import TrainingRun
+from ..train import processes_of
+from .digests import batches_digest
+from .loops import TRAINER
+from .plan import Part
+from .trail import beginning, environment_of, step_record
+
+
+class JobPart(TrailPart):
+    """A [`Part`] with paths as text; `steps` are those to record."""
+
+    first: int
+    last: int
+    checkpoint: str | None
+    target: str | None
+    steps: list[int]
+
+    @classmethod
+    def of(cls, part: Part, trail: Trail) -> "JobPart":
+        """A part of a run with this trail."""
+        paths = {
+            name: str(path) if path else None for name, path in vars(part).items() if name in ("checkpoint", "target")
+        }
+        steps = [record.step for record in trail.steps if part.first <= record.step <= part.last]
+        return cls(first=part.first, last=part.last, steps=steps, **paths)
+
+
+class ReplayJob(TrailPart):
+    """What is to be replayed, by one launch of processes.
+
+    Attributes:
+        recipe: YAML file.
+        options: keys that are given besides.
+        environments: of the run.
+    """
+
+    recipe: str
+    options: list[str]
+    environments: list[Environment]
+    parts: list[JobPart]
+
+    @property
+    def environment(self) -> Environment:
+        """That the run made its first step of these in."""
+        return self.environment_of(self.parts[0].first)
+
+    def environment_of(self, step: int) -> Environment:
+        """That the run made a step in."""
+        return Trail(texts={}, environments=self.environments).environment_of(step)
+
+
+class ReplayedPart(TrailPart):
+    """What the steps of a part came to.
+
+    Attributes:
+        environment: that they were made in here.
+        distance: of the last weights from those of the run, relative to their norm; `None` where they are not there.
+    """
+
+    environment: Environment
+    steps: list[StepRecord]
+    distance: float | None = None
+
+
+class Replayed(TrailPart):
+    """What a replay came to; `trail` is that of its beginning, without steps."""
+
+    trail: Trail
+    parts: list[ReplayedPart]
+
+
+class ReplayRun(TrainingRun):
+    """A run that ends after a given step, and neither validates nor saves."""
+
+    def __init__(self, setup: TrainingSetup, checkpoint: Path | None, last: int):
+        super().__init__(setup, checkpoint)
+        self.last = last
+
+    def is_over(self) -> bool:
+        return self.progress.step >= self.last
+
+    def end_step(self, batches: StepBatches, loss: float | None, is_told_to_stop: bool) -> bool:
+        is_over = super().end_step(batches, loss, is_told_to_stop=False)
+        if is_told_to_stop and not is_over:
+            stop = TrainingInterrupted(f"Stopped by {self.stop.name}.", self.stop.received or signal.SIGTERM)
+            raise in_all_processes(self.accelerator, stop)
+        return is_over
+
+    def validate(self) -> None:
+        pass
+
+    def save(self) -> None:
+        pass
+
+
+class ReplayListener(StepListener):
+    """Sets the threads that a run had at each step, and records the steps that it has recorded.
+
+    Args:
+        share: most threads of a process here.
+    """
+
+    def __init__(self, run: ReplayRun, job: ReplayJob, part: JobPart, share: int):
+        self.run, self.part, self.share = run, part, share
+        self.job = job
+        self.records: list[StepRecord] = []
+        self.bar: tqdm | None = None
+
+    def on_run_begin(self, progress: Progress) -> None:
+        self.set_threads(progress.step + 1)
+        steps = self.part.last - progress.step
+        # Only on a terminal, and in one process.
+        self.bar = tqdm(total=steps, unit=" steps", disable=None if self.run.accelerator.is_main_process else True)
+
+    def on_step_end(self, result: StepResult) -> None:
+        """Record a step, where the run has."""
+        step = result.progress.step
+        if self.bar is not None:
+            self.bar.update()
+        if step in self.part.steps:
+            processes = self.run.accelerator
+            batches = batches_digest(processes, result.batches) if step <= FIRST_STEPS else None
+            self.records.append(step_record(self.run, result.loss, batches))
+        self.set_threads(step + 1)
+
+    def on_run_end(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def set_threads(self, step: int) -> None:
+        """Compute with as many threads as the run did at a step, as far as this machine has them."""
+        if self.run.accelerator.device.type == "cpu":
+            threads = self.job.environment_of(step).threads
+            torch.set_num_threads(min(threads or self.share, self.share))
+
+
+def replay(job: ReplayJob) -> Replayed:
+    """Make the steps of a job again. To be called in every process.
+
+    Raises:
+        InputError: what is wrong with the recipe, the texts or a model to start from, all errors at once.
+        TrainingError: where a checkpoint cannot be read.
+        TrainingInterrupted: at SIGTERM or Ctrl-C.
+    """
+    recipe = load_recipe(job.recipe, job.options)
+    with processes_of(recipe) as processes:
+        setup = build(check(recipe, processes))
+        share = share_of_cores(processes) if processes.device.type == "cpu" else 0
+        parts, trail = [], None
+        for part in job.parts:
+            # The model of the beginning stays as it is, for the next part.
+            own = replace(setup, model=copy.deepcopy(setup.model))
+            run = ReplayRun(own, Path(part.checkpoint) if part.checkpoint else None, part.last)
+            listener = ReplayListener(run, job, part, share)
+            run.listeners.append(listener)
+            listener.set_threads(part.first)
+            environment = environment_of(run, job.environment.loop)
+            trail = trail or beginning(setup, setup.model, environment)
+            with run.active():
+                loop_of(job.environment.loop)(run)
+            distance = None
+            if part.target:
+                distance = weights_distance(gather_weights(run.raw_model), load_file(Path(part.target) / WEIGHTS_FILE))
+            parts.append(ReplayedPart(environment=environment, steps=listener.records, distance=distance))
+        assert trail is not None, "a job has a part at least"
+        return Replayed(trail=trail, parts=parts)
+
+
+def loop_of(name: str) -> Callable[[TrainingRun], None]:
+    """What makes the steps, by the name that a trail has for it."""
+    if name == TRAINER:
+        # It takes seconds to import.
+        from ..trainer import run_steps
+    else:
+        from ..loop import run_steps
+    return run_steps
+
+
+def weights_distance(own: Tensors, others: Tensors) -> float | None:
+    """The norm of the difference of weights over that of the others; `None` where names or shapes are not the same."""
+    if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in others.items()}:
+        return None
+    difference = _norm(own[name].cpu().double() - others[name].double() for name in others)
+    return difference / (_norm(value.double() for value in others.values()) or 1.0)
+
+
+def _norm(tensors: Iterable[torch.Tensor]) -> float:
+    return sum(float((tensor**2).sum()) for tensor in tensors) ** 0.5

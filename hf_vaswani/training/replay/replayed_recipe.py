@@ -1,0 +1,85 @@
+"""The recipe of a replay: that of the run, with the text where it lies here, without what the steps do not need."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ...errors import InputError
+from ..recipe.arguments import SPLITS, text_keys
+from ..recipe.recipe import SECTIONS, Recipe, load_recipe
+from .recorded_run import RecordedRun
+
+# What a replay writes, shows or scores is its own.
+LEFT_OUT = {
+    "data": {"test", "test_source", "test_target", "tests", "name", "license"},
+    "training": {"output_dir", "overwrite", "report_to", "cpu_threads", "license"},
+}
+# Given as options, these would replace what the recipe says of the model.
+PLACES = {
+    "start_from": ("training", "start_from"), "training.start_from": ("training", "start_from"),
+    "tokenizer.path": ("tokenizer", "path"), "path": ("tokenizer", "path"),
+}  # fmt: skip
+
+
+def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple[Recipe, Path, list[str]]:
+    """The recipe of a replay, the file that it is in, and the options that are left to give with it.
+
+    Args:
+        options: keys of the recipe, as on the command line.
+        folder: to write into.
+
+    Raises:
+        InputError: what is wrong with the recipe or the options.
+    """
+    places, left = _places(options)
+    values: dict[str, dict[str, Any]] = {}
+    for section, keys in run.recipe.items():
+        # All that is there of the model was given.
+        fields = SECTIONS[section].model_fields if section in SECTIONS and section != "model" else {}
+        values[section] = {
+            name: value
+            for name, value in keys.items()
+            # What is at its default may contradict what is given, as its presence says that it was chosen.
+            if name not in LEFT_OUT.get(section, ()) and not (name in fields and fields[name].default == value)
+        }
+    if not values.get("peft"):
+        values.pop("peft", None)
+    values.setdefault("data", {})["test_split"] = None
+    for (section, name), value in places.items():
+        values.setdefault(section, {})[name] = value
+    file = folder / "recipe.yaml"
+    file.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    left += [f"--training.output_dir={folder / 'run'}"]
+    try:
+        return load_recipe(file, left), file, left
+    except InputError as error:
+        raise InputError(str(error).replace(str(file), run.recipe_file)) from None
+
+
+def hints(errors: list[str], recipe: Recipe) -> list[str]:
+    """Which options name what a replay has not found."""
+    found = []
+    if any(error.startswith("data.") for error in errors) and not recipe.data.dataset:
+        given = [name for split in SPLITS[:2] for name in text_keys(split) if getattr(recipe.data, name)]
+        options = " ".join(f"--{name} FILE" for name in given)
+        found.append(f"Say where the text of the run lies: {options}")
+    if any(error.startswith("training.start_from") for error in errors):
+        found.append("Say where the model lies that the run started from: --start_from FOLDER")
+    if any(error.startswith("tokenizer.path") for error in errors):
+        found.append("Say where the tokenizer of the run lies: --tokenizer.path FOLDER")
+    return found
+
+
+def _places(options: list[str]) -> tuple[dict[tuple[str, str], str], list[str]]:
+    """The options that say where a model or tokenizer lies, by section and key, and the others."""
+    places, left, rest = {}, [], list(options)
+    while rest:
+        option = rest.pop(0)
+        name, equals, value = option.removeprefix("--").partition("=")
+        key = PLACES.get(name.replace("-", "_")) if option.startswith("--") else None
+        if key and (equals or rest):
+            places[key] = value if equals else rest.pop(0)
+        else:
+            left.append(option)
+    return places, left

@@ -1,0 +1,100 @@
+"""What goes into the trail of a run: of its beginning, of where it is computed, of a step."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...configuration.keys import traits
+from ...data.prepared import tokenizer_digest
+from ...hub.trail import Environment, StepRecord, Trail
+from ...runtime.machine import cpu_name, versions
+from ..build import TrainingSetup
+from ..checkpoints.state import gather_weights
+from ..optimization.schedule import SCHEDULES
+from ..optimization.sharding import full_tensor
+from ..recipe.recipe import SECTIONS
+from ..run import TrainingRun
+from .digests import model_digest, tensors_digest, text_digest
+
+# Known by what they come to: tokenizer, weights of the beginning, the environment's precision.
+KNOWN_OTHERWISE = {("tokenizer", "path"), ("training", "start_from"), ("training", "mixed_precision")}
+
+
+def beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) -> Trail:
+    """The trail of a run that has made no step. To be called in every process.
+
+    Args:
+        model: with the weights of the beginning.
+    """
+    splits = setup.splits
+    texts = {
+        "train": text_digest(splits.digests["train"], splits.train, len(splits.train or ())),
+        "validation": text_digest(splits.digests["validation"], splits.validation, len(splits.validation)),
+    }
+    return Trail(
+        recipe=deciding_keys(setup.recipe.to_dict()),
+        texts=texts,
+        tokenizer=tokenizer_digest(setup.tokenizer),
+        initial=model_digest(model),
+        environments=[environment],
+    )
+
+
+def environment_of(run: TrainingRun, loop: str) -> Environment:
+    """What the next step of a run is computed on.
+
+    Args:
+        loop: that makes the steps.
+    """
+    processes = run.accelerator
+    is_cuda = processes.device.type == "cuda"
+    return Environment(
+        first_step=run.progress.step + 1,
+        device=processes.device.type,
+        processor=torch.cuda.get_device_name(processes.device) if is_cuda else cpu_name(),
+        threads=0 if is_cuda else torch.get_num_threads(),
+        processes=processes.num_processes,
+        mixed_precision=processes.mixed_precision,
+        loop=loop,
+        versions=versions(),
+    )
+
+
+def step_record(
+    run: TrainingRun, loss: float | None, batches: str | None = None, is_unscheduled: bool = False
+) -> StepRecord:
+    """What the last step of a run came to. To be called in every process."""
+    weights = gather_weights(run.raw_model)
+    ema = {name: full_tensor(value) for name, value in run.ema.shadow.items()} if run.ema else None
+    return StepRecord(
+        step=run.progress.step,
+        loss=None if loss is None else loss.hex(),
+        weights=tensors_digest(weights),
+        ema=tensors_digest(ema) if ema else None,
+        batches=batches,
+        is_unscheduled=is_unscheduled,
+    )
+
+
+def deciding_keys(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Section → key → value of all that decides the steps of a recipe; what is empty, 0 or false is left out.
+
+    Args:
+        recipe: sections, as `Recipe.to_dict()` gives them.
+    """
+    falls_to_end = SCHEDULES[recipe["training"]["lr_scheduler_type"]].falls_to_end
+    changeable = {
+        (section, name)
+        for section, cls in SECTIONS.items()
+        for name, key in cls.model_fields.items()
+        if traits(key).resumable and not (name == "max_steps" and falls_to_end)
+    } | KNOWN_OTHERWISE
+    deciding = {
+        section: {
+            name: value for name, value in recipe[section].items() if value and (section, name) not in changeable
+        }
+        for section in SECTIONS
+        if section in recipe and not (section == "peft" and not recipe[section].get("r"))
+    }
+    return {section: keys for section, keys in deciding.items() if keys}

@@ -1,0 +1,310 @@
+"""A run is verified by its folder or its card: what is the same is found equal to the bit, what is not is named."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError, TrainingInterrupted
+from hf_vaswani.hub.trail import read_trail
+from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.replay import replay
+from hf_vaswani.training.replay.compare import Outcome
+from hf_vaswani.training.replay.digests import tensors_digest
+from hf_vaswani.training.replay.recorder import write_trail
+from hf_vaswani.training.replay.verify import verify
+from hf_vaswani.training.train import train
+from hf_vaswani.training.trainer import train_with_trainer
+
+from ..helpers import files_in, run_training
+from ..test_adapters import base
+from .test_recorder import interrupt_after
+
+__all__ = ["base"]
+FAST = ("--max_steps=14", "--save_steps=6", "--eval_steps=100", "--eval_sentences=0")
+
+
+def outcomes(found) -> dict[str, Outcome]:
+    return {finding.part: finding.outcome for finding in found.findings}
+
+
+def details(found) -> dict[str, str]:
+    return {finding.part: finding.detail for finding in found.findings if finding.outcome == Outcome.DIFFERENT}
+
+
+def change_trail(folder, change) -> None:
+    """Change the values of a stored trail."""
+    file = folder / "trail.json"
+    values = json.loads(file.read_text())
+    change(values)
+    file.write_text(json.dumps(values))
+
+
+def flip_a_bit(file: Path, line: int) -> None:
+    """Make another letter of the first one in a line."""
+    lines = file.read_bytes().split(b"\n")
+    lines[line] = bytes([lines[line][0] ^ 1]) + lines[line][1:]
+    file.write_bytes(b"\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (
+            train,
+            ["--dropout=0.2", "--ema_decay=0.9", "--r_drop=1", "--r_drop_from=4", "--gradient_accumulation_steps=2"],
+        ),
+        (train, ["--bpe_dropout=0.2", "--max_grad_norm=0.5", "--lr_scheduler_type=cosine"]),
+        (train, ["--streaming=true", "--stream_part=25", "--max_length=60", "--mixed_precision=bf16"]),
+        (train_with_trainer, ["--freeze=[model.decoder]", "--weight_decay=0.01", "--max_grad_norm=0.5"]),
+        (train, ["--drop_duplicates=true", "--drop_copies=true", "--encoder_layerdrop=0.5", "--joint=false"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value.__name__,
+)
+def test_finished_run_is_equal_to_the_bit_and_stays_as_it_is(recipe, function, options):
+    folder = function(recipe(*FAST, *options)).folder
+    before = files_in(folder)
+    found = verify(str(folder))
+    assert found.verdict == "equal to the bit"
+    streamed = {"training text": Outcome.NOT_COMPARED} if "--streaming=true" in options else {}
+    assert {part: outcome for part, outcome in outcomes(found).items() if outcome != Outcome.EQUAL} == streamed
+    parts = ["steps 1 to 10", "steps 13 to 14, from update-00000012"]
+    parts += [f"checkpoint update-{step:08d}" for step in (6, 12, 14)]
+    assert list(outcomes(found))[-len(parts) :] == parts
+    assert files_in(folder) == before
+
+
+def test_held_out_pairs_are_those_of_the_run(recipe, tmp_path, write_lines):
+    lines = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
+    file = write_lines("pairs.tsv", [f"{line}\t{line[::-1]}" for line in lines])
+    options = [f"--train={file}", "--validation_share=0.1", "--test_share=0.1", f"--output_dir={tmp_path / 'out'}"]
+    folder = train(load_recipe(recipe.command[0], [*FAST, *options])).folder
+    assert verify(str(folder)).verdict == "equal to the bit"
+
+
+@pytest.mark.parametrize("function", [train, train_with_trainer], ids=["loop", "Trainer"])
+def test_adapter_is_equal_to_the_bit(recipe, base, function):
+    folder = function(recipe(*FAST, f"--start_from={base}", "--r=4", "--lora_dropout=0.1", "--dropout=0.2")).folder
+    assert verify(str(folder)).verdict == "equal to the bit"
+    weights = load_file(base / "model.safetensors")
+    weights["model.encoder.layers.0.fc1.bias"][0] += 1e-3
+    save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
+    found = verify(str(folder))
+    assert details(found).keys() == {"initial weights", "steps 1 to 10", "steps 13 to 14, from update-00000012"}
+    base.rename(base.with_name("elsewhere"))
+    with pytest.raises(InputError) as raised:
+        verify(str(folder))
+    assert str(raised.value).splitlines()[-1] == (
+        "Say where the model lies that the run started from: --start_from FOLDER"
+    )
+    found = verify(str(folder), ["--start_from", str(base.with_name("elsewhere"))])
+    assert outcomes(found)["recipe"] == Outcome.EQUAL
+
+
+@pytest.fixture
+def finished(recipe):
+    """The folder of a finished run."""
+    return train(recipe(*FAST, "--dropout=0.2")).folder
+
+
+def test_unfinished_run_is_replayed_as_far_as_it_came(recipe, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 8)
+        with pytest.raises(TrainingInterrupted):
+            train(recipe(*FAST))
+    found = verify(str(tmp_path / "out"))
+    assert found.verdict == "equal to the bit"
+    assert "steps 1 to 8" in outcomes(found)
+
+
+def test_another_letter_in_the_training_text_is_found_and_so_is_the_first_step(finished, tmp_path):
+    flip_a_bit(tmp_path / "train.x", 37)
+    found = verify(str(finished), checkpoint="none")
+    assert found.outcome == Outcome.DIFFERENT
+    # 60 pairs make 30 ranges of two.
+    assert "it first differs in pairs 37 to 38" in details(found)["training text"]
+    assert outcomes(found)["validation text"] == Outcome.EQUAL
+    step = int(re.search(r"first differ at step (\d+): ", details(found)["steps 1 to 10"]).group(1))
+    assert 1 <= step <= 10
+    recorded = {record.step: record.loss for record in read_trail(finished).steps}
+    assert f"loss {float.fromhex(recorded[step]):.9g} in the run" in details(found)["steps 1 to 10"]
+
+
+def test_another_text_with_the_tokenizer_of_the_run_differs_in_the_batch_with_its_sentence(recipe, finished, tmp_path):
+    options = [*FAST, "--dropout=0.2", f"--tokenizer.path={finished / 'tokenizer'}"]
+    folder = train(recipe(*options, output="given")).folder
+    flip_a_bit(tmp_path / "train.x", 11)
+    found = verify(str(folder), checkpoint="none")
+    assert details(found).keys() == {"training text", "steps 1 to 10"}
+    assert "other token ids in its batches" in details(found)["steps 1 to 10"]
+
+
+def test_another_letter_in_the_validation_text_is_found(finished, tmp_path):
+    flip_a_bit(tmp_path / "validation.y", 3)
+    assert details(verify(str(finished), checkpoint="none")).keys() == {"validation text"}
+
+
+def test_changed_key_of_the_recipe_is_named_with_the_step_of_its_effect(finished):
+    file = finished / "training_recipe.yaml"
+    recipe = yaml.safe_load(file.read_text())
+    recipe["training"]["adam_beta2"] = 0.9
+    file.write_text(yaml.safe_dump(recipe))
+    found = verify(str(finished), checkpoint="none")
+    assert details(found)["recipe"] == f"training.adam_beta2 was 0.98 in the run, and is 0.9 in {file}"
+    # The first step of Adam does not depend on it, but for its last bits: its loss, at least, is the same.
+    assert not re.search(r"step 1: .*loss [\d.]+ in the run", details(found)["steps 1 to 10"])
+    assert details(found).keys() == {"recipe", "steps 1 to 10"}
+
+
+def test_changed_weight_of_a_checkpoint_is_named_and_nothing_is_replayed_from_there(finished):
+    file = finished / "checkpoints" / "update-00000012" / "model.safetensors"
+    weights = load_file(file)
+    weights["model.shared.weight"].view(torch.int32)[5, 3] ^= 1
+    save_file(weights, file)
+    found = verify(str(finished))
+    assert details(found).keys() == {"checkpoint update-00000012"}
+    assert outcomes(found)["steps 7 to 12, from update-00000006"] == Outcome.EQUAL
+
+
+def test_steps_and_checkpoint_can_be_chosen(finished):
+    found = verify(str(finished), steps=12, checkpoint="6")
+    assert list(outcomes(found))[5:7] == ["steps 1 to 12", "steps 7 to 12, from update-00000006"]
+    assert found.verdict == "equal to the bit"
+    with pytest.raises(InputError, match="--from 7: .* Choose from: update-00000006, update-00000012$"):
+        verify(str(finished), checkpoint="7")
+
+
+@pytest.mark.parametrize(("change", "outcome"), [(1e-7, Outcome.CLOSE), (1e-3, Outcome.DIFFERENT)])
+def test_on_another_processor_losses_are_compared_within_a_tolerance(finished, change, outcome):
+    def other(trail):
+        trail["environments"][0]["processor"] = "Another CPU"
+        step = trail["steps"][4]
+        step["loss"] = (float.fromhex(step["loss"]) * (1 + change)).hex()
+        step["weights"] = "0" * 64
+
+    change_trail(finished, other)
+    found = verify(str(finished), checkpoint="none")
+    assert found.outcome == outcome
+    assert "another processor: Another CPU then, " in found.verdict
+    assert found.verdict.startswith("equal to 1e-5 (" if outcome == Outcome.CLOSE else "different: steps 1 to 10 (")
+    # On the same one there is no reason for any difference.
+    change_trail(finished, lambda trail: trail["environments"][0].update(read_here(finished)))
+    found = verify(str(finished), checkpoint="none")
+    assert "they first differ at step 5: loss " in details(found)["steps 1 to 10"]
+
+
+def read_here(folder) -> dict:
+    return json.loads((folder / "results.json").read_text())["trail"]["environments"][0]
+
+
+def test_on_another_processor_weights_of_a_checkpoint_are_compared_too(finished):
+    """The trail is of weights that are near those of the replay, as those of another machine would be."""
+    checkpoint = finished / "checkpoints" / "update-00000014" / "model.safetensors"
+    weights = load_file(checkpoint)
+    weights = {name: value * (1 + 2**-20) for name, value in weights.items()}
+    save_file(weights, checkpoint)
+
+    def other(trail):
+        trail["environments"][0]["processor"] = "Another CPU"
+        trail["steps"][-1]["weights"] = tensors_digest(weights)
+
+    change_trail(finished, other)
+    found = verify(str(finished))
+    [detail] = [str(f) for f in found.findings if f.outcome == Outcome.CLOSE]
+    assert re.fullmatch(r"steps 13 to 14, from .*: losses are equal to 0.0e\+00, weights to 9.5e-07", detail)
+
+
+def test_two_processes_are_replayed_by_two(recipe, tmp_path, capfd):
+    run_training(recipe, *FAST, "--dropout=0.2", f"--output_dir={tmp_path / 'out'}", processes=2)
+    assert read_trail(tmp_path / "out").environments[0].processes == 2
+    assert main(["verify", str(tmp_path / "out")]) == 0
+    output = capfd.readouterr().out
+    assert ", with 2 processes\n" in output
+    assert output.endswith("\nequal to the bit\n")
+
+
+@pytest.mark.slow
+def test_run_that_was_resumed_by_more_processes_is_replayed_up_to_there(recipe, tmp_path, monkeypatch):
+    train(recipe(*FAST, "--max_steps=8"))
+    run_training(recipe, *FAST, f"--output_dir={tmp_path / 'out'}", processes=2)
+    trail = read_trail(tmp_path / "out")
+    assert [(entry.first_step, entry.processes) for entry in trail.environments] == [(1, 1), (9, 2)]
+    found = verify(str(tmp_path / "out"))
+    assert {"steps 1 to 8", "steps 13 to 14, from update-00000012"} <= outcomes(found).keys()
+    assert found.verdict == "equal to the bit"
+
+
+def test_card_and_text_suffice(finished, tmp_path, capsys, monkeypatch):
+    card = tmp_path / "README.md"
+    shutil.copy(finished / "README.md", card)
+    (tmp_path / "text").mkdir()
+    for name in ("train.x", "train.y", "validation.x", "validation.y"):
+        (tmp_path / name).rename(tmp_path / "text" / f"moved_{name}")
+    shutil.rmtree(finished)
+    monkeypatch.chdir(tmp_path)
+    assert main(["verify", str(card)]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert [line.partition(" ")[2].partition(":")[0] for line in errors[:-1]] == ["data.train"] * 2 + [
+        "data.validation"
+    ] * 2
+    assert errors[-1] == (
+        "error: Say where the text of the run lies: --train_source FILE --train_target FILE --validation_source FILE "
+        "--validation_target FILE"
+    )
+    options = [
+        f"--{split}_{side}={tmp_path / 'text' / f'moved_{split}.{ending}'}"
+        for split in ("train", "validation")
+        for side, ending in (("source", "x"), ("target", "y"))
+    ]
+    assert main(["verify", str(card), *options, "--steps", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
+    flip_a_bit(tmp_path / "text" / "moved_train.y", 0)
+    assert main(["verify", str(tmp_path), *options]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("different: training text, ")
+
+
+def test_bad_input_is_refused_before_work(finished, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(replay, "build", lambda checked: pytest.fail("work has begun"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "card.md").write_text("# A card\n")
+    assert errors_of(tmp_path / "none", capsys) == [
+        f"error: {tmp_path / 'none'} does not exist. Name the folder of a run, its card, or its model's id on the Hub."
+    ]
+    assert "holds no run (training_recipe.yaml) and no card" in errors_of(tmp_path / "empty", capsys)[0]
+    assert "is no card of a run with recipe.yaml and trail.json in it" in errors_of(tmp_path / "card.md", capsys)[0]
+    (tmp_path / "train.x").unlink()
+    errors = errors_of(finished, capsys, "--from=3", "--lerning_rate=3")
+    assert len(errors) == 2
+    assert errors[0].startswith("error: --lerning_rate: unknown key")
+    assert errors[1].startswith("error: --from 3: ")
+    errors = errors_of(finished, capsys, "--from=3")
+    assert len(errors) == 3
+    assert "train.x" in errors[1]
+    assert errors[2].startswith("error: Say where the text of the run lies: --train_source FILE")
+    for name in ("trail.json", "results.json"):
+        (finished / name).unlink()
+    assert "holds no trail (trail.json)" in errors_of(finished, capsys)[0]
+
+
+def errors_of(where, capsys, *options: str) -> list[str]:
+    assert main(["verify", str(where), *options]) == 2
+    return capsys.readouterr().err.splitlines()
+
+
+def test_results_have_the_trail_where_its_file_is_gone(finished):
+    (finished / "trail.json").unlink()
+    assert verify(str(finished), checkpoint="none").verdict == "equal to the bit"
+
+
+def test_trail_without_steps_says_so(finished):
+    trail = read_trail(finished)
+    write_trail(trail.model_copy(update={"steps": []}), finished / "trail.json")
+    with pytest.raises(InputError, match="has no recorded step that could be replayed"):
+        verify(str(finished))
