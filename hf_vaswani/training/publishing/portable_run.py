@@ -1,7 +1,7 @@
 """A run as another machine can resume it, to the bit: the files of its folder that this takes, under the same names.
 
-That is the newest checkpoint, and the stored recipe, tokenizer, architecture, log and trail. The final model may be a mean of
-checkpoints, or of best weights: the earlier ones that can still be in it belong to the run, too.
+That is the newest checkpoint, and the stored recipe, tokenizer, architecture, log and trail. The final model may be a
+mean of checkpoints, or of best weights: the earlier ones that can still be in it belong to the run, too.
 """
 
 import os

@@ -13,8 +13,11 @@ from .recorded_run import RecordedRun
 # What a replay writes, shows or scores is its own.
 LEFT_OUT = {
     "data": {"test", "test_source", "test_target", "tests", "name", "license"},
-    "training": {"output_dir", "overwrite", "report_to", "cpu_threads", "license"},
-}
+    "training": {
+        "output_dir", "overwrite", "report_to", "cpu_threads", "license", "push_to_hub", "hub_model_id",
+        "hub_private_repo", "hub_strategy", "hub_revision",
+    },
+}  # fmt: skip
 # Given as options, these would replace what the recipe says of the model.
 PLACES = {
     "start_from": ("training", "start_from"), "training.start_from": ("training", "start_from"),

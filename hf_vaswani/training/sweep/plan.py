@@ -117,6 +117,11 @@ def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
     found = combinations(_named(rows), {_written(key): texts for key, texts in grid.items()})
     loaded = _load(request, folder, found, errors)
     errors += _same_recipes(loaded)
+    if any(run.recipe.training.push_to_hub for run in loaded):
+        errors.append(
+            "training.push_to_hub: a sweep uploads none of its runs. Leave it out, and push the one that you choose "
+            "with hf-vaswani push"
+        )
     errors += _text_errors([run.recipe for run in loaded])
     if errors:
         raise InputError.of(errors)
