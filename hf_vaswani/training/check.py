@@ -60,23 +60,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
 
     def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None]:
         nonlocal model
-        errors, tokenizer = [], None
-        sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
-        errors += source_errors(recipe.data, sources)
-        wrong_paths = path_errors(recipe)
-        errors += wrong_paths or output_errors(recipe, sources)
-        errors += missing_peft(recipe)
-        if not wrong_paths and (found := collect_errors(errors, lambda: open_existing(recipe, processes))):
-            tokenizer, model = found
-        errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
-        errors += freeze_errors(recipe)
-        errors += fsdp_errors(processes) + process_errors(processes)
-        errors += sharded_adapter_errors(recipe, processes)
-        errors += precision_errors(recipe, processes.device)
-        if not recipe.training.start_from:
-            errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
-        if processes.device.type == "cpu":
-            errors += memory_errors_of(recipe)
+        errors, sources, tokenizer, model = look_at(recipe, processes)
         if errors:
             raise InputError.of(errors)
         return sources, tokenizer
@@ -86,6 +70,36 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
         # The main process has it already; the others read it once the recipe is known to be right.
         model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer, processes))
     return CheckedRecipe(recipe, processes, sources, tokenizer, model)
+
+
+def look_at(
+    recipe: Recipe, processes: Accelerator
+) -> tuple[
+    list[str], dict[str, list[TextSource]], PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None
+]:
+    """All that is wrong with a recipe, as this process sees it, and what was opened to see that.
+
+    Returns:
+        Errors, the sources of each split, tokenizer and model.
+    """
+    errors, tokenizer, model = [], None, None
+    sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
+    errors += source_errors(recipe.data, sources)
+    wrong_paths = path_errors(recipe)
+    errors += wrong_paths or output_errors(recipe, sources)
+    errors += missing_peft(recipe)
+    if not wrong_paths and (found := collect_errors(errors, lambda: open_existing(recipe, processes))):
+        tokenizer, model = found
+    errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
+    errors += freeze_errors(recipe)
+    errors += fsdp_errors(processes) + process_errors(processes)
+    errors += sharded_adapter_errors(recipe, processes)
+    errors += precision_errors(recipe, processes.device)
+    if not recipe.training.start_from:
+        errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
+    if processes.device.type == "cpu":
+        errors += memory_errors_of(recipe)
+    return errors, sources, tokenizer, model
 
 
 def open_existing(

@@ -19,6 +19,8 @@ TOKENIZER, ARCHITECTURE = "tokenizer", "architecture"
 # The project that trackers file a run under; TensorBoard's has a folder of this name.
 TRACKED_AS = "hf_vaswani"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
+# What the stages of a recipe make, each in a folder of its name.
+STAGES_FOLDER = "stages"
 
 
 def is_checkpoint(folder: Path) -> bool:
