@@ -19,6 +19,11 @@ if TYPE_CHECKING:  # which imports this module
 OF_THE_LAST_RUN = {
     "data": ("text", "reversed"), "training": ("output_dir", "start_from", "freeze", "overwrite"), "tokenizer": ("path",),
 }  # fmt: skip
+# Keys of a file that an option of the command line takes the place of: other ways to translate.
+REPLACED_BY = {
+    "mbr": ("num_beams", "length_penalty", "sample"), "sample": ("num_beams", "length_penalty", "mbr"),
+    "num_beams": ("mbr", "sample"), "last": ("best",), "best": ("last",),
+}  # fmt: skip
 NAME = re.compile(r"[a-zA-Z]\w{0,63}")
 
 
@@ -118,8 +123,10 @@ def _read_other(
         for key in content
         if key not in keys
     ]
-    given = {key: value for key, value in content.items() if key in keys}
-    given |= {key: option_value(text, keys[key]) for key, text in options.get(kind, {}).items()}
+    texts = options.get(kind, {})
+    replaced = {other for key, others in REPLACED_BY.items() if key in texts for other in others}
+    given = {key: value for key, value in content.items() if key in keys and key not in replaced}
+    given |= {key: option_value(text, keys[key]) for key, text in texts.items()}
     typed, invalid = section.checked(given)
     arguments = section.model_construct(**typed)
     found = [*invalid.values(), *([] if invalid else arguments.contradictions())]
