@@ -11,7 +11,7 @@ import math
 import signal
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -99,7 +99,8 @@ def make_pairs(folder: Path, arguments: TranslateArguments, data: DataArguments)
         except NothingToResume:  # it is complete
             output = None
         if output is not None:
-            translate_all(output, open_teacher(arguments, data), arguments, data)
+            with closing(output):
+                translate_all(output, open_teacher(arguments, data), arguments, data)
         counts = write_pairs(path, folder / PAIRS_FILE, arguments)
     if not counts.pairs:
         raise TrainingError(f"{folder}: no pair is left of {counted(counts.lines, 'line')} ({counts.in_words()}).")

@@ -1,6 +1,7 @@
 """The small recipe of stages that most tests here vary: all kinds, none of them in its order."""
 
 import random
+from pathlib import Path
 
 import pytest
 import yaml
@@ -25,7 +26,7 @@ stages:
   forward:
     translate: {model: both, n_best: 2, max_new_tokens: 12}
   backward:
-    translate: {model: [both, mean], side: target, max_new_tokens: 12}
+    translate: {model: [both, mean], side: target, max_new_tokens: 12, sample: 1}
   mean:
     average: {models: [both], last: 2}
   both:
@@ -35,27 +36,34 @@ stages:
 """
 
 
-@pytest.fixture
-def staged(tmp_path, write_lines):
-    """A recipe of stages for a small corpus of word reversal, and the command line that names its files.
+def staged_in(folder: Path):
+    """A recipe of stages for a small corpus of word reversal in a folder, and the command line that names its files.
 
     Its function takes options, the name of the output folder, and changes of the stages: name → content, or `None`
     for one that is left out.
     """
     generator = random.Random(0)
-    path = tmp_path / "recipe.yaml"
+    path = folder / "recipe.yaml"
     content = yaml.safe_load(RECIPE)
     options = []
     for split, size in (("train", 60), ("validation", 8), ("test", 8)):
         lines = [" ".join(generator.choices("abcdefgh", k=generator.randint(2, 6))) for _ in range(size)]
-        options += [f"--{split}_source={write_lines(f'{split}.x', lines)}"]
-        options += [f"--{split}_target={write_lines(f'{split}.y', [line[::-1] for line in lines])}"]
+        for side, texts in (("source", lines), ("target", [line[::-1] for line in lines])):
+            file = folder / f"{split}.{side}"
+            file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+            options.append(f"--{split}_{side}={file}")
 
     def load(*more, output="out", **changes):
         stages = {name: stage for name, stage in {**content["stages"], **changes}.items() if stage is not None}
         path.write_text(yaml.safe_dump({**content, "stages": stages}, sort_keys=False), encoding="utf-8")
-        return load_recipe(path, [*options, f"--output_dir={tmp_path / output}", *more])
+        return load_recipe(path, [*options, f"--output_dir={folder / output}", *more])
 
     load()  # writes the file
     load.command = [str(path), *options]
     return load
+
+
+@pytest.fixture
+def staged(tmp_path):
+    """[`staged_in`] a folder of the test's own."""
+    return staged_in(tmp_path)
