@@ -235,8 +235,8 @@ def _teacher(report: RunReport) -> str:
     size = f" Its weights have {found.int8_bytes / 1e6:.2f} MB in 8 bits for CTranslate2." if found.int8_bytes else ""
     return (
         table(["", "parameters", "search", "BLEU", "chrF2", "sentences/s"], rows)
-        + f"\n\nOn {found.sentences:,} sentences ({plain(found.test)}), one after the other on the machine of the last "
-        f"run; this model is {ratio:.1f} times as fast. Its translations have {found.agreement:.2f} BLEU against the "
+        + f"\n\nOn {found.sentences:,} sentences ({plain(found.test)}), one after the other on the machine of the "
+        f"last run; this model is {ratio:.1f} times as fast. Its translations have {found.agreement:.2f} BLEU against the "
         f"teacher's.{size}"
     )
 

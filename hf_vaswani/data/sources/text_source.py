@@ -119,7 +119,9 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
     if errors := _description_errors(source, languages):
         raise InputError.of(errors)
     if source.reversed:
-        yield from ((other, one) for one, other in iterate_pairs(replace(source, reversed=False), languages, streaming))
+        yield from (
+            (other, one) for one, other in iterate_pairs(replace(source, reversed=False), languages, streaming)
+        )
     elif source.dataset == BUILT_IN:
         source_column, target_column = languages if None not in languages else built_in.LANGUAGES
         file = str(built_in.built_in_file(source.split))

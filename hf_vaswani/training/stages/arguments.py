@@ -21,7 +21,7 @@ class TranslateArguments(Section):
 
     model: str | list[str] | None = Key(
         None,
-        "what translates: a stage, a folder or a Hub id of any encoder-decoder with a tokenizer; a list is an ensemble",
+        "what translates: a stage, a folder or a Hub id of any encoder-decoder with a tokenizer; a list: an ensemble",
         is_path=True,
     )
     side: Literal["source", "target"] = Key(
@@ -30,7 +30,9 @@ class TranslateArguments(Section):
         "translation and target",
     )
     input: str | list[str] | None = Key(
-        None, "files of text on that side, one sentence a line, also .gz .zst; default: the training text", is_path=True
+        None,
+        "files of text on that side, one sentence a line, also .gz .zst; default: the training text",
+        is_path=True,
     )
     num_beams: int | None = Key(None, "beams; default: the model's own", ge=1, le=LARGEST_BEAM)
     length_penalty: float | None = Key(
@@ -53,8 +55,8 @@ class TranslateArguments(Section):
     )
     min_score: float | None = Key(
         None,
-        "keep only translations with at least this score: the log-probability that the search ranks by, divided by its "
-        "length penalty; with mbr the utility, 0 to 100",
+        "keep only translations with at least this score: the log-probability that the search ranks by, divided by "
+        "its length penalty; with mbr the utility, 0 to 100",
         ge=-COUNTLESS,
         le=COUNTLESS,
     )
@@ -104,7 +106,9 @@ class AverageArguments(Section):
     models: list[str] = Key(
         [], "what to average: stages, or folders of runs or models of one architecture and vocabulary", is_path=True
     )
-    last: int | None = Key(None, "the last checkpoints of each run, this many, not its final model", ge=1, le=COUNTLESS)
+    last: int | None = Key(
+        None, "the last checkpoints of each run, this many, not its final model", ge=1, le=COUNTLESS
+    )
     best: int | None = Key(None, "the best weights in validation of each run, this many", ge=1, le=COUNTLESS)
 
     def contradictions(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Looks at all stages of a recipe before any of them runs: what is wrong, all in one error, and what is done already."""
+"""Looks at all stages of a recipe before any of them runs: all that is wrong, in one error, and what is done."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -25,7 +25,8 @@ from .teacher import teacher_errors
 
 OWN_TEXT, VALIDATION_TEXT = "the training text", "the validation text"
 OVERWRITE = (
-    "Choose another --output_dir, or give --overwrite true to make again what has changed and all that was made from it"
+    "Choose another --output_dir, or give --overwrite true to make again what has changed and all that was made from "
+    "it"
 )
 
 

@@ -17,8 +17,10 @@ if TYPE_CHECKING:  # which imports this module
 
 # These say what the last training run is, not what those before it have in common with it.
 OF_THE_LAST_RUN = {
-    "data": ("text", "reversed"), "training": ("output_dir", "start_from", "freeze", "overwrite"), "tokenizer": ("path",),
-}  # fmt: skip
+    "data": ("text", "reversed"),
+    "training": ("output_dir", "start_from", "freeze", "overwrite"),
+    "tokenizer": ("path",),
+}
 # Keys of a file that an option of the command line takes the place of: other ways to translate.
 REPLACED_BY = {
     "mbr": ("num_beams", "length_penalty", "sample"), "sample": ("num_beams", "length_penalty", "mbr"),

@@ -21,7 +21,6 @@ from ..setup.resume import recipe_differences
 from .arguments import TRAIN, TRANSLATE
 from .plan import PAIRS_FILE, PlannedStage
 
-
 # Keys that may change when a run is resumed, and then change its final model.
 OF_FINAL_WEIGHTS = {
     "max_steps", "num_train_epochs", "max_minutes", "eval_steps", "early_stopping_patience", "save_steps",

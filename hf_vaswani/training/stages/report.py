@@ -28,7 +28,7 @@ from .record import Record, read_record
 from .teacher import open_teacher, search_of
 
 # Sentences that student and teacher are compared on, and those that both translate before the clock starts.
-MOST_SENTENCES, WARM_UP = 1000, 2
+MOST_SENTENCES, WARM_UP = 1000, 64
 
 
 def result_of_run(report: RunReport) -> dict[str, Any]:
@@ -135,9 +135,7 @@ def timed(
 ) -> tuple[list[str], float]:
     """Translations of texts, and how many sentences a second that took."""
     was_training = model.training
-    translator = pipeline(
-        "translation", model=model.eval(), tokenizer=tokenizer, device=model.device, **languages
-    )
+    translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device, **languages)
     translate = LineTranslator(translator, num_workers=available_cores(), **search)
     lines = [Line(text) for text in texts]
     translate(lines[:WARM_UP])

@@ -108,7 +108,9 @@ def languages_for(
             return given, ""
         if translation_tasks(config):
             if None in asked:
-                raise ValueError("this model is told what to translate: give translate.src_lang and translate.tgt_lang")
+                raise ValueError(
+                    "this model is told what to translate: give translate.src_lang and translate.tgt_lang"
+                )
             check_pair(asked, language_pairs(SimpleNamespace(config=config), tokenizer))
             return dict(zip(("src_lang", "tgt_lang"), asked)), ""
         pairs = language_pairs(SimpleNamespace(config=config), tokenizer)
@@ -143,5 +145,3 @@ def search_of(arguments: TranslateArguments, model: PreTrainedModel) -> dict[str
     elif arguments.n_best > (arguments.num_beams or model.generation_config.num_beams or 1):
         search["num_beams"] = arguments.n_best
     return {name: value for name, value in search.items() if value is not None}
-
-

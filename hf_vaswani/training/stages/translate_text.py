@@ -1,7 +1,7 @@
 """A stage that translates: lines of text → translations with their scores, window by window → pairs to train on.
 
-What was translated is in the stage's folder until the pairs are, so that a stage that was stopped continues at its last
-window, and comes to the same pairs, byte for byte.
+What was translated is in the stage's folder until the pairs are, so that a stage that was stopped continues at its
+last window, and comes to the same pairs, byte for byte.
 """
 
 import gzip
@@ -220,17 +220,16 @@ def write_pairs(translations: Path, output: Path, arguments: TranslateArguments)
     number = len(scores) if arguments.keep_share is None else max(round(arguments.keep_share * len(scores)), 1)
     # Of equal scores the earlier ones are kept.
     ranks = np.argsort(np.argsort(-np.array(scores, dtype=np.float64), kind="stable"), kind="stable")
-    with atomic_write(output) as part, open(part, "wb") as file:
-        # Without the time, so that the same pairs are the same bytes.
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
-            for (text, translation, score), rank in zip(_usable(translations, counts), ranks):
-                if rank >= number or score < least:
-                    counts.low += 1
-                    continue
-                counts.pairs += 1
-                pair = (text, translation) if arguments.side == "source" else (translation, text)
-                record: dict[str, Any] = {**dict(zip(("source", "target"), pair)), "score": score}
-                compressed.write(f"{json.dumps(record, ensure_ascii=False)}\n".encode("utf-8", "replace"))
+    # Without name and time, so that the same pairs are the same bytes.
+    with atomic_write(output) as part, open(part, "wb") as file, gzip.GzipFile("", "wb", 6, file, 0) as compressed:
+        for (text, translation, score), rank in zip(_usable(translations, counts), ranks):
+            if rank >= number or score < least:
+                counts.low += 1
+                continue
+            counts.pairs += 1
+            pair = (text, translation) if arguments.side == "source" else (translation, text)
+            record: dict[str, Any] = {**dict(zip(("source", "target"), pair)), "score": score}
+            compressed.write(f"{json.dumps(record, ensure_ascii=False)}\n".encode("utf-8", "replace"))
     return counts
 
 

@@ -9,7 +9,6 @@ from hf_vaswani.training.recipe.bundled_recipes import FOLDER, SCHEMA_FILE, SCHE
 from hf_vaswani.training.recipe.recipe import recipe_keys
 from hf_vaswani.training.recipe.reference import key_tables, recipe_schema, schema_text
 
-
 SECTIONS = recipe_schema()["properties"]
 
 

@@ -74,8 +74,8 @@ def test_all_that_is_wrong_with_stages_is_one_error(staged):
         "named": {"train": {"trainin": {}, "training": {"max_step": 3, "output_dir": "x", "start_from": "forward"}}},
     }
     shown = errors_of(
-        staged, "--data.text={own: 0, forwrd: 1, both: 1}", "--both.max_step=3", "--stages.bth.seed=1", "--forward.beam=2",
-        **changes,
+        staged, "--data.text={own: 0, forwrd: 1, both: 1}", "--both.max_step=3", "--stages.bth.seed=1",
+        "--forward.beam=2", **changes,
     )  # fmt: skip
     for error in (
         "--both.max_step: unknown key; did you mean 'max_steps'?",
@@ -103,7 +103,8 @@ def test_all_that_is_wrong_with_stages_is_one_error(staged):
 
 
 def test_model_of_one_direction_does_not_translate_the_other(staged):
-    shown = errors_of(staged, both={"train": {}}, mean=None, backward={"translate": {"model": "both", "side": "target"}})
+    backward = {"translate": {"model": "both", "side": "target"}}
+    shown = errors_of(staged, both={"train": {}}, mean=None, backward=backward)
     assert shown == (
         "stages.backward.translate.side=target: stage 'both' learns only the other direction. Train it on both, with "
         "data.text: [own, reversed], or on the other one, with data.reversed: true"

@@ -101,7 +101,8 @@ def test_card_shows_stages_and_a_recipe_that_runs_again(finished, tmp_path):
     assert "made by stage forward, weight 1; made by stage backward, weight 1" in card
     assert "| teacher: both |" in card and str(out) not in card
     printed = yaml.safe_load(card.partition("```yaml\n")[2].partition("```")[0])
-    assert printed["training"]["start_from"] == "both" and list(printed["stages"]) == ["forward", "backward", "mean", "both"]
+    assert printed["training"]["start_from"] == "both"
+    assert list(printed["stages"]) == ["forward", "backward", "mean", "both"]
     path = tmp_path / "again.yaml"
     path.write_text(yaml.safe_dump(printed))
     again, first = load_recipe(path, [f"--output_dir={tmp_path}"]), staged()
