@@ -236,8 +236,8 @@ def _teacher(report: RunReport) -> str:
     return (
         table(["", "parameters", "search", "BLEU", "chrF2", "sentences/s"], rows)
         + f"\n\nOn {found.sentences:,} sentences ({plain(found.test)}), one after the other on the machine of the "
-        f"last run; this model is {ratio:.1f} times as fast. Its translations have {found.agreement:.2f} BLEU against the "
-        f"teacher's.{size}"
+        f"last run; this model is {ratio:.1f} times as fast. Its translations have {found.agreement:.2f} BLEU against "
+        f"the teacher's.{size}"
     )
 
 
