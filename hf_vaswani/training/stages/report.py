@@ -89,9 +89,10 @@ def stage_report(planned: PlannedStage, record: Record) -> StageReport:
 
 
 def teacher_of(plan: Plan) -> PlannedStage | None:
-    """The stage whose translations the last run learns to give: the first one of sources among its texts."""
+    """The stage whose translations the last run learns to give: the first one of its sources among its texts."""
     stages = (plan.named(name) for name in plan.last_needs)
-    return next((s for s in stages if s.stage.kind == TRANSLATE and s.stage.arguments.side == "source"), None)
+    side = "target" if plan.last.data.reversed else "source"
+    return next((s for s in stages if s.stage.kind == TRANSLATE and s.stage.arguments.side == side), None)
 
 
 def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForConditionalGeneration) -> TeacherReport:

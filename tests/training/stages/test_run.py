@@ -206,7 +206,7 @@ def test_two_processes_share_the_stages_and_report_errors_once(staged, tmp_path)
     output = run_training(staged, f"--output_dir={tmp_path / 'out'}", processes=2)
     assert output.count("stage forward is finished") == 1 and (tmp_path / "out" / "model.safetensors").exists()
     assert json.loads((tmp_path / "out" / "results.json").read_text())["processes"] == [2]
-    assert len(pairs_in(tmp_path / "out" / "stages" / "forward")) > 60
+    assert len(pairs_in(tmp_path / "out" / "stages" / "forward")) >= 60
     with pytest.raises(AssertionError) as error:
         run_training(staged, f"--output_dir={tmp_path / 'out'}", "--forward.n_best=1", processes=2)
     assert str(error.value).count("translate.n_best was 2 and is now 1") == 1
