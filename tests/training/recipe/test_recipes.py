@@ -218,8 +218,9 @@ ROWS_OF_TABLE_3 = {
 BEGUN_BY = {"distill": ("teacher", "quickstart")}
 # Stages, at a size at which each is a matter of a second.
 CUT_STAGE = {
-    "train": ("max_steps=8", "eval_steps=8", "save_steps=4", "warmup_steps=1", "gradient_accumulation_steps=1"),
-    "translate": ("max_new_tokens=8",),
+    "train": ("max_steps=30", "eval_steps=30", "save_steps=15", "warmup_steps=1", "gradient_accumulation_steps=1"),
+    # A model that has learned so little comes to an end where short translations are preferred.
+    "translate": ("max_new_tokens=30", "length_penalty=-5"),
 }
 # Sizes that make a training of each recipe a matter of seconds.
 CUT = [
