@@ -22,7 +22,6 @@ class TranslateArguments(Section):
     model: str | list[str] | None = Key(
         None,
         "what translates: a stage, a folder or a Hub id of any encoder-decoder with a tokenizer; a list: an ensemble",
-        is_path=True,
     )
     side: Literal["source", "target"] = Key(
         "source",
@@ -104,7 +103,7 @@ class AverageArguments(Section):
     section = AVERAGE
 
     models: list[str] = Key(
-        [], "what to average: stages, or folders of runs or models of one architecture and vocabulary", is_path=True
+        [], "what to average: stages, or folders of runs or models of one architecture and vocabulary"
     )
     last: int | None = Key(
         None, "the last checkpoints of each run, this many, not its final model", ge=1, le=COUNTLESS

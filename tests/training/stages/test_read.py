@@ -4,6 +4,7 @@ import pytest
 
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.recipe.shared_recipe import shared_recipe
 from hf_vaswani.training.stages.order import circle, in_order
 
 
@@ -123,3 +124,15 @@ def test_wrong_text_of_a_recipe_without_stages(tmp_path):
         with pytest.raises(InputError, match=error):
             load_recipe(path, [f"--data.text={text}"])
     assert load_recipe(path, ["--data.text=[own, reversed]"]).data.text == ["own", "reversed"]
+
+
+def test_shared_recipe_names_stages_and_models_of_the_hub_as_they_are_and_files_without_folders(staged, tmp_path):
+    models = ["both", "Helsinki-NLP/opus-mt-en-de"]
+    back = {"translate": {"model": models, "side": "target", "input": "/texts/mono.en"}}
+    start = tmp_path / "start"
+    start.mkdir()
+    other = {"train": {"training": {"start_from": str(start), "cpu_threads": 2}}}
+    shared = shared_recipe(staged(backward=back, other=other).to_dict())["stages"]
+    assert shared["backward"]["translate"]["model"] == models
+    assert shared["backward"]["translate"]["input"] == "mono.en"
+    assert shared["other"] == {"train": {"training": {"start_from": "start"}}}
