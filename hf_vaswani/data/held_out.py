@@ -7,10 +7,12 @@ Shares are met up to chance: 5% of 100,000 pairs are 5,000 ± 140.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .filters import hash_of_pair
+from .sources.columns import Languages
 from .sources.parallel_files import Pair
+from .sources.text_source import TextSource, iterate_pairs
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,10 @@ class HeldOut:
     def select(self, pairs: Iterable[Pair], part: str) -> Iterator[Pair]:
         """The pairs of a part, in order."""
         return (pair for pair in pairs if self.part_of(pair) == part) if self else iter(pairs)
+
+    def pairs_of(self, source: TextSource, languages: Languages, part: str, streaming: bool = False) -> Iterator[Pair]:
+        """The pairs of a source that belong to a part, whichever way round it is read."""
+        if source.made:
+            return iterate_pairs(source, languages, streaming) if part == "train" else iter(())
+        chosen = self.select(iterate_pairs(replace(source, reversed=False), languages, streaming), part)
+        return ((target, source) for source, target in chosen) if source.reversed else chosen

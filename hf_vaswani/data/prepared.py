@@ -25,7 +25,7 @@ from .filters import FilterSettings, PairFilter, filter_lengths, filter_summary
 from .held_out import HeldOut
 from .sources.columns import Languages
 from .sources.parallel_files import Pair
-from .sources.text_source import TextSource, digest, iterate_pairs
+from .sources.text_source import TextSource, digest
 
 # Incremented when the meaning of prepared files changes.
 FORMAT = 2
@@ -92,7 +92,7 @@ def prepare_text(
 
     def make(folder: Path) -> None:
         pair_filter = PairFilter(settings)
-        texts = (held_out.select(iterate_pairs(source, languages, streaming), part) for source in sources)
+        texts = (held_out.pairs_of(source, languages, part, streaming) for source in sources)
         if part == "train":
             pairs = filtered_pairs(sources, texts, pair_filter)
         else:

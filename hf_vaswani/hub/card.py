@@ -15,7 +15,7 @@ import yaml
 from .file_names import file_names
 from .markdown import fenced, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
-from .run_report import RunReport, Source
+from .run_report import RunReport, Source, StageReport
 from .usage import usage_code
 from .wording import duration, energy, optimization, regularization, scientific, tokenizer_words
 
@@ -64,6 +64,9 @@ def card_text(
         optimization=optimization(recipe["training"], report.processes),
         regularization=regularization(recipe, report),
         energy=energy(report),
+        stages=_stages(report),
+        start=plain(recipe["training"]["start_from"] or ""),
+        teacher=_teacher(report),
         has_moving_average=bool(recipe["training"]["ema_decay"]),
         analysis=report.analysis,
         tested=_tested(recipe, report),
@@ -81,6 +84,10 @@ def _summary(recipe: dict[str, Any], report: RunReport) -> str:
     direction = " to ".join(languages) if len(languages) == 2 else "one language to another"
     start = recipe["training"]["start_from"]
     origin = f"fine-tuned from {plain(file_names(start))}" if start else "trained from scratch"
+    if report.stages:
+        first = next((stage.start for stage in report.stages if stage.name == start), start)
+        stages = f"in {len(report.stages) + 1} stages"
+        origin = f"trained {stages}" if not first or report.has_stage(first) else f"{origin}, {stages}"
     part = f"{report.epochs:.2g} epochs of " if _saw_a_part(report) else ""
     size = f" on {part}{pairs:,} sentence pairs" if pairs else ""
     size += f" of {plain(report.text)}" if size and report.text else ""
@@ -143,7 +150,10 @@ def _texts(recipe: dict[str, Any], report: RunReport) -> str:
 
 
 def _origin(source: Source) -> str:
-    weight = f", weight {source.weight:g}" if source.weight else ""
+    weight = ", the other way round" if source.reversed else ""
+    weight += f", weight {source.weight:g}" if source.weight else ""
+    if source.stage is not None:
+        return f"made by stage {plain(source.stage)}" + weight
     if source.files is not None:
         return ", ".join(map(plain, source.files)) + weight
     name = source.dataset
@@ -180,6 +190,58 @@ def _filters(report: RunReport) -> str:
     )
 
 
+def _stages(report: RunReport) -> str:
+    """A table of the stages before the last run."""
+    rows = [
+        [plain(stage.name), _what_was_done(stage), _what_came_of_it(stage), duration(stage.seconds)]
+        for stage in report.stages or []
+    ]
+    return table(["stage", "does", "result", "time"], rows) if rows else ""
+
+
+def _what_was_done(stage: StageReport) -> str:
+    models = " + ".join(map(plain, stage.models or []))
+    if stage.kind == "train":
+        start = f", from {plain(stage.start)}" if stage.start else ""
+        return f"trains on {plain(stage.text or 'own')}{start}"
+    if stage.kind == "translate":
+        return f"{models} translates {plain(stage.text or '')}, {stage.side} side: {plain(stage.search or '')}"
+    return f"mean of {models}"
+
+
+def _what_came_of_it(stage: StageReport) -> str:
+    if stage.kind == "train":
+        scores = [f"{plain(name)} {test.bleu:.2f} BLEU" for name, test in (stage.tests or {}).items() if test.bleu]
+        loss = f"validation loss {stage.validation_loss:.4f}"
+        return "; ".join([f"{stage.steps:,} steps, {stage.parameters:,} parameters", loss, *scores])
+    if stage.kind == "translate":
+        left_out = ", ".join(f"{number:,} {why}" for why, number in (stage.left_out or {}).items())
+        return f"{stage.pairs:,} pairs of {stage.lines:,} lines" + (f"; left out: {left_out}" if left_out else "")
+    return "–"
+
+
+def _teacher(report: RunReport) -> str:
+    """A table of the final model beside its teacher, and what it says; empty without one."""
+    found = report.teacher
+    if found is None:
+        return ""
+    rows = []
+    for who, parameters, of in (
+        ("teacher: " + " + ".join(map(plain, found.models)), found.parameters, found.teacher),
+        ("this model", report.parameters, found.student),
+    ):
+        scores = [f"{of.bleu:.2f}", f"{of.chrf2:.2f}", f"{of.sentences_per_second:,.1f}"]
+        rows.append([who, f"{parameters:,}", plain(of.search), *scores])
+    ratio = found.student.sentences_per_second / found.teacher.sentences_per_second
+    size = f" Its weights have {found.int8_bytes / 1e6:.2f} MB in 8 bits for CTranslate2." if found.int8_bytes else ""
+    return (
+        table(["", "parameters", "search", "BLEU", "chrF2", "sentences/s"], rows)
+        + f"\n\nOn {found.sentences:,} sentences ({plain(found.test)}), one after the other on the machine of the "
+        f"last run; this model is {ratio:.1f} times as fast. Its translations have {found.agreement:.2f} BLEU against "
+        f"the teacher's.{size}"
+    )
+
+
 def _tested(recipe: dict[str, Any], report: RunReport) -> str | None:
     """The test set that was looked at closely, which is the first; `None` without one."""
     if report.analysis is None:
@@ -206,6 +268,11 @@ def _again(training: dict[str, Any], report: RunReport) -> str:
         command += f" --gradient_accumulation_steps {training['gradient_accumulation_steps'] * processes[0]}"
         how = f", in one process in place of {processes[0]}"
     start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
+    if report.stages:
+        start = "" if report.has_stage(training["start_from"]) else start
+        # In one process, the stages would make other steps than in several.
+        command = "hf-vaswani train recipe.yaml --output_dir FOLDER"
+        how = f", all stages, here in {processes[0]} processes" if len(processes) == 1 and processes[0] > 1 else ""
     return f"`{command}` with this file{start} and the text above trains the model again{how}.{words}"
 
 

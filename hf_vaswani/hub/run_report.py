@@ -47,6 +47,8 @@ class Source(Part):
     split: str | None = None
     revision: str | None = None
     weight: float | None = None
+    stage: str | None = None
+    reversed: bool = False
 
 
 class PairError(Part):
@@ -216,6 +218,74 @@ class Analysis(Part):
     beyond_training: int | None = None
 
 
+class StageReport(Part):
+    """What a stage before the last run came to; what does not belong to its kind is `None`.
+
+    Attributes:
+        kind: train, translate or average.
+        seconds: spent on it.
+        text: what it was trained on, or translated.
+        start: model that it was trained from.
+        steps, parameters, validation_loss, tests: of a training run, as in [`RunReport`].
+        models: that translated, or were averaged.
+        side: that was translated.
+        search: how, in words.
+        lines, pairs: that were translated, and that came of them.
+        left_out: translations by why they are not among the pairs.
+    """
+
+    name: str
+    kind: str
+    seconds: float
+    text: str | None = None
+    start: Text | None = None
+    steps: int | None = None
+    parameters: int | None = None
+    validation_loss: float | None = None
+    tests: dict[str, TestScores] | None = None
+    models: list[Text] | None = None
+    side: str | None = None
+    search: str | None = None
+    lines: int | None = None
+    pairs: int | None = None
+    left_out: dict[str, int] | None = None
+
+
+class SearchReport(Part):
+    """A model's translations of the sentences by which teacher and student are compared."""
+
+    search: str
+    sentences_per_second: float
+    bleu: float
+    chrf2: float
+
+
+class TeacherReport(Part):
+    """The final model beside the one whose translations it learned from, on the same sentences and machine.
+
+    Attributes:
+        models: that translated, as one.
+        parameters: of all of them.
+        sentences: number of those compared on.
+        test: the test set that they are of.
+        teacher: by the search of its stage.
+        student: by greedy search.
+        agreement: BLEU of the student's translations against the teacher's.
+        signature: sacreBLEU's, of all BLEU here.
+        int8_bytes: size of the final model's weights exported in int8; `None` where that was not possible.
+    """
+
+    models: list[Text]
+    parameters: int
+    sentences: int
+    test: str
+    teacher: SearchReport
+    student: SearchReport
+    agreement: float
+    signature: str
+    int8_bytes: int | None = None
+
+
 class RunReport(Part):
     """What a run came to.
 
@@ -248,6 +318,9 @@ class RunReport(Part):
         card: digest of the card that was written with the report.
         recipe: as the card shows it.
         trail: by which the run can be replayed.
+        stages: before this run, in their order; `None` where the recipe has none.
+        total_seconds: of all stages and this run.
+        teacher: the comparison with the model that it learned from, where there is one.
     """
 
     folder: Path = Field(default=Path(), exclude=True)
@@ -288,6 +361,13 @@ class RunReport(Part):
     card: str | None = None
     recipe: dict[str, dict[str, Any]] | None = None
     trail: Trail | None = None
+    stages: list[StageReport] | None = None
+    total_seconds: float | None = None
+    teacher: TeacherReport | None = None
+
+    def has_stage(self, name: str | None) -> bool:
+        """Whether a stage before this run has a name."""
+        return any(stage.name == name for stage in self.stages or [])
 
     def to_dict(self) -> dict[str, Any]:
         """The keys and values of `results.json`: those of the recipe's own test set once more, where they are easily

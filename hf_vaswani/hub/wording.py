@@ -29,7 +29,8 @@ def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
         else f"vocabularies of {tokenizer.source_tokens:,} (source) and {tokenizer.target_tokens:,} (target)"
     )
     # A tokenizer that was made before was used as it is, whatever these keys say.
-    was_loaded = recipe["tokenizer"]["path"] or recipe["training"]["start_from"]
+    loaded = [name for name in (recipe["tokenizer"]["path"], recipe["training"]["start_from"]) if name]
+    was_loaded = any(not report.has_stage(name) for name in loaded)
     settings = {} if was_loaded else recipe["tokenizer"]
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("pre_tokenizer") == "whitespace":

@@ -121,23 +121,28 @@ def _outcome(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
         return None, error
 
 
-def _told(error: Exception | None) -> tuple[type, str] | None:
-    """An error in the form that other processes receive."""
+Told = tuple[type, tuple[str | int, ...]]
+
+
+def _told(error: Exception | None) -> Told | None:
+    """An error in the form that other processes receive: its type and what it is made of."""
     if error is None:
         return None
+    if isinstance(error, TrainingInterrupted):
+        return TrainingInterrupted, (str(error), error.signal)
     if isinstance(error, InputError | TrainingError):
-        return type(error), str(error)
-    return TrainingError, f"Another process failed: {type(error).__name__}: {error}"
+        return type(error), (str(error),)
+    return TrainingError, (f"Another process failed: {type(error).__name__}: {error}",)
 
 
-def _raise(processes: Accelerator | PartialState, own: Exception | None, told: tuple[type, str] | None) -> None:
+def _raise(processes: Accelerator | PartialState, own: Exception | None, told: Told | None) -> None:
     if own is not None:
-        if isinstance(own, InputError | TrainingError):
+        if isinstance(own, InputError | TrainingError | TrainingInterrupted):
             raise in_all_processes(processes, own)
         raise own
     if told:
-        kind, message = told
-        raise in_all_processes(processes, kind(message))
+        kind, parts = told
+        raise in_all_processes(processes, kind(*parts))
 
 
 def in_all_processes(processes: Accelerator | PartialState, error: E) -> E:

@@ -66,26 +66,8 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
 
     def check_all() -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None, str | None]:
         nonlocal model
-        errors, tokenizer, repository = [], None, None
-        sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
-        errors += source_errors(recipe.data, sources)
-        wrong_paths = path_errors(recipe)
-        errors += wrong_paths or output_errors(recipe, sources)
-        errors += missing_peft(recipe)
-        if not wrong_paths and (found := collect_errors(errors, lambda: open_existing(recipe, processes))):
-            tokenizer, model = found
-        errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
-        errors += freeze_errors(recipe)
-        errors += fsdp_errors(processes) + process_errors(processes.num_processes)
-        errors += sharded_adapter_errors(recipe, processes)
-        errors += precision_errors(recipe, processes.device)
-        if not recipe.training.start_from:
-            errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
-        if processes.device.type == "cpu":
-            errors += memory_errors_of(recipe)
-        if recipe.training.push_to_hub:
-            errors += adapter_upload_errors(recipe)
-            repository = collect_errors(errors, lambda: open_hub(recipe, create=not errors))
+        errors, sources, tokenizer, model = look_at(recipe, processes)
+        repository = collect_errors(errors, lambda: open_hub(recipe, create=not errors))
         if errors:
             raise InputError.of(errors)
         return sources, tokenizer, repository
@@ -97,8 +79,8 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
     return CheckedRecipe(recipe, processes, sources, tokenizer, model, repository)
 
 
-def open_hub(recipe: Recipe, create: bool) -> str:
-    """The repository that the recipe uploads to, with its namespace.
+def open_hub(recipe: Recipe, create: bool) -> str | None:
+    """The repository that the recipe uploads to, with its namespace; `None` without `push_to_hub`.
 
     Args:
         create: whether it is created where it is missing.
@@ -107,6 +89,8 @@ def open_hub(recipe: Recipe, create: bool) -> str:
         InputError: as [`open_repository`].
     """
     arguments = recipe.training
+    if not arguments.push_to_hub:
+        return None
     name = arguments.hub_model_id or Path(os.path.abspath(arguments.output_dir)).name
     key = f"training.push_to_hub (training.hub_model_id={name})"
     return open_repository(name, arguments.hub_private_repo, arguments.hub_revision, create, key)
@@ -121,6 +105,38 @@ def adapter_upload_errors(recipe: Recipe) -> list[str]:
             "model and start from its id, or give peft.merge: true"
         ]
     return []
+
+
+def look_at(
+    recipe: Recipe, processes: Accelerator
+) -> tuple[
+    list[str], dict[str, list[TextSource]], PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None
+]:
+    """All that is wrong with a recipe, as this process sees it, and what was opened to see that.
+
+    Returns:
+        Errors, the sources of each split, tokenizer and model.
+    """
+    errors, tokenizer, model = [], None, None
+    sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
+    errors += source_errors(recipe.data, sources)
+    wrong_paths = path_errors(recipe)
+    errors += wrong_paths or output_errors(recipe, sources)
+    errors += missing_peft(recipe)
+    if not wrong_paths and (found := collect_errors(errors, lambda: open_existing(recipe, processes))):
+        tokenizer, model = found
+    errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
+    errors += freeze_errors(recipe)
+    errors += fsdp_errors(processes) + process_errors(processes.num_processes)
+    errors += sharded_adapter_errors(recipe, processes)
+    errors += precision_errors(recipe, processes.device)
+    if not recipe.training.start_from:
+        errors += layer_drop_errors(VaswaniConfig(**recipe.model), processes)
+    if processes.device.type == "cpu":
+        errors += memory_errors_of(recipe)
+    if recipe.training.push_to_hub:
+        errors += adapter_upload_errors(recipe)
+    return errors, sources, tokenizer, model
 
 
 def open_existing(

@@ -12,7 +12,7 @@ from ..data.tokenizers.arguments import keys_of_a_new_tokenizer
 from ..errors import counted
 from .build import TrainingSetup
 from .recipe.arguments import hub_keys_given
-from .setup.splits import languages_of, sample_of
+from .setup.splits import learns_both_directions, model_languages, sample_of
 
 # Rows in which unknown tokens are counted, and the share of them that is reported.
 SAMPLE, REPORTED = 10_000, 0.005
@@ -82,7 +82,10 @@ def describe_sides(setup: TrainingSetup) -> list[str]:
     validation = {} if data.validation_share else {"validation": setup.splits.validation}
     tests = {} if data.test_share else setup.splits.test_sets
     shown = [shorten(text, SHOWN, placeholder=" …") for text in sample[0]]
-    return [f"first pair: {' → '.join(shown)}", *swapped_sides(sample, {**validation, **tests}, languages_of(data))]
+    first = f"first pair: {' → '.join(shown)}"
+    if learns_both_directions(data):
+        return [first]
+    return [first, *swapped_sides(sample, {**validation, **tests}, model_languages(data))]
 
 
 def unknown_share(dataset: Dataset, tokenizer: PreTrainedTokenizerBase) -> float:

@@ -45,14 +45,19 @@ from .reporting.report import make_report
 from .reporting.scores import ScoredTest, score_test
 from .setup.final_model import FinalModel
 
+Complete = Callable[[TrainingSetup, VaswaniForConditionalGeneration, RunReport], RunReport]
+
 # Where all that is final is written first.
 PART = ".final.part"
 # By which a folder is that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
 
-def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
+def export(setup: TrainingSetup, outcome: TrainingOutcome, complete: Complete | None = None) -> RunReport | None:
     """Choose the final weights, score the model, and save all that is needed to use it.
+
+    Args:
+        complete: adds to the report before it is written, in the main process.
 
     Returns:
         The report, in the main process; `None` in the others.
@@ -90,6 +95,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome) -> RunReport | None:
         figures = draw_figures(setup, model, progress.step)
         validation, averaged = measured[chosen], compared[chosen].steps
         report = make_report(setup, progress, model, final, validation, averaged, counts, tests, figures)
+        report = complete(setup, model, report) if complete else report
         return save_report(setup, write, report, tests)
 
     report = on_main_process(processes, save)
@@ -155,7 +161,7 @@ def save_report(
         TrainingError: where they cannot be written.
     """
     folder, part = setup.folder, setup.folder / PART
-    recipe, before = setup.recipe.to_dict(), read_results(folder)
+    recipe, before = (setup.recipe.whole or setup.recipe).to_dict(), read_results(folder)
     shared = shared_recipe(recipe)
     name = before.get(CARD_NAME) or setup.repository
     report = report.model_copy(update={"recipe": shared, **({"name": name} if name else {})})

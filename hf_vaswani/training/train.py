@@ -1,42 +1,41 @@
-"""A run from recipe to finished folder: check, build, fit, export."""
+"""A run from recipe to finished folder: check, build, fit, export. Stages that a recipe has besides run before it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
-
-import torch
-from accelerate import Accelerator, PartialState
-from accelerate.state import AcceleratorState
-from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
+from collections.abc import Callable
+from functools import partial
 
 from ..hub.run_report import RunReport
-from ..runtime.launcher import end_with_launcher, is_set
-from ..runtime.memory import keep_freed_memory
-from ..runtime.processes import on_main_process, reported_once
-from ..runtime.threads import asked_threads, share_of_cores
+from ..runtime.launcher import end_with_launcher
+from ..runtime.processes import reported_once
 from .build import build, open_run
-from .check import available_trackers, check, check_environment
-from .export import export
+from .check import check, check_environment
+from .export import Complete, export
 from .fit import fit
 from .loop import run_steps
+from .processes import processes_of
 from .publishing.uploads import finish_uploads
 from .recipe.recipe import Recipe
 from .run import TrainingRun
-from .setup.precision import precision_to_begin_with
-
-# A large corpus takes hours to prepare, while the other processes wait for the first.
-PATIENCE = timedelta(days=1)
+from .stages.run import run_stages
 
 
-def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> RunReport | None:
+def train(
+    recipe: Recipe,
+    steps: Callable[[TrainingRun], None] = run_steps,
+    complete: Complete | None = None,
+    ends_group: bool = True,
+) -> RunReport | None:
     """Train a model, or resume its run, and write the final model into `training.output_dir`.
 
     The folder then holds the model with the mean of the last checkpoints' weights, its tokenizer,
     `generation_config.json`, a model card, translations of the test set, curves and `results.json`. With
     `training.push_to_hub` the model is then on the Hub, too.
 
+    The stages of a recipe run before it, or are resumed, and leave what they make in `stages/` there.
+
     Args:
         steps: makes the optimizer steps: the loop on Accelerate, or transformers' Trainer.
+        complete: adds to the report before it is written.
+        ends_group: as of [`processes_of`].
 
     Returns:
         The report, in the main process; `None` in the others.
@@ -50,52 +49,16 @@ def train(recipe: Recipe, steps: Callable[[TrainingRun], None] = run_steps) -> R
     end_with_launcher()
     with reported_once():
         check_environment()
-    with processes_of(recipe) as processes:
+    if recipe.stages:
+        return run_stages(recipe, partial(train, steps=steps))
+    with processes_of(recipe, ends_group) as processes:
         checked = check(recipe, processes)
         setup = build(checked)
         with open_run(setup) as checkpoint:
             outcome = fit(setup, checkpoint, steps)
-            report = export(setup, outcome)
+            report = export(setup, outcome, complete)
             finish_uploads(setup, outcome.uploads)
             return report
 
 
-@contextmanager
-def processes_of(recipe: Recipe) -> Iterator[Accelerator]:
-    """The processes that train, each set up for its device, while the block runs."""
-    accelerator = make_accelerator(recipe)
-    try:
-        if accelerator.device.type == "cpu":
-            if accelerator.mixed_precision == "fp16":
-                # Accelerate leaves out mixed precision fp16 on a CPU, silently; torch has it.
-                accelerator.native_amp = True
-                accelerator.scaler = torch.amp.GradScaler("cpu")
-            asked, _ = asked_threads(recipe.training.cpu_threads)
-            torch.set_num_threads(asked or share_of_cores(accelerator))
-            keep_freed_memory()
-        yield accelerator
-        # A process that is done must not take down the group while another still writes.
-        accelerator.wait_for_everyone()
-    finally:
-        # First the distributed model, then its process group: the other way round, their threads can wait for each
-        # other.
-        accelerator.free_memory()
-        accelerator.end_training()
-        # Another run in this process may want another precision.
-        AcceleratorState._reset_state(reset_partial_state=True)
-
-
-def make_accelerator(recipe: Recipe) -> Accelerator:
-    """Devices, processes and precision, as recipe and launcher say."""
-    arguments, group = recipe.training, InitProcessGroupKwargs(timeout=PATIENCE)
-    # First the processes, which then agree on the precision.
-    state = PartialState(cpu=is_set("ACCELERATE_USE_CPU"), **group.to_kwargs())
-    precision = on_main_process(state, lambda: precision_to_begin_with(recipe, state.device))
-    # One pass, whatever the launcher is told: the loop divides by the tokens of the whole step itself.
-    return Accelerator(
-        mixed_precision=precision,
-        gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
-        log_with=[name for name in arguments.report_to if name in available_trackers()] or None,
-        project_dir=arguments.output_dir,
-        kwargs_handlers=[DistributedDataParallelKwargs(), group],
-    )
+__all__ = ["processes_of", "train"]

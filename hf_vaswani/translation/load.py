@@ -78,7 +78,7 @@ def _load_whole(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Model and tokenizer, from a folder of its own or, by default, the model's."""
     if Path(path).is_dir():
-        _check_folder(Path(path), tokenizer_path is None)
+        check_folder(Path(path), tokenizer_path is None)
         check_settings(Path(path))
     given = {"dtype": dtype} if dtype else {}
     model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
@@ -147,7 +147,12 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
         raise InputError(f"{path}: its tokenizer_config.json names no pad_token, which the model has. {AGAIN}")
 
 
-def _check_folder(folder: Path, needs_tokenizer: bool) -> None:
+def check_folder(folder: Path, needs_tokenizer: bool = True) -> None:
+    """Refuse a folder that lacks what a model is loaded from.
+
+    Raises:
+        InputError: naming what is missing.
+    """
     if not (folder / CONFIG_FILE).exists():
         raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
     if not has_weights(folder) and not is_engine_folder(folder):

@@ -150,7 +150,7 @@ class ResumableOutput:
             )
             self._save_progress()
         except OSError as error:
-            self._close()
+            self.close()
             raise self._cannot_write(error) from None
 
     def finish(self) -> None:
@@ -159,7 +159,7 @@ class ResumableOutput:
         Raises:
             InputError: where that fails.
         """
-        self._close()
+        self.close()
         try:
             if self._is_replacing:
                 shutil.copymode(self.path, self.part)
@@ -168,9 +168,11 @@ class ResumableOutput:
         except OSError as error:
             raise self._cannot_write(error) from None
 
-    def _close(self) -> None:
-        self._file.close()
-        self._held.close()
+    def close(self) -> None:
+        """Let go of a file that is to be resumed later, in this process or another one."""
+        for name in ("_file", "_held"):
+            if hasattr(self, name):
+                getattr(self, name).close()
 
     def _forget_earlier(self) -> None:
         """Remove what an earlier run left beside the output, so that it is never taken for this run's."""

@@ -198,7 +198,7 @@ def test_what_is_overwritten_stays_until_its_successor_is_whole(path):
 
 
 def test_interrupted_replacement_goes_on_and_keeps_what_it_replaces(path):
-    replacing(path)._close()
+    replacing(path).close()
     with pytest.raises(InputError, match="is unfinished"):
         ResumableOutput(path)
     output = ResumableOutput(path, resume=True)
@@ -222,7 +222,7 @@ def test_replacement_through_a_symbolic_link_keeps_the_link(path, tmp_path):
 
 
 def test_remains_of_an_interrupted_replacement_are_not_taken_for_a_later_run(path):
-    replacing(path)._close()
+    replacing(path).close()
     path.unlink()
     begun(path, done=1)
     output = ResumableOutput(path, resume=True)

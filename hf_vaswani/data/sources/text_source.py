@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ class TextSource:
             translates file n of the other.
         source_column, target_column: if not named after the languages, or `source` and `target`.
         header: whether the first row of a .tsv or .csv file is a header; by default this is detected.
+        reversed: whether its pairs are read the other way round, targets as sources.
+        made: whether they were made of training text, so that nothing may be held out of them.
         weight: share among several sources.
     """
 
@@ -57,6 +59,8 @@ class TextSource:
     target_column: str | None = None
     # Not in the repr, which identifies the streams of earlier runs.
     header: bool | None = field(default=None, repr=False)
+    reversed: bool = field(default=False, repr=False)
+    made: bool = field(default=False, repr=False)
     weight: float | None = None
 
     def __post_init__(self):
@@ -79,7 +83,7 @@ class TextSource:
             return cls(**{"dataset" if value == BUILT_IN else "file": value})
         if not isinstance(value, dict):
             raise InputError(f"{name} must be the path of a file, or keys and values, got {value!r}")
-        known, errors, fields = [field.name for field in dataclasses.fields(cls)], [], {}
+        known, errors, fields = [field.name for field in dataclasses.fields(cls) if field.name != "made"], [], {}
         for key, entry in value.items():
             if key not in known:
                 meant = hint(str(key), dict(zip(known, known))) or f"known are {', '.join(known)}"
@@ -114,7 +118,11 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
     """
     if errors := _description_errors(source, languages):
         raise InputError.of(errors)
-    if source.dataset == BUILT_IN:
+    if source.reversed:
+        yield from (
+            (other, one) for one, other in iterate_pairs(replace(source, reversed=False), languages, streaming)
+        )
+    elif source.dataset == BUILT_IN:
         source_column, target_column = languages if None not in languages else built_in.LANGUAGES
         file = str(built_in.built_in_file(source.split))
         table = TextSource(file=file, source_column=source_column, target_column=target_column)
@@ -209,6 +217,7 @@ def digest(source: TextSource) -> str:
         parts += [] if source.header is None else [source.header]
     else:
         parts = [[(_kind(path), _file_digest(path)) for path in side] for side in (source.source, source.target)]
+    parts += [name for name in ("reversed", "made") if getattr(source, name)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -298,7 +307,7 @@ def _typed(key: str, value: Any) -> Any:
             return float(value)
         except (ValueError, OverflowError):
             raise TypeError("a number") from None
-    if key == "header":
+    if key in ("header", "reversed"):
         if value in ("true", "false"):
             return value == "true"
         if not isinstance(value, bool):

@@ -56,13 +56,16 @@ class Member:
         return values
 
 
-def average(sources: list[Path], output: Path, last: int | None = None, best: int | None = None) -> list[Path]:
+def average(
+    sources: list[Path], output: Path, last: int | None = None, best: int | None = None, finished: bool = False
+) -> list[Path]:
     """Write a folder with the mean of some weights, ready for `from_pretrained` and `pipeline`.
 
     Args:
         sources: folders of runs, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.
         output: folder to make; it may exist only if empty.
         last, best: how many checkpoints of each run, the last or the best ones; by default all of the last.
+        finished: take the finished model of a run, and not its checkpoints.
 
     Returns:
         The folders that the mean is of.
@@ -73,7 +76,7 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
     members, errors = [], []
     for source in sources:
         try:
-            members += members_of(source, last, best)
+            members += members_of(source, last, best, finished)
         except InputError as error:
             errors.append(str(error))
     if errors:
@@ -90,13 +93,13 @@ def average(sources: list[Path], output: Path, last: int | None = None, best: in
     return [member.path for member in members]
 
 
-def members_of(source: Path, last: int | None, best: int | None) -> list[Member]:
+def members_of(source: Path, last: int | None, best: int | None, finished: bool = False) -> list[Member]:
     """What a folder contributes to the mean.
 
     Raises:
         InputError: where it holds no weights, or fewer than are asked for.
     """
-    if (source / CHECKPOINTS).is_dir():
+    if (source / CHECKPOINTS).is_dir() and not (finished and (source / "config.json").exists()):
         kept = ranked(source / BEST) if best else checkpoint_folders(source / CHECKPOINTS)
         number = best or last or len(kept)
         if not kept or number > len(kept):

@@ -21,6 +21,8 @@ TRACKED_AS = "hf_vaswani"
 # What is being uploaded to the Hub, or waits for that.
 UPLOADS = ".uploads"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
+# What the stages of a recipe make, each in a folder of its name.
+STAGES_FOLDER = "stages"
 
 
 def is_checkpoint(folder: Path) -> bool:

@@ -71,6 +71,13 @@ class DataArguments(Section):
         "more test sets by name, each given like test: {test_2017: {source: a.de, target: a.en}}; scored at the end",
         resumable=True,
     )
+    text: dict | list | None = Key(
+        None,
+        "what to train on: own, the training text that these keys name; reversed, the same the other way round; and "
+        "stages that translate, by name. A list, or a weight for each: {own: 2, forward: 1}; default: own",
+        resumable=True,
+    )
+    reversed: bool = Key(False, "train the other direction: the sides of all texts and the languages are swapped")
     validation_share: float | None = Key(
         None, "hold out this share of the training pairs, at random, for validation", gt=0, lt=1
     )

@@ -18,10 +18,19 @@ def describe_keys(width: int = 119) -> str:
     schema = json.loads((FOLDER / SCHEMA_FILE).read_text(encoding="utf-8"))
     lines = ["recipe keys, each also an option (--max_steps 1000 or --training.max_steps 1000):"]
     for name, section in schema["properties"].items():
-        lines += ["", f"{name}: {section['description']}"]
-        for key, value in section["properties"].items():
-            lines += _entry(key, value, width)
+        if "properties" in section:
+            lines += ["", f"{name}: {section['description']}", *_entries(section, width)]
+            continue
+        described = f"{name}: {section['description']} Options: --{name}.NAME.KEY or --NAME.KEY."
+        lines += ["", *textwrap.wrap(described, max(width, 50))]
+        for kind, keys in section["additionalProperties"]["properties"].items():
+            lines += ["", *textwrap.wrap(f"{name}.NAME.{kind}: {keys['description']}", max(width, 50))]
+            lines += [] if "$ref" in str(keys) else _entries(keys, width)
     return "\n".join(lines)
+
+
+def _entries(section: dict[str, Any], width: int) -> list[str]:
+    return [line for key, value in section["properties"].items() for line in _entry(key, value, width)]
 
 
 def _entry(name: str, key: dict[str, Any], width: int) -> list[str]:

@@ -1,8 +1,10 @@
-"""The recipe of a run: a YAML file with a section for each stage; each key is also a command-line option.
+"""The recipe of a run: a YAML file of sections with keys; each key is also a command-line option.
 
-The keys are declared in `arguments.py`.
+The keys are declared in `arguments.py`. A recipe of several training runs and translations has stages besides, see
+`hf_vaswani.training.stages`.
 """
 
+import copy
 import typing
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +22,11 @@ from ...core.configuration_vaswani import FOREIGN_NAMES
 from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
 from ...errors import InputError, reason
 from ...presets import preset_fields
+from ..stages.arguments import SECTION_OF_KIND, Stage
+from ..stages.options import PREFIX as STAGES
+from ..stages.options import key_of_stage
+from ..stages.order import reference_errors
+from ..stages.read import read_stages
 from .adapter_arguments import PeftArguments
 from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .bundled_recipes import recipe_file
@@ -39,10 +46,13 @@ class Recipe(BaseModel):
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
+    stages: dict[str, Stage] = Field(default_factory=dict, exclude=True)  # that run before it
+    whole: "Recipe | None" = Field(default=None, exclude=True)  # the recipe of stages whose last run this is
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Sections of plain values, as in the YAML file."""
-        return self.model_dump()
+        """Sections of plain values, as in the YAML file, and the stages as they were given."""
+        stages = {name: {stage.kind: stage.given} for name, stage in self.stages.items()}
+        return {**self.model_dump(), **({STAGES: stages} if stages else {})}
 
     @property
     def tokenizer_source(self) -> str | None:
@@ -74,35 +84,65 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
         InputError: all errors together: unknown keys, with the most similar known one, invalid values, and values
             that contradict each other.
     """
-    values, errors = _read_yaml(recipe_file(path))
-    given = parse_options(options or [], errors)
-    not_null = {s: {name: text for name, text in texts.items() if text != "null"} for s, texts in given.items()}
-    remove_replaced(values, not_null)
-    for section, texts in given.items():
-        keys = SECTIONS[section].model_fields
-        values.setdefault(section, {}).update({name: _option_value(text, keys[name]) for name, text in texts.items()})
+    values, contents, errors = _read_yaml(recipe_file(path))
+    given, of_stages = _parse_options(options or [], contents, errors)
+    apply_options(values, given)
+    # Before the recipe's own values imply others.
+    inherited = copy.deepcopy(values)
+    recipe, found = make_recipe(values, str(path))
+    errors += found
+    without_effect = sorted(_not_null(given).get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
+    # A stage may learn a tokenizer from these keys.
+    if recipe.tokenizer_source and without_effect and not contents:
+        names = ", ".join(f"--{name}" for name in without_effect)
+        errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
+    if not recipe.training.push_to_hub and (of_hub := hub_options(_not_null(given).get("training", {}))):
+        errors.append(f"{of_hub}: no effect without --push_to_hub true")
+    recipe.stages, found = read_stages(str(path), contents, of_stages, inherited, recipe)
+    errors += [error for error in found if error not in errors]
+    errors += reference_errors(recipe)
+    if errors:
+        raise InputError.of(list(dict.fromkeys(errors)))
+    return recipe
+
+
+def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
+    """A recipe of the values of its keys, and what is wrong with them.
+
+    Args:
+        values: by section; changed in place.
+        path: of the file.
+    """
     add_implied(values)
     typed, invalid = _checked(values)
-    errors += invalid.values()
+    errors = list(invalid.values())
     model = _expand_preset(typed.pop("model"), errors)
     # Not validated again: values out of bounds are included, so that all contradictions are reported together.
     sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
-    recipe = Recipe.model_construct(**sections, model=model, file=str(path))
+    recipe = Recipe.model_construct(**sections, model=model, file=path)
     if not recipe.tokenizer.joint and not recipe.training.start_from:
         model.setdefault("share_encoder_decoder_embeddings", False)
-    without_effect = sorted(not_null.get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
-    if recipe.tokenizer_source and without_effect:
-        names = ", ".join(f"--{name}" for name in without_effect)
-        errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
-    if not recipe.training.push_to_hub and (given_hub := hub_options(not_null.get("training", {}))):
-        errors.append(f"{given_hub}: no effect without --push_to_hub true")
     if "peft" in values and "r" not in values["peft"]:
         errors.append("peft.r is missing: the rank of the adapter, such as 8; null for none")
     found = violations(recipe.data, recipe.tokenizer, model, recipe.training, recipe.peft)
-    errors += [error for error in found if error.partition(" ")[0] not in invalid]
-    if errors:
-        raise InputError.of(errors)
-    return recipe
+    return recipe, errors + [error for error in found if error.partition(" ")[0] not in invalid]
+
+
+def apply_options(values: Sections, given: dict[str, dict[str, str]]) -> None:
+    """Put options into the values of a file, in place of what they replace.
+
+    Args:
+        values: by section; changed in place.
+        given: section → key → text.
+    """
+    remove_replaced(values, _not_null(given))
+    for section, texts in given.items():
+        keys = SECTIONS[section].model_fields
+        values.setdefault(section, {}).update({name: option_value(text, keys[name]) for name, text in texts.items()})
+
+
+def _not_null(given: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    return {s: {name: text for name, text in texts.items() if text != "null"} for s, texts in given.items()}
 
 
 def hub_options(options: Iterable[str]) -> str:
@@ -125,7 +165,7 @@ def section_from_options(section: str, options: dict[str, str]) -> Any:
     """
     keys = SECTIONS[section].model_fields
     errors = [f"--{name} is empty; use null for no value" for name, text in options.items() if text == ""]
-    values = {name: _option_value(text, keys[name]) for name, text in options.items()}
+    values = {name: option_value(text, keys[name]) for name, text in options.items()}
     typed, wrong = SECTIONS[section].checked(values)
     errors += wrong.values()
     if errors:
@@ -151,18 +191,34 @@ def recipe_keys() -> dict[str, dict[str, FieldInfo]]:
     return {name: cls.model_fields for name, cls in SECTIONS.items()}
 
 
-def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
-    """The values of a file that belong to known keys, and errors about the others."""
+def _read_yaml(path: Path) -> tuple[Sections, dict[str, Any], list[str]]:
+    """The values of a file that belong to known keys, its stages as they are, and errors about other keys."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a YAML file: {reason(error)}") from None
-    keys, errors, values = recipe_keys(), [], {}
     if not isinstance(content, dict):
-        raise InputError(f"{path} must hold the sections {', '.join(keys)}, each with its keys.")
+        raise InputError(f"{path} must hold the sections {', '.join(recipe_keys())}, each with its keys.")
+    stages = content.pop(STAGES, None) or {}
+    values, errors = known_values(content, str(path), [STAGES])
+    if not isinstance(stages, dict):
+        return values, {}, [*errors, f"{path}: section '{STAGES}' must hold stages by their names, not {stages!r}"]
+    return values, {str(name): stage for name, stage in stages.items()}, errors
+
+
+def known_values(content: dict[Any, Any], path: str, others: Iterable[str] = ()) -> tuple[Sections, list[str]]:
+    """The values that belong to known keys, and errors about the others.
+
+    Args:
+        content: of a recipe or of a stage that trains.
+        path: where it stands, for messages.
+        others: sections that are read elsewhere.
+    """
+    keys, errors, values = recipe_keys(), [], {}
     for section, entries in content.items():
         if section not in keys:
-            errors.append(f"{path}: unknown section '{section}'{_nearest(section, {key: key for key in keys})}")
+            known = {key: key for key in (*keys, *others)}
+            errors.append(f"{path}: unknown section '{section}'{_nearest(section, known)}")
         elif not isinstance(entries or {}, dict):
             errors.append(f"{path}: section '{section}' must hold keys and values, not {entries!r}")
         else:
@@ -176,11 +232,22 @@ def _read_yaml(path: Path) -> tuple[Sections, list[str]]:
     return values, errors
 
 
-def parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, str]]:
+OptionTexts = dict[str, dict[str, str]]
+
+
+def parse_options(options: list[str], errors: list[str]) -> OptionTexts:
     """`--a.b value`, `--b=value` and `--flag` → section → key → text; what is wrong with them is added to `errors`."""
+    return _parse_options(options, {}, errors)[0]
+
+
+def _parse_options(
+    options: list[str], stages: dict[str, Any], errors: list[str]
+) -> tuple[OptionTexts, dict[str, OptionTexts]]:
+    """The same, and the options of each stage."""
     if isinstance(options, str) or not isinstance(options, Iterable):
         raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
-    parsed: dict[str, dict[str, str]] = {}
+    parsed: OptionTexts = {}
+    of_stages: dict[str, OptionTexts] = {}
     rest = list(options)
     for option in rest:
         if not isinstance(option, str):
@@ -194,19 +261,23 @@ def parse_options(options: list[str], errors: list[str]) -> dict[str, dict[str, 
         if not has_value:
             text = rest.pop(0) if rest and not rest[0].startswith("--") else None
         name = name.replace("-", "_")
-        if section := section_of(name, errors):
-            bare = name.rpartition(".")[2]
-            key = SECTIONS[section].model_fields[bare]
+        number = len(errors)
+        stage, section, bare = key_of_stage(name, stages, section_of, errors) or ("", None, name.rpartition(".")[2])
+        if not stage and len(errors) == number and name.partition(".")[0] not in (STAGES, *stages):
+            section = section_of(name, errors)
+        if section:
+            key = (SECTION_OF_KIND.get(section) or SECTIONS[section]).model_fields[bare]
             if text is None and bool not in types_of(key):
                 errors.append(f"--{name} needs a value: {describe_type(key)}")
             elif text == "":
                 errors.append(f"--{name} is empty; use null for no value")
             else:
-                parsed.setdefault(section, {})[bare] = text or "true"
-    return parsed
+                texts = of_stages.setdefault(stage, {}) if stage else parsed
+                texts.setdefault(section, {})[bare] = text or "true"
+    return parsed, of_stages
 
 
-def _option_value(text: str, key: FieldInfo) -> Any:
+def option_value(text: str, key: FieldInfo) -> Any:
     """An option's text as a YAML value; where the key takes text, as it was typed."""
     types = types_of(key)
     if text == "null":

@@ -5,9 +5,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...configuration.keys import describe_bounds, describe_type
+from ...configuration.keys import Section, describe_bounds, describe_type
 from ...data.tokenizers.arguments import as_option
+from ..stages.arguments import SECTION_OF_KIND, TRAIN
+from ..stages.options import PREFIX
 from .recipe import SECTIONS
+
+STAGES = {
+    PREFIX: "Stages that run before the last training run, which all other sections describe: each has a name, by "
+    "which others use what it makes, and is of one kind.",
+    TRAIN: "A stage that trains: sections as those of the recipe, whose values it has where it gives no others.",
+}
 
 
 def key_tables() -> str:
@@ -18,11 +26,17 @@ def key_tables() -> str:
 def recipe_schema() -> dict[str, Any]:
     """The JSON schema of a recipe."""
     sections = {name: cls.model_json_schema() for name, cls in SECTIONS.items()}
+    run = {"type": "object", "description": STAGES[TRAIN], "additionalProperties": False,
+           "properties": {name: {"$ref": f"#/properties/{name}"} for name in sections}}  # fmt: skip
+    kinds = {TRAIN: run, **{name: cls.model_json_schema() for name, cls in SECTION_OF_KIND.items()}}
+    stage = {"type": "object", "properties": kinds, "additionalProperties": False, "minProperties": 1,
+             "maxProperties": 1}  # fmt: skip
+    stages = {"type": "object", "description": STAGES[PREFIX], "additionalProperties": stage}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A recipe of hf_vaswani",
         "type": "object",
-        "properties": sections,
+        "properties": {**sections, PREFIX: stages},
         "additionalProperties": False,
     }
 
@@ -34,14 +48,25 @@ def schema_text() -> str:
 
 def _table_lines() -> Iterator[str]:
     for section, cls in SECTIONS.items():
-        yield f"## {section}\n\n{cls.__doc__}\n\n| key | meaning | values | default |\n|---|---|---|---|"
-        for name, key in cls.model_fields.items():
-            kind = describe_type(key).removesuffix(" or null")
-            values = " ".join(filter(None, [kind, describe_bounds(key)]))
-            shown = "" if key.default in (None, [], {}) else f"`{as_option(key.default)}`"
-            mark = " ↻" if key.json_schema_extra.resumable else ""
-            yield f"| `{name}`{mark} | {_cell(key.description)} | {_cell(values)} | {shown} |"
-        yield ""
+        yield f"## {section}\n\n{cls.__doc__}\n"
+        yield from _rows(cls)
+    yield f"## {PREFIX}\n\n{STAGES[PREFIX]} See [Recipes of several stages](../how_to/stages.md).\n"
+    yield f"### {TRAIN}\n\n{STAGES[TRAIN]}\n"
+    for kind, cls in SECTION_OF_KIND.items():
+        yield f"### {kind}\n\n{cls.__doc__}\n"
+        yield from _rows(cls)
+
+
+def _rows(cls: type[Section]) -> Iterator[str]:
+    """The table of a section's keys."""
+    yield "| key | meaning | values | default |\n|---|---|---|---|"
+    for name, key in cls.model_fields.items():
+        kind = describe_type(key).removesuffix(" or null")
+        values = " ".join(filter(None, [kind, describe_bounds(key)]))
+        shown = "" if key.default in (None, [], {}) else f"`{as_option(key.default)}`"
+        mark = " ↻" if key.json_schema_extra.resumable else ""
+        yield f"| `{name}`{mark} | {_cell(key.description)} | {_cell(values)} | {shown} |"
+    yield ""
 
 
 def _cell(text: str) -> str:

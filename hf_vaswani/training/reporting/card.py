@@ -16,6 +16,7 @@ from ...hub.run_report import RESULTS_FILE, RunReport, damaged, read_report
 from ..checkpoints.output_folder import RECIPE_FILE, held, read_stored
 from ..recipe.recipe import Recipe, value_errors
 from ..recipe.shared_recipe import shared_recipe
+from ..stages.options import PREFIX as STAGES
 from .artifacts import CARD_FILE, digest_of, figure_error, keep_edited_card
 
 # In bytes. Larger figures stay where they are: a copy is for a repository of source code.
@@ -127,8 +128,9 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
     if errors := value_errors(recipe):
         file = folder / (RESULTS_FILE if report.recipe else RECIPE_FILE)
         raise InputError.of([f"{file}: {error}" for error in errors])
-    recipe = {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
-    return recipe, _with_base(report)
+    whole = {name: {**keys, **recipe.get(name, {})} for name, keys in Recipe().to_dict().items()}
+    stages = {STAGES: recipe[STAGES]} if STAGES in recipe else {}
+    return {**whole, **stages}, _with_base(report)
 
 
 def _with_base(report: RunReport) -> RunReport:

@@ -141,9 +141,12 @@ def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
 
 def describe_source(source: TextSource) -> Source:
     """A source by the names that others know it by, files without the folders that they lie in."""
+    if source.made:
+        return Source(stage=Path(source.file).parent.name, weight=source.weight, reversed=source.reversed)
     if not source.dataset:
         paths = [source.file] if source.file else [*source.source, *source.target]
-        return Source(files=[Path(path).name for path in paths], weight=source.weight)
+        turned = {"reversed": True} if source.reversed else {}
+        return Source(files=[Path(path).name for path in paths], weight=source.weight, **turned)
     is_local = source.dataset == BUILT_IN or Path(source.dataset).exists()
     return Source(
         dataset=Path(source.dataset).name if is_local else source.dataset,
@@ -152,6 +155,7 @@ def describe_source(source: TextSource) -> Source:
         split=source.split,
         revision=source.revision,
         weight=source.weight,
+        **({"reversed": True} if source.reversed else {}),
     )
 
 

@@ -26,6 +26,7 @@ from ..checkpoints.output_folder import (
     CURVES_FILE,
     LOG_FILE,
     RECIPE_FILE,
+    STAGES_FOLDER,
     TOKENIZER,
     TRACKED_AS,
     UPLOADS,
@@ -58,7 +59,9 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
         return [f"{name} cannot be made: {existing} is a file. Choose another folder."]
     if not os.access(existing, os.W_OK | os.X_OK):
         return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
-    holds = {path.name for path in folder.iterdir()} - {TRACKED_AS} if folder.exists() else set()
+    # What stages have made is there before the last run begins.
+    before = {TRACKED_AS, *([STAGES_FOLDER] if recipe.whole else [])}
+    holds = {path.name for path in folder.iterdir()} - before if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
         return [f"{name} is not empty and holds no run. Choose another --output_dir."]
     # What has no checkpoint begins again.
@@ -110,7 +113,7 @@ def begin_output(
         raise InputError(f"{folder / LOG_FILE} is a folder, where the log belongs. Move it away.")
     try:
         if not is_resumed:
-            _remove_earlier_run(recipe, sources)
+            remove_earlier_run(recipe, sources)
             folder.mkdir(parents=True, exist_ok=True)
             # First of all: by it the folder is known to be a run's, however early that is stopped.
             _store_recipe(folder, content)
@@ -203,7 +206,7 @@ def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
     return [(key, path) for key, path in paths if path and os.path.exists(path)]
 
 
-def _remove_earlier_run(recipe: Recipe, sources: Sources) -> None:
+def remove_earlier_run(recipe: Recipe, sources: Sources) -> None:
     """Delete what an earlier run would be resumed from, and what it says of its model.
 
     Raises:

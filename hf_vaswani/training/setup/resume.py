@@ -71,7 +71,7 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
         return False
     content = read_stored(stored)
     before = Circumstances.of(content, now)
-    differences = _recipe_differences(content, recipe) + _differences(before, now)
+    differences = recipe_differences(content, recipe) + _differences(before, now)
     if differences:
         raise InputError(
             f"{folder} holds a run of another recipe ({'; '.join(differences)}). Choose another --output_dir, or "
@@ -95,10 +95,11 @@ def stored_differences(recipe: Recipe) -> list[str]:
     if not (folder / RECIPE_FILE).exists():
         return []
     is_begun = checkpoint_folders(folder / CHECKPOINTS) or checkpoint_folders(folder / BEST)
-    return _recipe_differences(read_stored(folder / RECIPE_FILE), recipe) if is_begun else []
+    return recipe_differences(read_stored(folder / RECIPE_FILE), recipe) if is_begun else []
 
 
-def _recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> list[str]:
+def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> list[str]:
+    """What makes a recipe another one than a stored one whose run it should continue."""
     # Keys that a recipe of an earlier version does not have were at their defaults then.
     new, defaults = recipe.to_dict(), Recipe().to_dict()
     old = {section: {**defaults[section], **stored.get(section, {})} for section in new}

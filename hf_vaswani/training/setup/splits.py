@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -18,6 +18,7 @@ from ...data.sources.text_source import BUILT_IN, TextSource, check_source, iter
 from ...errors import InputError
 from ...files import collect_errors
 from ..recipe.arguments import MAIN_TEST, SPLITS, DataArguments
+from .text_mix import REVERSED, mixed_sources, turned
 
 TESTS = "tests."  # before the names of further test sets
 
@@ -56,7 +57,7 @@ def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
         InputError: all errors in their description at once.
     """
     sources: dict[str, list[TextSource]] = {}
-    errors = []
+    errors: list[str] = []
     further = {f"{TESTS}{name}": _listed(value, "test", data) for name, value in data.tests.items()}
     for split, entries in {**{split: _entries(data, split) for split in SPLITS}, **further}.items():
         parsed = []
@@ -75,8 +76,12 @@ def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
             errors.append(
                 f"data.{split}: give all sources a weight, or none; without any, each pair comes once an epoch"
             )
+    if not errors and data.text:
+        sources["train"] = collect_errors(errors, lambda: mixed_sources(data.text, sources["train"]))
     if errors:
         raise InputError.of(errors)
+    if data.reversed:
+        return {split: [turned(source) for source in entries] for split, entries in sources.items()}
     return sources
 
 
@@ -116,7 +121,8 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
     tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
     train, held_out = pairs["train"], held_out_of(data)
     # A stream is known by its description alone.
-    description = [*map(repr, sources["train"]), *([repr(held_out)] if held_out else [])]
+    is_reversed = [f"{number} reversed" for number, source in enumerate(sources["train"]) if source.reversed]
+    description = [*map(repr, sources["train"]), *is_reversed, *([repr(held_out)] if held_out else [])]
     digests = {
         "train": _digest([train.digest, str(weights)] if train else description),
         "validation": _digest(f"{source}\t{target}" for source, target in pairs["validation"]),
@@ -149,7 +155,9 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
         return None
     if split == "train" or is_held_out:
         settings, cache = filter_settings(data), cache_folder(data.cache_dir)
-        text = prepare_text(sources["train"], languages, settings, cache, held_out, split, data.streaming)
+        # The same pair the other way round would be held out a second time.
+        entries = [source for source in sources["train"] if split == "train" or source.reversed == data.reversed]
+        text = prepare_text(entries, languages, settings, cache, held_out, split, data.streaming)
         return list(text) if is_held_out else text
     if split not in sources:
         return None
@@ -168,7 +176,7 @@ def held_out_of(data: DataArguments) -> HeldOut:
 
 def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
     """The pairs of a source that are trained on, read as they are asked for."""
-    return held_out_of(data).select(iterate_pairs(source, languages_of(data), streaming=True), "train")
+    return held_out_of(data).pairs_of(source, languages_of(data), "train", streaming=True)
 
 
 def sample_of(splits: Splits, data: DataArguments) -> list[Pair]:
@@ -182,6 +190,29 @@ def sample_of(splits: Splits, data: DataArguments) -> list[Pair]:
 def languages_of(data: DataArguments) -> Languages:
     """Source and target language, which may name columns."""
     return data.source_language, data.target_language
+
+
+def own_sources(data: DataArguments) -> list[TextSource]:
+    """The sources of the training text that a recipe names itself, each pair once, in the recipe's direction.
+
+    Raises:
+        InputError: as [`parse_sources`].
+    """
+    own = data.model_copy(update={"text": None, "reversed": False})
+    return [replace(source, weight=None) for source in parse_sources(own)["train"]]
+
+
+def model_languages(data: DataArguments) -> Languages:
+    """Source and target language of the model; none where it learns both directions, and thus translates either."""
+    if learns_both_directions(data):
+        return None, None
+    source, target = languages_of(data)
+    return (target, source) if data.reversed else (source, target)
+
+
+def learns_both_directions(data: DataArguments) -> bool:
+    """Whether a model is trained on its text the other way round, too."""
+    return REVERSED in (data.text or ())
 
 
 def filter_settings(data: DataArguments) -> FilterSettings:

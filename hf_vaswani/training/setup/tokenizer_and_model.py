@@ -25,6 +25,7 @@ from ..checkpoints.output_folder import TOKENIZER
 from ..optimization.optimizer import freeze
 from ..recipe.arguments import GenerationArguments
 from ..recipe.recipe import Recipe
+from .splits import learns_both_directions, model_languages
 
 T = TypeVar("T")
 
@@ -120,8 +121,9 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
             raise InputError.of([f"model: {error}: {SMALLER}" for error in errors])
         model = VaswaniForConditionalGeneration(config)
         model.generation_config = GenerationConfig.from_model_config(model.config)
-    for name in ("source_language", "target_language"):
-        if code := language_code(getattr(recipe.data, name)):  # it may be the name of a column
+    for name, language in zip(("source_language", "target_language"), model_languages(recipe.data)):
+        # It may be the name of a column. A model of both directions has no languages, whatever it started from.
+        if (code := language_code(language)) or learns_both_directions(recipe.data):
             setattr(model.config, name, code)
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)

@@ -150,10 +150,31 @@ def test_recipe_says_what_is_known_of_its_system(name):
         assert said["training"]["weight_decay"] > 0
 
 
-def test_best_model_of_multi30k_has_at_most_three_million_parameters():
-    recipe = load_recipe(RECIPES[BEGUN_BY["multi30k_best"]])
+@pytest.mark.parametrize(
+    "name, most", [("multi30k_best", 3_000_000), ("multi30k_distilled", 3_000_000), ("distill", 1_000_000)]
+)
+def test_model_of_a_recipe_is_as_small_as_it_says(name, most):
+    recipe = load_recipe(RECIPES[name])
     model = VaswaniForConditionalGeneration(VaswaniConfig(**recipe.model, vocab_size=recipe.tokenizer.vocab_size))
-    assert model.num_parameters() <= 3_000_000
+    assert model.num_parameters() <= most
+
+
+def test_first_stage_of_the_best_model_of_multi30k_is_that_of_the_published_one_in_both_directions():
+    both, tiny = load_recipe(RECIPES["multi30k_best"]).stages["both"].arguments, load_recipe(RECIPES["multi30k_tiny"])
+    assert said_by(both)["model"] == said_by(tiny)["model"] and both.data.text == ["own", "reversed"]
+    for name in ("lr_scheduler_type", "learning_rate", "warmup_steps", "adam_epsilon", "average_last"):
+        assert getattr(both.training, name) == getattr(tiny.training, name)
+    assert both.training.max_tokens * both.training.gradient_accumulation_steps == 8192
+
+
+def test_models_of_multi30k_distilled_differ_in_their_seeds_and_directions_alone():
+    stages = load_recipe(RECIPES["multi30k_distilled"]).stages
+    runs = [stage.arguments for stage in stages.values() if stage.kind == "train"]
+    assert [(run.data.reversed, run.training.seed) for run in runs] == [
+        (False, 1), (False, 2), (False, 3), (False, 4), (True, 1), (True, 2)
+    ]  # fmt: skip
+    assert len({str({**said_by(run)["training"], "seed": 0, "output_dir": ""}) for run in runs}) == 1
+    assert len({str(said_by(run)["model"]) for run in runs}) == 1
 
 
 def test_rows_of_table_3_are_one_option_each():
@@ -193,8 +214,14 @@ ROWS_OF_TABLE_3 = {
 }
 
 
-# Recipes that go on with the model of another one.
-BEGUN_BY = {"multi30k_best": "multi30k_tiny"}
+# Recipes that need the model of another one: for what, and which.
+BEGUN_BY = {"distill": ("teacher", "quickstart")}
+# Stages, at a size at which each is a matter of a second.
+CUT_STAGE = {
+    "train": ("max_steps=30", "eval_steps=30", "save_steps=15", "warmup_steps=1", "gradient_accumulation_steps=1"),
+    # A model that has learned so little comes to an end where short translations are preferred.
+    "translate": ("max_new_tokens=30", "length_penalty=-5"),
+}
 # Sizes that make a training of each recipe a matter of seconds.
 CUT = [
     "--d_model=16", "--encoder_layers=1", "--decoder_layers=1", "--encoder_ffn_dim=16", "--decoder_ffn_dim=16",
@@ -236,7 +263,11 @@ def files(sentences, tmp_path):
     return write
 
 
-@pytest.mark.parametrize("name", RECIPES)
+# Of many stages.
+SLOW = {"multi30k_distilled"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in RECIPES])
 def test_recipe_runs_the_whole_way(name, files, tmp_path):
     if "dataset:" in RECIPES[name].read_text():
         whole = load_recipe(RECIPES[name])
@@ -247,19 +278,20 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
         options.append("--target_vocab_size=280")
     if whole.training.lr_scheduler_type == "linear":
         options.append("--warmup_steps=1")
-    assert bool(whole.training.start_from) == (name in BEGUN_BY)
+    assert (whole.training.start_from is None) or whole.training.start_from in whole.stages
     if name in BEGUN_BY:
+        stage, other = BEGUN_BY[name]
         begun = tmp_path / "begun"
-        train(load_recipe(RECIPES[BEGUN_BY[name]], [*options, f"--output_dir={begun}"]))
-        # The tokenizer is there.
-        options = [option for option in options if not option.startswith("--vocab_size")]
-        options.append(f"--start_from={begun}")
+        train(load_recipe(RECIPES[other], [*options, f"--output_dir={begun}"]))
+        options.append(f"--{stage}={begun}")
+    for stage in whole.stages.values():
+        options += [f"--{stage.name}.{option}" for option in CUT_STAGE[stage.kind]]
     recipe = load_recipe(RECIPES[name], options)
     results = train(recipe)
     folder = tmp_path / "out"
 
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
-    said = said_by(load_recipe(RECIPES[BEGUN_BY[name]]) if name in BEGUN_BY else whole)["model"]
+    said = said_by(whole)["model"]
     assert {key: getattr(model.config, key) for key in said.keys() & UNCUT} == {
         key: said[key] for key in said.keys() & UNCUT
     }
@@ -276,7 +308,7 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
     stored = json.loads((folder / "results.json").read_text())
     assert stored["update"] == results.steps == 3
     assert stored["test_bleu"] >= 0 and stored["validation_loss"] > 0
-    held_out = splits_of(recipe.data).test
+    held_out = splits_of(recipe.data.model_copy(update={"text": None})).test
     assert len((folder / "test_translations.txt").read_text().splitlines()) == len(held_out) > 0
     assert ("greedy_bleu" in stored["tests"]["test"]) == whole.evaluation.greedy
     card = ModelCard.load(folder / "README.md")
@@ -289,6 +321,7 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
     assert len(attentions) == 3 * whole.evaluation.attention
     assert all(("_layer_0" in picture) == (whole.evaluation.attention_layers == "all") for picture in attentions)
     assert all((folder / picture).is_file() for picture in stored["pictures"])
+    assert sorted(stage["name"] for stage in stored.get("stages", [])) == sorted(whole.stages)
 
 
 # Bad input

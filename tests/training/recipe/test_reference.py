@@ -9,6 +9,8 @@ from hf_vaswani.training.recipe.bundled_recipes import FOLDER, SCHEMA_FILE, SCHE
 from hf_vaswani.training.recipe.recipe import recipe_keys
 from hf_vaswani.training.recipe.reference import key_tables, recipe_schema, schema_text
 
+SECTIONS = recipe_schema()["properties"]
+
 
 def test_schema_beside_the_recipes_is_that_of_the_keys():
     assert (FOLDER / SCHEMA_FILE).read_text(encoding="utf-8") == schema_text()
@@ -32,9 +34,18 @@ def test_schema_has_each_key_with_its_meaning_and_bounds():
 def test_recipe_of_the_package_fits_the_schema_that_it_names(name):
     first, *_ = bundled_recipes()[name].read_text(encoding="utf-8").splitlines()
     assert first == f"{SCHEMA_LINE}{SCHEMA_FILE}"
-    sections = recipe_schema()["properties"]
-    for section, values in yaml.safe_load(printed(name)).items():
-        assert values.keys() <= sections[section]["properties"].keys()
+    content = yaml.safe_load(printed(name))
+    for section, values in content.items():
+        if section != "stages":
+            assert values.keys() <= SECTIONS[section]["properties"].keys()
+    kinds = SECTIONS["stages"]["additionalProperties"]["properties"]
+    for stage in content.get("stages", {}).values():
+        [(kind, values)] = stage.items()
+        assert values.keys() <= kinds[kind]["properties"].keys()
+        if kind == "train":
+            for section, keys in values.items():
+                assert kinds[kind]["properties"][section] == {"$ref": f"#/properties/{section}"}
+                assert keys.keys() <= SECTIONS[section]["properties"].keys()
 
 
 def test_printed_recipe_names_the_schema_where_it_is():

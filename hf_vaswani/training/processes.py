@@ -1,0 +1,81 @@
+"""The processes that train, set up for their devices; and the group that they are in, which several runs may share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from accelerate import Accelerator, PartialState
+from accelerate.state import AcceleratorState
+from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
+
+from ..runtime.memory import keep_freed_memory
+from ..runtime.processes import on_main_process
+from ..runtime.threads import asked_threads, share_of_cores
+from .check import available_trackers, is_set
+from .recipe.recipe import Recipe
+from .setup.precision import precision_to_begin_with
+
+# A large corpus takes hours to prepare, while the other processes wait for the first.
+PATIENCE = timedelta(days=1)
+
+
+@contextmanager
+def process_group() -> Iterator[PartialState]:
+    """The group of processes that a launcher started, for several runs of [`processes_of`] in the block."""
+    state = PartialState(cpu=is_set("ACCELERATE_USE_CPU"), **InitProcessGroupKwargs(timeout=PATIENCE).to_kwargs())
+    try:
+        yield state
+        state.wait_for_everyone()
+    finally:
+        state.destroy_process_group()
+        AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@contextmanager
+def processes_of(recipe: Recipe, ends_group: bool = True) -> Iterator[Accelerator]:
+    """The processes that train, each set up for its device, while the block runs.
+
+    Args:
+        ends_group: whether their group ends with the block, and not with that of [`process_group`] around it.
+    """
+    accelerator = make_accelerator(recipe)
+    try:
+        if accelerator.device.type == "cpu":
+            if accelerator.mixed_precision == "fp16":
+                # Accelerate leaves out mixed precision fp16 on a CPU, silently; torch has it.
+                accelerator.native_amp = True
+                accelerator.scaler = torch.amp.GradScaler("cpu")
+            asked, _ = asked_threads(recipe.training.cpu_threads)
+            torch.set_num_threads(asked or share_of_cores(accelerator))
+            keep_freed_memory()
+        yield accelerator
+        # A process that is done must not take down the group while another still writes.
+        accelerator.wait_for_everyone()
+    finally:
+        # First the distributed model, then its process group: the other way round, their threads can wait for each
+        # other.
+        accelerator.free_memory()
+        if ends_group:
+            accelerator.end_training()
+        else:
+            for tracker in accelerator.trackers:
+                tracker.finish()
+        # Another run in this process may want another precision.
+        AcceleratorState._reset_state(reset_partial_state=ends_group)
+
+
+def make_accelerator(recipe: Recipe) -> Accelerator:
+    """Devices, processes and precision, as recipe and launcher say."""
+    arguments, group = recipe.training, InitProcessGroupKwargs(timeout=PATIENCE)
+    # First the processes, which then agree on the precision.
+    state = PartialState(cpu=is_set("ACCELERATE_USE_CPU"), **group.to_kwargs())
+    precision = on_main_process(state, lambda: precision_to_begin_with(recipe, state.device))
+    # One pass, whatever the launcher is told: the loop divides by the tokens of the whole step itself.
+    return Accelerator(
+        mixed_precision=precision,
+        gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),
+        log_with=[name for name in arguments.report_to if name in available_trackers()] or None,
+        project_dir=arguments.output_dir,
+        kwargs_handlers=[DistributedDataParallelKwargs(), group],
+    )

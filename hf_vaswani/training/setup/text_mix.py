@@ -1,0 +1,91 @@
+"""What a model is trained on where that is more than the recipe's own text: that text the other way round, and pairs
+that stages have made, each with a weight."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ...configuration.name_hints import hint
+from ...data.sources.text_source import LARGEST_WEIGHT, TextSource
+from ...errors import InputError
+
+OWN, REVERSED = "own", "reversed"
+
+
+def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> list[TextSource]:
+    """The sources of a mixture, with the weights that make its parts as large as it says.
+
+    Args:
+        text: `data.text`: `"own"`, `"reversed"`, or the file of a stage's pairs.
+        own: sources of the recipe's own text.
+
+    Raises:
+        InputError: where the own text has several sources without weights, so that a weight cannot be divided.
+    """
+    weights = text if isinstance(text, dict) else dict.fromkeys(text)
+    parts = {name: _sources_of(name, own) for name in weights}
+    if isinstance(text, list):
+        if any(source.weight is not None for source in own):
+            raise InputError(
+                "data.text: the sources of data.train have weights, so its parts need weights, too: {own: 2, …}"
+            )
+        return [source for sources in parts.values() for source in sources]
+    return [source for name, sources in parts.items() for source in _weighted(sources, float(weights[name]))]
+
+
+def turned(source: TextSource) -> TextSource:
+    """A source read the other way round."""
+    return replace(source, reversed=not source.reversed)
+
+
+def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) -> list[str]:
+    """What is wrong with `data.text` as a recipe gives it.
+
+    Args:
+        makers: stages that make pairs.
+        others: stages that make models.
+    """
+    if text is None:
+        return []
+    known = [OWN, REVERSED, *makers]
+    if not text or not all(isinstance(name, str) for name in text):
+        return [f"data.text must name at least one text, of {', '.join(known)}; got {text!r}"]
+    errors = []
+    for name in text:
+        if name in others:
+            errors.append(f"data.text: stage '{name}' makes a model, and no text; texts are {', '.join(known)}")
+        elif name not in known:
+            meant = hint(name, dict(zip(known, known)), {}) or f"known are {', '.join(known)}"
+            errors.append(f"data.text: unknown text '{name}'; {meant}")
+    if isinstance(text, dict):
+        errors += [
+            f"data.text: the weight of {name} must be a number above 0, got {weight!r}"
+            for name, weight in text.items()
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= LARGEST_WEIGHT
+        ]
+    elif len(set(text)) < len(text):
+        errors.append("data.text names a text twice; give weights to have one count more: {own: 2, …}")
+    if set(text) == {REVERSED}:
+        errors.append("data.text: reversed alone is the other direction, which data.reversed: true trains")
+    return errors
+
+
+def _sources_of(name: str, own: list[TextSource]) -> list[TextSource]:
+    if name == OWN:
+        return own
+    if name == REVERSED:
+        return [turned(source) for source in own]
+    return [TextSource(file=name, source_column="source", target_column="target", made=True)]
+
+
+def _weighted(sources: list[TextSource], weight: float) -> list[TextSource]:
+    """Sources with weights of this sum."""
+    given = [source.weight for source in sources]
+    if len(sources) == 1:
+        return [replace(sources[0], weight=weight)]
+    if None in given:
+        raise InputError(
+            "data.text has weights, and the sources of data.train have none by which that of the own text could be "
+            "divided among them: give each source of data.train its weight"
+        )
+    return [replace(source, weight=weight * own / sum(given)) for source, own in zip(sources, given)]

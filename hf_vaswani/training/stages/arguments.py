@@ -1,0 +1,146 @@
+"""The kinds of stages that a recipe may have, and the keys of those that do not train.
+
+A stage that trains has the sections of a recipe. The others have one section of keys of their own.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...configuration.keys import COUNTLESS, Key, Section
+from ...core.generation_settings import LARGEST_BEAM, LARGEST_PENALTY
+
+TRAIN, TRANSLATE, AVERAGE = "train", "translate", "average"
+# Minimum Bayes risk decoding compares all candidates of a sentence with each other.
+MOST_SAMPLES = 10_000
+
+
+class TranslateArguments(Section):
+    """A stage that translates a side of the training text, or other text, into pairs to train on."""
+
+    section = TRANSLATE
+
+    model: str | list[str] | None = Key(
+        None,
+        "what translates: a stage, a folder or a Hub id of any encoder-decoder with a tokenizer; a list: an ensemble",
+    )
+    side: Literal["source", "target"] = Key(
+        "source",
+        "the side to translate: source, forward, gives pairs of source and translation; target, backward, pairs of "
+        "translation and target",
+    )
+    input: str | list[str] | None = Key(
+        None,
+        "files of text on that side, one sentence a line, also .gz .zst; default: the training text",
+        is_path=True,
+    )
+    num_beams: int | None = Key(None, "beams; default: the model's own", ge=1, le=LARGEST_BEAM)
+    length_penalty: float | None = Key(
+        None, "exponent of the length penalty; default: the model's own", ge=-LARGEST_PENALTY, le=LARGEST_PENALTY
+    )
+    n_best: int = Key(1, "different translations of each sentence, each a pair", ge=1, le=MOST_SAMPLES)
+    mbr: Literal["chrf", "bleu"] | None = Key(None, "minimum Bayes risk decoding with this utility instead of search")
+    samples: int = Key(32, "candidates of mbr", ge=2, le=MOST_SAMPLES)
+    sample: float | None = Key(
+        None, "sample at this temperature instead of searching; 1 is the model's own distribution", gt=0, le=100
+    )
+    seed: int = Key(0, "random seed of sample and mbr", ge=0, lt=2**32)
+    max_new_tokens: int | None = Key(
+        None, "most tokens of a translation; one that is cut there is left out", ge=1, le=100_000
+    )
+    src_lang: str | None = Key(None, "language of the text, for many-language models, in their spelling: deu_Latn")
+    tgt_lang: str | None = Key(None, "language to translate into, for many-language models: eng_Latn")
+    keep_share: float | None = Key(
+        None, "keep only this share of the translations, those with the best scores", gt=0, le=1
+    )
+    min_score: float | None = Key(
+        None,
+        "keep only translations with at least this score: the log-probability that the search ranks by, divided by "
+        "its length penalty; with mbr the utility, 0 to 100",
+        ge=-COUNTLESS,
+        le=COUNTLESS,
+    )
+
+    @property
+    def models(self) -> list[str]:
+        """All that translate, together."""
+        return [self.model] if isinstance(self.model, str) else list(self.model or [])
+
+    @property
+    def inputs(self) -> list[str]:
+        """Files of text, where other than the training text is translated."""
+        return [self.input] if isinstance(self.input, str) else list(self.input or [])
+
+    def contradictions(self) -> list[str]:
+        """Contradictions between keys that are valid one by one."""
+        errors = [] if self.models else ["translate.model is missing: a stage, or the folder or Hub id of a model"]
+        if self.mbr and self.sample:
+            errors.append("translate.sample and translate.mbr, which samples itself, are both given; choose one")
+        for kind in ("mbr", "sample"):
+            searched = [name for name in ("num_beams", "length_penalty") if getattr(self, name) is not None]
+            if getattr(self, kind) is not None and searched:
+                names = ", ".join(f"translate.{name}" for name in searched)
+                errors.append(f"{names}: of a search, which translate.{kind} replaces; leave one of them out")
+        most, name = (self.samples, "samples") if self.mbr else (self.num_beams, "num_beams")
+        if most is not None and not self.sample and self.n_best > most:
+            errors.append(f"translate.n_best={self.n_best} is more than translate.{name}={most}")
+        return errors
+
+    def search(self) -> str:
+        """How it translates, in words."""
+        if self.mbr:
+            words = f"minimum Bayes risk ({self.mbr}) of {self.samples} samples"
+        elif self.sample:
+            words = f"samples at temperature {self.sample:g}"
+        else:
+            words = f"beam {self.num_beams}" if self.num_beams != 1 else "greedy"
+            words = "the model's own search" if self.num_beams is None else words
+        return words + (f", {self.n_best} best" if self.n_best > 1 else "")
+
+
+class AverageArguments(Section):
+    """A stage that makes one model of several: the mean of their weights."""
+
+    section = AVERAGE
+
+    models: list[str] = Key(
+        [], "what to average: stages, or folders of runs or models of one architecture and vocabulary"
+    )
+    last: int | None = Key(
+        None, "the last checkpoints of each run, this many, not its final model", ge=1, le=COUNTLESS
+    )
+    best: int | None = Key(None, "the best weights in validation of each run, this many", ge=1, le=COUNTLESS)
+
+    def contradictions(self) -> list[str]:
+        """Contradictions between keys that are valid one by one."""
+        errors = [] if self.models else ["average.models is missing: a list of stages or folders"]
+        if self.last and self.best:
+            errors.append(f"average.last={self.last} and average.best={self.best} are both given; choose one")
+        return errors
+
+
+SECTION_OF_KIND: dict[str, Any] = {
+    TRANSLATE: TranslateArguments, AVERAGE: AverageArguments,
+}  # fmt: skip
+KINDS = (TRAIN, *SECTION_OF_KIND)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a recipe.
+
+    Attributes:
+        name: by which others name what it makes.
+        kind: one of `KINDS`.
+        arguments: the `Recipe` of a stage that trains, which still names other stages; or its section's keys.
+        given: what the recipe says of it, as plain values.
+    """
+
+    name: str
+    kind: str
+    arguments: Any
+    given: dict[str, Any]
+
+    @property
+    def makes_model(self) -> bool:
+        """Whether it makes a model, and not pairs."""
+        return self.kind != TRANSLATE

@@ -1,0 +1,209 @@
+"""Looks at all stages of a recipe before any of them runs: all that is wrong, in one error, and what is done."""
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator
+
+from ...data.sources.text_files import check_file
+from ...data.sources.text_source import TextSource, digest
+from ...errors import InputError
+from ...files import collect_errors
+from ..check import look_at, open_hub
+from ..checkpoints.checkpoint import file_digest
+from ..checkpoints.output_folder import RECIPE_FILE
+from ..recipe.recipe import Recipe
+from ..setup.splits import own_sources, parse_sources
+from .arguments import AVERAGE, TRAIN, TRANSLATE
+from .options import PREFIX
+from .order import models_named
+from .plan import Plan, PlannedStage
+from .record import Record, differences, is_complete, model_digest, read_record
+from .teacher import teacher_errors
+
+OWN_TEXT, VALIDATION_TEXT = "the training text", "the validation text"
+OVERWRITE = (
+    "Choose another --output_dir, or give --overwrite true to make again what has changed and all that was made from "
+    "it"
+)
+
+
+class State(Enum):
+    """What is to be done about a stage."""
+
+    NEW = "it is not there"
+    BEGUN = "it is there in part, or may be continued"
+    FINISHED = "nothing is to be done"
+    REPLACED = "it is there as another one, which goes first"
+
+
+@dataclass(frozen=True)
+class FoundStages:
+    """The stages as they are found.
+
+    Attributes:
+        states: of each stage.
+        records: of those that were begun.
+        inputs: digests of what each stage reads that no stage makes.
+    """
+
+    states: dict[str, State]
+    records: dict[str, Record | None]
+    inputs: dict[str, dict[str, str]]
+
+
+def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
+    """Look at all stages and at the last run.
+
+    Nothing is written, except that a repository of the Hub is created where all else is right.
+
+    Raises:
+        InputError: all errors at once.
+    """
+    overwrites = plan.recipe.training.overwrite
+    errors: list[str] = []
+    found = FoundStages({}, {}, {})
+    inputs = _Inputs(plan.recipe)
+    for planned in plan.stages:
+        where = f"{PREFIX}.{planned.name}"
+        record = collect_errors(errors, lambda planned=planned: read_record(planned.record))
+        found.records[planned.name] = record
+        found.inputs[planned.name] = collect_errors([], lambda planned=planned: inputs.of(planned)) or {}
+        state, why = _state(planned, record, found)
+        if state is State.REPLACED and not overwrites:
+            errors.append(f"{where}: {planned.folder} holds another stage ({'; '.join(why)}). {OVERWRITE}")
+        if state is State.NEW and planned.folder.exists() and any(planned.folder.iterdir()):
+            errors.append(f"{where}: {planned.folder} is not empty and holds no stage. Move it away.")
+        found.states[planned.name] = state
+    unfinished = [name for name in plan.last_needs if found.states[name] is not State.FINISHED]
+    if unfinished and (Path(plan.last.training.output_dir) / RECIPE_FILE).exists() and not overwrites:
+        names = ", ".join(unfinished)
+        errors.append(f"{plan.last.training.output_dir} holds a run on another model or text of {names}. {OVERWRITE}")
+    errors += _errors_of_runs(plan, found, processes)
+    for planned in plan.stages:
+        errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_others(planned, plan.recipe)]
+    collect_errors(errors, lambda: open_hub(plan.last, create=not errors))
+    if errors:
+        raise InputError.of(list(dict.fromkeys(errors)))
+    return found
+
+
+def _state(planned: PlannedStage, record: Record | None, found: FoundStages) -> tuple[State, list[str]]:
+    """The state of a stage whose needs have been looked at, and what has changed."""
+    if record is None:
+        return State.NEW, []
+    why = differences(record, planned, {**found.inputs[planned.name], **_products(planned, found)})
+    why += [
+        f"stage {name} has changed or is trained further"
+        for name in planned.needs
+        if found.states[name] is not State.FINISHED
+    ]
+    if why:
+        return State.REPLACED, why
+    return (State.FINISHED if is_complete(record, planned) else State.BEGUN), []
+
+
+def _products(planned: PlannedStage, found: FoundStages) -> dict[str, str]:
+    """What finished stages have made that a stage needs."""
+    return {
+        f"stage {name}": record.product
+        for name in planned.needs
+        if found.states[name] is State.FINISHED and (record := found.records[name])
+    }
+
+
+class _Inputs:
+    """Digests of what stages read and no stage makes; each file is read once."""
+
+    def __init__(self, recipe: Recipe):
+        self.recipe = recipe
+        self._texts: dict[TextSource, str] = {}
+
+    def of(self, planned: PlannedStage) -> dict[str, str]:
+        """Digests of the inputs of a stage.
+
+        Raises:
+            InputError: where a text cannot be read.
+        """
+        arguments, kind = planned.stage.arguments, planned.stage.kind
+        found = {}
+        if kind == TRANSLATE:
+            found |= {f"file {path}": file_digest(Path(path)) for path in arguments.inputs if Path(path).is_file()}
+        if kind == TRAIN or (kind == TRANSLATE and not arguments.inputs):
+            data = arguments.data if kind == TRAIN else self.recipe.data
+            found[OWN_TEXT] = self._text(own_sources(data))
+            if kind == TRAIN and "validation" in (sources := parse_sources(data.model_copy(update={"text": None}))):
+                found[VALIDATION_TEXT] = self._text(sources["validation"])
+        for names in models_named(kind, arguments).values():
+            for name in names:
+                if name not in self.recipe.stages and Path(name).is_dir() and (known_by := model_digest(Path(name))):
+                    found[f"model {name}"] = known_by
+        return found
+
+    def _text(self, sources: list[TextSource]) -> str:
+        for source in sources:
+            self._texts[source] = self._texts.get(source) or digest(source)
+        return " ".join(self._texts[source] for source in sources)
+
+
+def _errors_of_runs(plan: Plan, found: FoundStages, processes: Accelerator) -> list[str]:
+    """What is wrong with the runs, those that are finished left out; what stages will make is not missed."""
+    errors = look_at(_without_unfinished(plan.last, plan, found), processes)[0]
+    for planned in plan.stages:
+        state = found.states[planned.name]
+        if planned.stage.kind == TRAIN and state is not State.FINISHED:
+            recipe = _without_unfinished(planned.arguments, plan, found)
+            recipe = with_overwrite(recipe, state is State.REPLACED)
+            of_stage = look_at(recipe, processes)[0]
+            errors += [f"{PREFIX}.{planned.name}: {error}" for error in of_stage if error not in errors]
+    return errors
+
+
+def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recipe:
+    """A recipe as far as it can be looked at before its stages are finished."""
+    missing = {str(p.folder): p for p in plan.stages if found.states[p.name] is not State.FINISHED}
+    data, training, tokenizer = recipe.data, recipe.training, recipe.tokenizer
+    model: dict[str, Any] = dict(recipe.model)
+    if data.text:
+        folders = tuple(f"{folder}/" for folder in missing)
+        kept = [name for name in data.text if not Path(name).as_posix().startswith(folders)]
+        text = {name: data.text[name] for name in kept} if isinstance(data.text, dict) else kept
+        data = data.model_copy(update={"text": text or None})
+    if tokenizer.path in missing:
+        tokenizer = tokenizer.model_copy(update={"path": None})
+    while training.start_from in missing:
+        start = missing[training.start_from]
+        training = training.model_copy(update={"start_from": None})
+        if start.stage.kind == TRAIN:
+            model = {**start.arguments.model, **model}
+            training = training.model_copy(update={"start_from": start.arguments.training.start_from})
+    peft = recipe.peft if training.start_from else type(recipe.peft)()
+    return recipe.model_copy(
+        update={"data": data, "training": training, "tokenizer": tokenizer, "model": model, "peft": peft}
+    )
+
+
+def with_overwrite(recipe: Recipe, overwrite: bool) -> Recipe:
+    """A recipe that does or does not begin anew."""
+    return recipe.model_copy(update={"training": recipe.training.model_copy(update={"overwrite": overwrite})})
+
+
+def _errors_of_others(planned: PlannedStage, recipe: Recipe) -> list[str]:
+    """What is wrong with stages that do not train."""
+    arguments, errors = planned.stage.arguments, []
+    if planned.stage.kind == TRANSLATE:
+        names = [name for name in arguments.models if name not in recipe.stages]
+        errors += teacher_errors(arguments, recipe.data, names)
+        for path in arguments.inputs:
+            found: list[str] = []
+            collect_errors(found, lambda path=path: check_file(path))
+            errors += [f"translate.input: {error}" for error in found]
+    elif planned.stage.kind == AVERAGE:
+        errors += [
+            f"average.models: {name} is neither a stage nor a folder. Name one."
+            for name in arguments.models
+            if name not in recipe.stages and not Path(name).is_dir()
+        ]
+    return errors

@@ -1,0 +1,140 @@
+"""Which stages each stage needs, and the order in which they run: each after those that it needs."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...core.pipeline_inputs import is_same_language
+from ...errors import nearest
+from ..setup.text_mix import text_errors
+from .arguments import AVERAGE, TRAIN, TRANSLATE, Stage
+from .options import PREFIX
+
+if TYPE_CHECKING:  # which imports this module
+    from ..recipe.recipe import Recipe
+
+
+def models_named(kind: str, arguments: Any) -> dict[str, list[str]]:
+    """Key → the names of models in it: those of stages, of folders, of the Hub.
+
+    Args:
+        arguments: a recipe, or the keys of a stage of another kind.
+    """
+    if kind == TRANSLATE:
+        return {"translate.model": arguments.models}
+    if kind == AVERAGE:
+        return {"average.models": list(arguments.models)}
+    named = {"training.start_from": arguments.training.start_from, "tokenizer.path": arguments.tokenizer.path}
+    return {key: [name] for key, name in named.items() if name}
+
+
+def needs(kind: str, arguments: Any, stages: Mapping[str, Stage]) -> list[str]:
+    """The stages that a stage, or the last training run, needs, each once."""
+    names = [name for those in models_named(kind, arguments).values() for name in those]
+    if kind == TRAIN and isinstance(arguments.data.text, dict | list):
+        names += [str(name) for name in arguments.data.text]
+    return list(dict.fromkeys(name for name in names if name in stages))
+
+
+def in_order(stages: Mapping[str, Stage]) -> list[Stage]:
+    """The stages, each after those that it needs, otherwise as they are given; none is in a circle."""
+    ordered: dict[str, Stage] = {}
+
+    def add(name: str) -> None:
+        for other in needs(stages[name].kind, stages[name].arguments, stages):
+            if other not in ordered:
+                add(other)
+        ordered[name] = stages[name]
+
+    for name in stages:
+        if name not in ordered:
+            add(name)
+    return list(ordered.values())
+
+
+def circle(stages: Mapping[str, Stage]) -> list[str]:
+    """Stages that need each other in a circle, the first one again at the end; empty where there are none."""
+    done: set[str] = set()
+
+    def search(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        for other in needs(stages[name].kind, stages[name].arguments, stages):
+            if found := search(other, [*path, name]):
+                return found
+        done.add(name)
+        return []
+
+    return next((found for name in stages if (found := search(name, []))), [])
+
+
+def reference_errors(recipe: "Recipe") -> list[str]:
+    """What is wrong with what a recipe and its stages name: texts and models that none makes, circles, directions."""
+    stages, errors = recipe.stages, []
+    makers = {name: [s.name for s in stages.values() if s.makes_model is is_model]
+              for name, is_model in (("text", False), ("model", True))}  # fmt: skip
+    for where, kind, arguments in _all_of(recipe):
+        if kind == TRAIN:
+            errors += [where + error for error in text_errors(arguments.data.text, makers["text"], makers["model"])]
+        for key, names in models_named(kind, arguments).items():
+            errors += [f"{where}{key}: {error}" for error in _model_errors(names, stages, makers["model"])]
+        if kind == TRANSLATE:
+            errors += [f"{where}{error}" for error in direction_errors(arguments, recipe)]
+    if found := circle(stages):
+        steps = " needs ".join(found)
+        errors.append(f"{PREFIX}: {steps}: such a circle has no beginning. Have one of them need another")
+    return errors
+
+
+def directions(name: str, stages: Mapping[str, Stage]) -> set[str]:
+    """The sides that the model of a stage can translate: `"source"`, `"target"` or both.
+
+    Args:
+        name: of a stage that makes a model.
+    """
+    stage, seen = stages[name], set()
+    while stage.kind == AVERAGE and stage.name not in seen:
+        seen.add(stage.name)
+        first = next(iter(stage.arguments.models), "")
+        if first not in stages or not stages[first].makes_model:
+            return {"source", "target"}
+        stage = stages[first]
+    if stage.kind != TRAIN:
+        return {"source", "target"}
+    if "reversed" in (stage.arguments.data.text or ()):
+        return {"source", "target"}
+    return {"target" if stage.arguments.data.reversed else "source"}
+
+
+def direction_errors(arguments: Any, recipe: "Recipe") -> list[str]:
+    """That stages whose models are to translate were not trained in that direction."""
+    languages = recipe.data.source_language, recipe.data.target_language
+    if None not in languages and is_same_language(*languages):
+        return []
+    return [
+        f"translate.side={arguments.side}: stage '{name}' learns only the other direction. Train it on both, with "
+        f"data.text: [own, reversed], or on the other one, with data.reversed: "
+        f"{'true' if arguments.side == 'target' else 'false'}"
+        for name in arguments.models
+        if name in recipe.stages and recipe.stages[name].makes_model
+        if arguments.side not in directions(name, recipe.stages)
+    ]
+
+
+def _all_of(recipe: "Recipe") -> Iterable[tuple[str, str, Any]]:
+    """Where it stands, kind and arguments of all stages, and of the last run."""
+    yield "", TRAIN, recipe
+    for stage in recipe.stages.values():
+        yield f"{PREFIX}.{stage.name}.", stage.kind, stage.arguments
+
+
+def _model_errors(names: list[str], stages: Mapping[str, Stage], makers: list[str]) -> list[str]:
+    errors = []
+    for name in names:
+        if name in stages and name not in makers:
+            errors.append(f"stage '{name}' translates, and makes no model")
+        elif name not in stages and stages and not Path(name).exists() and (close := nearest(name, makers)):
+            errors.append(f"'{name}' is neither a stage nor a folder; did you mean '{close}'?")
+    return errors

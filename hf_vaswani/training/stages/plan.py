@@ -1,0 +1,112 @@
+"""What a recipe of stages comes to: each stage in its order, with its folder, and paths in place of stages' names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...data.tokenizers.arguments import OF_ANY_TOKENIZER, TokenizerArguments
+from ..checkpoints.output_folder import STAGES_FOLDER
+from ..recipe.recipe import Recipe
+from .arguments import AVERAGE, TRAIN, TRANSLATE, Stage
+from .order import in_order, needs
+
+# What a stage that translates makes.
+PAIRS_FILE = "pairs.jsonl.gz"
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage that is to run.
+
+    Attributes:
+        stage: as the recipe has it.
+        arguments: the same with paths in place of the names of stages: a recipe of one run, or its section's keys.
+        folder: of what it makes.
+        needs: names of the stages that it needs.
+    """
+
+    stage: Stage
+    arguments: Any
+    folder: Path
+    needs: list[str]
+
+    @property
+    def name(self) -> str:
+        """Of the stage."""
+        return self.stage.name
+
+    @property
+    def record(self) -> Path:
+        """The file that says what the folder holds, beside it."""
+        return self.folder.with_name(f"{self.name}.json")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of a recipe in their order, and the last run.
+
+    Attributes:
+        recipe: as it was given.
+        last: recipe of the last run alone.
+        last_needs: names of the stages that it needs.
+    """
+
+    recipe: Recipe
+    stages: list[PlannedStage]
+    last: Recipe
+    last_needs: list[str]
+
+    @property
+    def folder(self) -> Path:
+        """Of what all stages make."""
+        return Path(self.last.training.output_dir) / STAGES_FOLDER
+
+    def named(self, name: str) -> PlannedStage:
+        """The stage of a name."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+
+def make_plan(recipe: Recipe) -> Plan:
+    """The plan of a recipe in which `load_recipe` found nothing wrong."""
+    folder, stages = Path(recipe.training.output_dir) / STAGES_FOLDER, recipe.stages
+    folders = {name: folder / name for name in stages}
+    planned = [
+        PlannedStage(
+            stage,
+            _with_paths(stage.kind, stage.arguments, folders),
+            folders[stage.name],
+            needs(stage.kind, stage.arguments, stages),
+        )
+        for stage in in_order(stages)
+    ]
+    last = _with_paths(TRAIN, recipe, folders)
+    last.stages, last.whole = {}, recipe
+    return Plan(recipe, planned, last, needs(TRAIN, recipe, stages))
+
+
+def _with_paths(kind: str, arguments: Any, folders: dict[str, Path]) -> Any:
+    def path(name: str) -> str:
+        return str(folders.get(name, name))
+
+    if kind == TRANSLATE:
+        return arguments.model_copy(update={"model": [path(name) for name in arguments.models]})
+    if kind == AVERAGE:
+        return arguments.model_copy(update={"models": [path(name) for name in arguments.models]})
+    return _recipe_with_paths(arguments, folders)
+
+
+def _recipe_with_paths(recipe: Recipe, folders: dict[str, Path]) -> Recipe:
+    data, training, tokenizer = recipe.data, recipe.training, recipe.tokenizer
+    pairs = {name: str(folder / PAIRS_FILE) for name, folder in folders.items()}
+    if isinstance(data.text, dict):
+        data = data.model_copy(update={"text": {pairs.get(name, name): w for name, w in data.text.items()}})
+    elif data.text:
+        data = data.model_copy(update={"text": [pairs.get(name, name) for name in data.text]})
+    if training.start_from in folders:
+        training = training.model_copy(update={"start_from": str(folders[training.start_from])})
+        # Its tokenizer is used; these keys are for the stages that learn one.
+        kept = {name: getattr(tokenizer, name) for name in OF_ANY_TOKENIZER if name in TokenizerArguments.model_fields}
+        tokenizer = TokenizerArguments().model_copy(update=kept)
+    if tokenizer.path in folders:
+        tokenizer = tokenizer.model_copy(update={"path": str(folders[tokenizer.path])})
+    return recipe.model_copy(update={"data": data, "training": training, "tokenizer": tokenizer})

@@ -1,0 +1,140 @@
+"""The stages of a recipe, from what its file and the command line say: typed, with all that is wrong with them."""
+
+import copy
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...configuration.name_hints import OTHER_NAMES, hint
+from ...configuration.renamed_keys import Sections
+from ..checkpoints.output_folder import STAGES_FOLDER
+from ..recipe.overrides import remove_replaced
+from .arguments import KINDS, SECTION_OF_KIND, TRAIN, Stage
+from .options import PREFIX, kind_of
+
+if TYPE_CHECKING:  # which imports this module
+    from ..recipe.recipe import Recipe
+
+# These say what the last training run is, not what those before it have in common with it.
+OF_THE_LAST_RUN = {
+    "data": ("text", "reversed"),
+    "training": (
+        "output_dir", "start_from", "freeze", "overwrite", "push_to_hub", "hub_model_id", "hub_private_repo",
+        "hub_strategy", "hub_revision",
+    ),
+    "tokenizer": ("path",),
+}  # fmt: skip
+# Keys of a file that an option of the command line takes the place of: other ways to translate.
+REPLACED_BY = {
+    "mbr": ("num_beams", "length_penalty", "sample"), "sample": ("num_beams", "length_penalty", "mbr"),
+    "num_beams": ("mbr", "sample"), "last": ("best",), "best": ("last",),
+}  # fmt: skip
+NAME = re.compile(r"[a-zA-Z]\w{0,63}")
+
+
+def read_stages(
+    path: str,
+    contents: dict[str, Any],
+    options: dict[str, dict[str, dict[str, str]]],
+    inherited: Sections,
+    recipe: "Recipe",
+) -> tuple[dict[str, Stage], list[str]]:
+    """The stages of a recipe by their names, and what is wrong with them.
+
+    Args:
+        path: of the recipe.
+        contents: name → what the recipe says of the stage.
+        options: name → section → key → text, of the command line.
+        inherited: the recipe's own values, which a stage that trains has where it says nothing else.
+        recipe: with these values.
+    """
+    stages, errors = {}, []
+    for name, content in contents.items():
+        found = _name_errors(name)
+        kind = kind_of(content)
+        if kind is None:
+            found.append(f"{path}: {PREFIX}.{name} must be one of {', '.join(KINDS)}, with its keys; got {content!r}")
+        elif not isinstance(content[kind] or {}, dict):
+            found.append(f"{path}: {PREFIX}.{name}.{kind} must hold keys and values, not {content[kind]!r}")
+        errors += found
+        if found:
+            continue
+        place, given = f"{path}: {PREFIX}.{name}", content[kind] or {}
+        if kind == TRAIN:
+            stage, found = _read_training(name, given, options.get(name, {}), inherited, recipe, place)
+        else:
+            stage, found = _read_other(name, kind, given, options.get(name, {}), place)
+        stages[name] = stage
+        errors += found
+    return stages, errors
+
+
+def _name_errors(name: str) -> list[str]:
+    from ..recipe.recipe import recipe_keys
+
+    keys = recipe_keys()
+    taken = {*keys, PREFIX, "own", "reversed", *(key for section in keys.values() for key in section)}
+    if not NAME.fullmatch(name):
+        return [f"{PREFIX}: {name!r} cannot be the name of a stage: use letters, digits and _, a letter first"]
+    if name in taken:
+        return [f"{PREFIX}: '{name}' is a word of recipes, and cannot be the name of a stage: choose another"]
+    return []
+
+
+def _read_training(
+    name: str, content: dict[str, Any], options: dict[str, dict[str, str]], inherited: Sections, recipe: "Recipe",
+    place: str,
+) -> tuple[Stage, list[str]]:  # fmt: skip
+    from ..recipe.recipe import apply_options, known_values, make_recipe
+
+    own, errors = known_values(content, place)
+    values = copy.deepcopy(inherited)
+    values.pop("peft", None)
+    for section, keys in OF_THE_LAST_RUN.items():
+        for key in keys:
+            values.get(section, {}).pop(key, None)
+    # What a stage says takes the place of the recipe's as an option would.
+    remove_replaced(values, own)
+    for section, keys in own.items():
+        values.setdefault(section, {}).update(keys)
+    apply_options(values, options)
+    given = copy.deepcopy(own)
+    for section, keys in options.items():
+        given.setdefault(section, {}).update({key: values[section][key] for key in keys})
+    if given.get("training", {}).get("push_to_hub"):
+        errors.append(f"{PREFIX}.{name}.training.push_to_hub: only the last model is uploaded; leave it out")
+    for key in ("output_dir", "overwrite"):
+        if key in given.get("training", {}):
+            errors.append(
+                f"{PREFIX}.{name}.training.{key}: a stage has its folder in that of the recipe, training.output_dir, "
+                "and is written anew with the recipe's training.overwrite; leave it out"
+            )
+    folder = Path(recipe.training.output_dir or "") / STAGES_FOLDER / name
+    values.setdefault("training", {})["output_dir"] = str(folder)
+    stage, found = make_recipe(values, str(recipe.file))
+    own_found = make_recipe(copy.deepcopy(inherited), "")[1]
+    errors += [f"{PREFIX}.{name}.{error}" for error in found if error not in own_found]
+    return Stage(name, TRAIN, stage, given), errors
+
+
+def _read_other(
+    name: str, kind: str, content: dict[str, Any], options: dict[str, dict[str, str]], place: str
+) -> tuple[Stage, list[str]]:
+    from ..recipe.recipe import option_value
+
+    section = SECTION_OF_KIND[kind]
+    keys = section.model_fields
+    errors = [
+        f"{place}: unknown key '{kind}.{key}'; "
+        + (hint(str(key), {known: known for known in keys}, OTHER_NAMES) or f"known are {', '.join(keys)}")
+        for key in content
+        if key not in keys
+    ]
+    texts = options.get(kind, {})
+    replaced = {other for key, others in REPLACED_BY.items() if key in texts for other in others}
+    given = {key: value for key, value in content.items() if key in keys and key not in replaced}
+    given |= {key: option_value(text, keys[key]) for key, text in texts.items()}
+    typed, invalid = section.checked(given)
+    arguments = section.model_construct(**typed)
+    found = [*invalid.values(), *([] if invalid else arguments.contradictions())]
+    return Stage(name, kind, arguments, given), errors + [f"{PREFIX}.{name}.{error}" for error in found]

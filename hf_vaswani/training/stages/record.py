@@ -1,0 +1,158 @@
+"""What is known of a stage that was begun: its settings and inputs, by which it is known again, and what it came to.
+
+The record stands beside the stage's folder in the output folder, `stages/NAME.json`, and is written before anything is
+written into the folder.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformers.utils import ADAPTER_SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_NAME
+
+from ...configuration.keys import traits
+from ...errors import InputError, reason
+from ...files import atomic_write, read_json, type_errors
+from ...interop.model_files import CONFIG_FILE
+from ..checkpoints.checkpoint import file_digest
+from ..recipe.recipe import SECTIONS
+from ..setup.resume import recipe_differences
+from .arguments import TRAIN, TRANSLATE
+from .plan import PAIRS_FILE, PlannedStage
+
+# Keys that may change when a run is resumed, and then change its final model.
+OF_FINAL_WEIGHTS = {
+    "max_steps", "num_train_epochs", "max_minutes", "eval_steps", "early_stopping_patience", "save_steps",
+    "save_total_limit", "keep_best", "average", "average_last", "average_best",
+}  # fmt: skip
+MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "*.safetensors", "*.bin", "*.spm")
+
+
+@dataclass
+class Record:
+    """What is known of a stage.
+
+    Attributes:
+        kind: of the stage.
+        settings: what the recipe says of it, with stages by their names.
+        inputs: what it was made from → a digest of that.
+        seconds: spent on it, as far as they were noted.
+        is_finished: whether all that it makes is there.
+        product: digest of what it has made.
+        result: what it came to, for the report.
+    """
+
+    kind: str
+    settings: dict[str, Any]
+    inputs: dict[str, str]
+    seconds: float = 0.0
+    is_finished: bool = False
+    product: str = ""
+    result: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Write it, whole or not at all.
+
+        Raises:
+            InputError: where it cannot be written.
+        """
+        try:
+            with atomic_write(path) as part:
+                part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {reason(error)}. Make room, or change its rights.") from None
+
+
+def read_record(path: Path) -> Record | None:
+    """The record of a stage; `None` where it was not begun.
+
+    Raises:
+        InputError: where it is damaged.
+    """
+    if not path.exists():
+        return None
+    values = read_json(path, remedy="Delete the stage's folder and this file to make it again.")
+    kinds = {"kind": str, "settings": dict, "inputs": dict[str, str], "seconds": float, "is_finished": bool,
+             "product": str, "result": dict}  # fmt: skip
+    if errors := type_errors(values, kinds):
+        raise InputError(f"{path} is damaged: {'; '.join(errors)}. Delete it and the stage's folder to make it again.")
+    return Record(**{name: values[name] for name in kinds})
+
+
+def settings_of(planned: PlannedStage) -> dict[str, Any]:
+    """What a stage is known by, in values that JSON has."""
+    arguments = planned.stage.arguments
+    if planned.stage.kind != TRAIN:
+        return json.loads(json.dumps(arguments.model_dump()))
+    sections = arguments.to_dict()
+    for section, keys in sections.items():
+        fields = SECTIONS[section].model_fields
+        sections[section] = {n: v for n, v in keys.items() if n not in fields or not traits(fields[n]).private}
+    return json.loads(json.dumps(sections))
+
+
+def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -> list[str]:
+    """What makes a stage another one than what was begun in its folder; what may change when a run is resumed does
+    not count.
+
+    Args:
+        inputs: of the stage now, as far as they are known.
+    """
+    if record.kind != planned.stage.kind:
+        return [f"it was a stage of kind {record.kind}"]
+    if record.kind == TRAIN:
+        found = recipe_differences(record.settings, planned.stage.arguments)
+        if record.settings.get("data", {}).get("text") != settings_of(planned)["data"]["text"]:
+            found.append(
+                f"data.text was {record.settings['data']['text']!r} and is now {planned.stage.arguments.data.text!r}"
+            )
+    else:
+        now = settings_of(planned)
+        found = [
+            f"{record.kind}.{name} was {record.settings.get(name)!r} and is now {now.get(name)!r}"
+            for name in {**record.settings, **now}
+            if record.settings.get(name) != now.get(name)
+        ]
+    return found + [
+        f"{name} has changed" for name, digest in inputs.items() if record.inputs.get(name, digest) != digest
+    ]
+
+
+def is_complete(record: Record, planned: PlannedStage) -> bool:
+    """Whether a stage has been finished with the very settings that it has now, and what it made is still there."""
+    names = [PAIRS_FILE] if record.kind == TRANSLATE else [SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME]
+    is_there = any((planned.folder / name).exists() for name in names)
+    return record.is_finished and is_there and _of_product(record) == _of_product(planned)
+
+
+def _of_product(stage: Record | PlannedStage) -> dict[str, Any]:
+    """The settings that what a stage makes depends on."""
+    settings = stage.settings if isinstance(stage, Record) else settings_of(stage)
+    kind = stage.kind if isinstance(stage, Record) else stage.stage.kind
+    if kind != TRAIN:
+        return settings
+    return {
+        f"{section}.{name}": value
+        for section, keys in settings.items()
+        for name, value in keys.items()
+        if section in ("model", "generation")
+        or name in OF_FINAL_WEIGHTS
+        or (name in SECTIONS[section].model_fields and not traits(SECTIONS[section].model_fields[name]).resumable)
+    }
+
+
+def model_digest(folder: Path) -> str:
+    """Digest of the model in a folder: of the files that it is loaded from."""
+    if not (folder / CONFIG_FILE).exists() and not list(folder.glob("*.safetensors")):
+        return ""
+    files = sorted({path for pattern in MODEL_FILES for path in folder.glob(pattern)})
+    # Nothing else in a config that transformers writes depends on the time or the machine.
+    return " ".join(file_digest(path)[:16] for path in files)
+
+
+def product_digest(planned: PlannedStage) -> str:
+    """Digest of what a finished stage has made."""
+    if planned.stage.kind == TRANSLATE:
+        return file_digest(planned.folder / PAIRS_FILE)
+    return model_digest(planned.folder)

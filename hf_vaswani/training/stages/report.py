@@ -1,0 +1,159 @@
+"""What the stages of a recipe came to, for the report and the card of its last run: stages, times, and the teacher."""
+
+import importlib.util
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
+
+from ...core.modeling_vaswani import VaswaniForConditionalGeneration
+from ...engines.export import export_model
+from ...errors import InputError
+from ...evaluation.score import bleu
+from ...hub.file_names import file_names
+from ...hub.run_report import RunReport, SearchReport, StageReport, TeacherReport, TestScores
+from ...runtime.cores import available_cores
+from ...runtime.processes import say
+from ...translation.lines import LineTranslator
+from ...translation.windows import Line
+from ..build import TrainingSetup
+from ..reporting.scores import bleu_and_chrf
+from .arguments import AVERAGE, TRAIN, TRANSLATE
+from .check import OWN_TEXT
+from .plan import Plan, PlannedStage
+from .record import Record, read_record
+from .teacher import open_teacher, search_of
+
+# Sentences that student and teacher are compared on, and those that both translate before the clock starts.
+MOST_SENTENCES, WARM_UP = 1000, 64
+
+
+def result_of_run(report: RunReport) -> dict[str, Any]:
+    """What the record of a stage that trains keeps of its report."""
+    kept = ("steps", "parameters", "validation_loss")
+    tests = {name: scores.model_dump(exclude_unset=True) for name, scores in report.tests.items()}
+    return {**{name: getattr(report, name) for name in kept}, "tests": tests}
+
+
+@dataclass(frozen=True)
+class CompletedReport:
+    """Adds to the report of a last run what its stages came to.
+
+    Attributes:
+        plan: of the stages, which are finished.
+    """
+
+    plan: Plan
+
+    def __call__(self, setup: TrainingSetup, model: VaswaniForConditionalGeneration, report: RunReport) -> RunReport:
+        """The report with all stages, their time, and the comparison with the teacher."""
+        records = {stage.name: read_record(stage.record) for stage in self.plan.stages}
+        stages = [stage_report(stage, record) for stage in self.plan.stages if (record := records[stage.name])]
+        more: dict[str, Any] = {
+            "stages": stages,
+            "total_seconds": report.seconds + sum(stage.seconds for stage in stages),
+        }
+        if teacher := teacher_of(self.plan):
+            more["teacher"] = compare(teacher, setup, model)
+        return report.model_copy(update=more)
+
+
+def stage_report(planned: PlannedStage, record: Record) -> StageReport:
+    """What a finished stage came to."""
+    stage, result = planned.stage, record.result
+    values: dict[str, Any] = {"name": stage.name, "kind": stage.kind, "seconds": record.seconds}
+    arguments = stage.arguments
+    if stage.kind == TRAIN:
+        data = arguments.data
+        parts = ", ".join(f"{name} {weight:g}" for name, weight in data.text.items()) if isinstance(data.text, dict) \
+            else ", ".join(data.text or ["own"])  # fmt: skip
+        values |= {name: result[name] for name in ("steps", "parameters", "validation_loss")}
+        values |= {"text": parts + (", the other direction" if data.reversed else "")}
+        values |= {"tests": {name: TestScores(**scores) for name, scores in result["tests"].items()}}
+        if arguments.training.start_from:
+            values["start"] = file_names(arguments.training.start_from)
+    elif stage.kind == TRANSLATE:
+        names = ("failed", "repeated", "empty", "cut", "low")
+        values |= {
+            "models": file_names(arguments.models), "side": arguments.side, "search": arguments.search(),
+            "text": ", ".join(file_names(arguments.inputs, is_path=True)) or OWN_TEXT,
+            "lines": result["lines"], "pairs": result["pairs"],
+            "left_out": {name: result[name] for name in names if result[name]},
+        }  # fmt: skip
+    elif stage.kind == AVERAGE:
+        values |= {"models": file_names(arguments.models)}
+    return StageReport(**values)
+
+
+def teacher_of(plan: Plan) -> PlannedStage | None:
+    """The stage whose translations the last run learns to give: the first one of its sources among its texts."""
+    stages = (plan.named(name) for name in plan.last_needs)
+    side = "target" if plan.last.data.reversed else "source"
+    return next((s for s in stages if s.stage.kind == TRANSLATE and s.stage.arguments.side == side), None)
+
+
+def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForConditionalGeneration) -> TeacherReport:
+    """Translate the first test set, or the validation set, with teacher and student, one after the other."""
+    name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
+    pairs = pairs[:MOST_SENTENCES]
+    sources, references = map(list, zip(*pairs))
+    arguments, tokenize = teacher.arguments, setup.recipe.evaluation.tokenize
+    say(f"comparing with the teacher, stage {teacher.name}, on {len(pairs):,} sentences")
+    opened = open_teacher(arguments, setup.recipe.data)
+    search = search_of(arguments.model_copy(update={"n_best": 1}), opened.model)
+    by_teacher = [opened.prefix + source for source in sources]
+    taught, speed = timed(opened.model, opened.tokenizer, by_teacher, opened.languages, seed=arguments.seed, **search)
+    learned, own_speed = timed(student, setup.tokenizer, sources, {}, num_beams=1)
+    scores = [bleu_and_chrf(texts, references, tokenize) for texts in (taught, learned)]
+    agreement = bleu(learned, taught, tokenize=tokenize, force=tokenize == "none")
+    words = arguments.model_copy(update={"n_best": 1}).search()
+    return TeacherReport(
+        models=file_names(teacher.stage.arguments.models),
+        parameters=opened.model.num_parameters(),
+        sentences=len(pairs),
+        test=name,
+        teacher=SearchReport(
+            search=words, sentences_per_second=speed, bleu=scores[0][0].value, chrf2=scores[0][1].value
+        ),
+        student=SearchReport(
+            search="greedy", sentences_per_second=own_speed, bleu=scores[1][0].value, chrf2=scores[1][1].value
+        ),
+        agreement=agreement.value,
+        signature=agreement.signature,
+        int8_bytes=int8_size(student, setup.tokenizer),
+    )
+
+
+def timed(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: list[str],
+    languages: dict[str, str],
+    **search: Any,
+) -> tuple[list[str], float]:
+    """Translations of texts, and how many sentences a second that took."""
+    was_training = model.training
+    translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device, **languages)
+    translate = LineTranslator(translator, num_workers=available_cores(), **search)
+    lines = [Line(text) for text in texts]
+    translate(lines[:WARM_UP])
+    began = time.perf_counter()
+    results = translate(lines)
+    seconds = time.perf_counter() - began
+    model.train(was_training)
+    found = ["" if isinstance(result, Exception) else result[0]["translation_text"] for result in results]
+    return found, len(texts) / seconds
+
+
+def int8_size(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Bytes of a model's weights as they are exported in 8 bits for CTranslate2; `None` where that is not possible."""
+    if importlib.util.find_spec("ctranslate2") is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return export_model(model, tokenizer, Path(folder) / "int8", "int8").size
+        except InputError:  # CTranslate2 has no such model
+            return None

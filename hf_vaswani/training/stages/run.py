@@ -1,0 +1,182 @@
+"""Runs the stages of a recipe, each after those that it needs, and then its last training run.
+
+A stage that is finished is not run again, one that was stopped continues. Training runs use all processes; what
+translates or averages runs in the main one, with a worker process for each core, and the others wait.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+
+from ...data.tokenizers.tokenizer import SAVED_FILES
+from ...errors import InputError, reason
+from ...hub.run_report import RunReport
+from ...hub.wording import duration
+from ...interop.model_files import CONFIG_FILE
+from ...runtime.processes import on_main_process, say
+from ...runtime.signals import StopSignals
+from ..checkpoints.average import average
+from ..checkpoints.output_folder import RECIPE_FILE, held
+from ..processes import process_group, processes_of
+from ..recipe.recipe import Recipe
+from ..setup.output import remove_earlier_run
+from ..setup.resume import FINISHED
+from .arguments import AVERAGE, TRAIN, TRANSLATE
+from .check import FoundStages, State, check_stages, with_overwrite
+from .plan import PAIRS_FILE, Plan, PlannedStage, make_plan
+from .record import MODEL_FILES, Record, product_digest, read_record, settings_of
+from .report import CompletedReport, result_of_run
+from .translate_text import TRANSLATIONS_FILE, make_pairs
+
+# Trains by a recipe, as `train` does.
+TrainOne = Callable[..., RunReport | None]
+DOES = {TRAIN: "trains", TRANSLATE: "translates", AVERAGE: "averages"}
+
+
+def run_stages(recipe: Recipe, train_one: TrainOne) -> RunReport | None:
+    """Run the stages of a recipe, or continue with them, and then its last training run.
+
+    Args:
+        train_one: makes a training run of a recipe without stages.
+
+    Returns:
+        The report of the last run, in the main process; `None` in the others.
+
+    Raises:
+        InputError, TrainingInterrupted, TrainingError: as `train` does; all errors of all stages before any of them
+            runs.
+    """
+    plan = make_plan(recipe)
+    with process_group() as group:
+        with processes_of(plan.last, ends_group=False) as processes:
+            found = on_main_process(processes, lambda: check_stages(plan, processes))
+        with _held(plan.folder, group):
+            for number, planned in enumerate(plan.stages, start=1):
+                _run_stage(planned, f"{number} of {len(plan.stages)}", plan, found, train_one, group)
+            say(f"\nlast run, after {len(plan.stages)} stages: {plan.last.training.output_dir}", group)
+            return train_one(plan.last, complete=CompletedReport(plan), ends_group=False)
+
+
+def _run_stage(
+    planned: PlannedStage, number: str, plan: Plan, found: FoundStages, train_one: TrainOne, group: PartialState
+) -> None:
+    """Run a stage, unless it is finished, and note what it came to."""
+    state, kind = found.states[planned.name], planned.stage.kind
+    if state is State.FINISHED:
+        say(f"\nstage {planned.name} ({number}) is finished", group)
+        return
+    say(f"\nstage {planned.name} ({number}) {DOES[kind]}: {planned.folder}", group)
+    record = on_main_process(group, lambda: _begin(planned, state, plan, found))
+    if kind == TRAIN:
+        report = train_one(with_overwrite(planned.arguments, False), ends_group=False)
+
+        def finish_run() -> None:
+            _finish(planned, record, result_of_run(report), report.seconds)
+
+        on_main_process(group, finish_run)
+        return
+    if group.is_main_process:
+        on_main_process(group, lambda: _run_other(planned, record, plan))
+    else:
+        with StopSignals():  # the main process stops for all
+            on_main_process(group, lambda: None)
+
+
+def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) -> Record:
+    """Remove what a stage replaces, and note what is begun, before anything is written into its folder."""
+    before = found.records[planned.name]
+    if state is State.REPLACED and before is not None:
+        _remove(planned, before)
+    inputs = dict(found.inputs[planned.name])
+    for name in planned.needs:
+        needed = read_record(plan.named(name).record)
+        inputs[f"stage {name}"] = needed.product if needed else ""
+    seconds = before.seconds if before is not None and state is State.BEGUN else 0.0
+    record = Record(planned.stage.kind, settings_of(planned), inputs, seconds)
+    planned.folder.parent.mkdir(parents=True, exist_ok=True)
+    record.write(planned.record)
+    return record
+
+
+def _remove(planned: PlannedStage, record: Record) -> None:
+    """Delete what a stage has made, and nothing else that is in its folder."""
+    try:
+        if record.kind == TRAIN:
+            training = planned.arguments if planned.stage.kind == TRAIN else Recipe()
+            training = with_overwrite(training, True)
+            training.training.output_dir = str(planned.folder)
+            if (planned.folder / RECIPE_FILE).exists():
+                remove_earlier_run(training, {})
+            names = FINISHED
+        elif record.kind == TRANSLATE:
+            names = (PAIRS_FILE, TRANSLATIONS_FILE, f".{TRANSLATIONS_FILE}.progress.json")
+        else:
+            names = (*MODEL_FILES, *SAVED_FILES)
+        for path in [path for name in names for path in planned.folder.glob(name)]:
+            path.unlink()
+        planned.record.unlink()
+    except OSError as error:
+        raise InputError(f"{planned.folder} cannot be written: {reason(error)}") from None
+
+
+def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
+    """Run a stage that does not train."""
+    began, seconds = time.monotonic(), record.seconds
+    try:
+        result = _translate(planned, plan) if planned.stage.kind == TRANSLATE else _average(planned, plan)
+    finally:
+        # What a stopped stage has taken counts, too.
+        record.seconds = seconds + time.monotonic() - began
+        record.write(planned.record)
+    _finish(planned, record, result, record.seconds)
+    (planned.folder / TRANSLATIONS_FILE).unlink(missing_ok=True)
+
+
+def _translate(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
+    counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data)
+    say(counts.in_words())
+    return asdict(counts)
+
+
+def _average(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
+    arguments, folder = planned.arguments, planned.folder
+    if (folder / CONFIG_FILE).exists():  # it was stopped before that was noted, and is there whole or not at all
+        return {}
+    is_of_models = not (arguments.last or arguments.best)
+    sources = [Path(name) for name in arguments.models]
+    members = average(sources, folder, arguments.last, arguments.best, finished=is_of_models)
+    say("\n".join([f"the mean of {len(members)}:", *map(str, members)]))
+    return {}
+
+
+def _finish(planned: PlannedStage, record: Record, result: dict[str, Any], seconds: float) -> None:
+    record.seconds, record.result, record.is_finished = float(seconds), result, True
+    record.product = product_digest(planned)
+    record.write(planned.record)
+    say(f"stage {planned.name} is finished, after {duration(seconds)}")
+
+
+class _held:
+    """The folder of the stages, held by the main process so that no second command works in it."""
+
+    def __init__(self, folder: Path, group: PartialState):
+        self.folder, self.group = folder, group
+
+    def __enter__(self) -> None:
+        def hold() -> None:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._held = held(self.folder)
+                self._held.__enter__()
+            except OSError as error:
+                raise InputError(f"{self.folder} cannot be written: {reason(error)}") from None
+
+        on_main_process(self.group, hold)
+
+    def __exit__(self, *error: Any) -> None:
+        if self.group.is_main_process:
+            self._held.__exit__(None, None, None)

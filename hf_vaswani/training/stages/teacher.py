@@ -1,0 +1,147 @@
+"""The model that translates in a stage: any encoder-decoder that can be loaded, or several as one.
+
+What can be seen to be wrong with it without its weights is seen before work begins: that it is not there, or that it
+translates other languages than the recipe's.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from transformers import AutoConfig, GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from ...core.pipeline_inputs import (
+    LanguagePair,
+    check_languages,
+    check_pair,
+    language_code,
+    language_pairs,
+    translation_tasks,
+)
+from ...data.tokenizers.tokenizer import load_tokenizer
+from ...errors import InputError, reason
+from ...files import collect_errors, where_not_found
+from ...translation.adapters import adapter_base, has_own_tokenizer
+from ...translation.load import check_folder, load_ensemble
+from ..recipe.arguments import DataArguments
+from .arguments import TranslateArguments
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A model that is ready to translate.
+
+    Attributes:
+        languages: arguments of the pipeline, for models of many languages.
+        prefix: what each source begins with, for models that read the target language there.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    languages: dict[str, str]
+    prefix: str
+
+
+def open_teacher(arguments: TranslateArguments, data: DataArguments) -> Teacher:
+    """Load what translates.
+
+    Args:
+        arguments: with paths in place of stages' names.
+        data: of the recipe, which names its languages.
+
+    Raises:
+        InputError: where it cannot be loaded, or does not translate these languages.
+    """
+    model, tokenizer = load_ensemble(arguments.models)
+    languages, prefix = languages_for(model.config, model.generation_config, tokenizer, arguments, data)
+    return Teacher(model, tokenizer, languages, prefix)
+
+
+def teacher_errors(arguments: TranslateArguments, data: DataArguments, names: list[str]) -> list[str]:
+    """What can be seen to be wrong with models before their weights are read.
+
+    Args:
+        names: of those that no stage makes.
+    """
+    errors: list[str] = []
+    for name in names:
+        collect_errors(errors, lambda name=name: _look_at(name, arguments, data))
+    return [f"translate.model: {error}" for error in errors]
+
+
+def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> None:
+    base = adapter_base(name)
+    if base is None and Path(name).is_dir():
+        check_folder(Path(name))
+    try:
+        config = AutoConfig.from_pretrained(base or name)
+        generation_config = GenerationConfig()
+        if not Path(base or name).is_dir() or (Path(base or name) / "generation_config.json").exists():
+            generation_config = GenerationConfig.from_pretrained(base or name)
+    except Exception as error:  # each kind of model and connection raises its own
+        raise InputError(f"{name}{where_not_found(name)} cannot be loaded: {reason(error)}") from None
+    tokenizer = load_tokenizer(name if base and has_own_tokenizer(name) else base or name)
+    try:
+        languages_for(config, generation_config, tokenizer, arguments, data)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def languages_for(
+    config: Any, generation_config: Any, tokenizer: Any, arguments: TranslateArguments, data: DataArguments
+) -> tuple[dict[str, str], str]:
+    """The languages that a model is to be told, and the prefix of its sources.
+
+    Raises:
+        InputError: where it translates other languages, or has to be told some that are not given.
+    """
+    asked = _asked(arguments, data)
+    given = {n: v for n in ("src_lang", "tgt_lang") if (v := getattr(arguments, n)) is not None}
+    groups = getattr(tokenizer, "supported_language_codes", None)
+    if groups:
+        return {}, _group_prefix(groups, arguments.tgt_lang)
+    try:
+        if hasattr(tokenizer, "_build_translation_inputs"):
+            has_own_target = generation_config.forced_bos_token_id is not None
+            check_languages(tokenizer, arguments.src_lang, arguments.tgt_lang, has_own_target)
+            return given, ""
+        if translation_tasks(config):
+            if None in asked:
+                raise ValueError(
+                    "this model is told what to translate: give translate.src_lang and translate.tgt_lang"
+                )
+            check_pair(asked, language_pairs(SimpleNamespace(config=config), tokenizer))
+            return dict(zip(("src_lang", "tgt_lang"), asked)), ""
+        pairs = language_pairs(SimpleNamespace(config=config), tokenizer)
+        check_pair(asked, pairs, f"translate.side={arguments.side} needs a model from {asked[0]} to {asked[1]}.")
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return {}, ""
+
+
+def _asked(arguments: TranslateArguments, data: DataArguments) -> LanguagePair:
+    """The languages to translate from and into; `None` where nothing says them."""
+    own = language_code(data.source_language), language_code(data.target_language)
+    source, target = own if arguments.side == "source" else own[::-1]
+    return arguments.src_lang or source, arguments.tgt_lang or target
+
+
+def _group_prefix(groups: list[str], language: str | None) -> str:
+    codes = [code.strip("<>") for code in groups]
+    if language is None or language.strip("<>") not in codes:
+        given = "translate.tgt_lang is missing" if language is None else f"translate.tgt_lang={language!r} is unknown"
+        raise InputError(f"{given}: this model translates into several languages: {', '.join(codes[:8])}")
+    return f">>{language.strip('<>')}<< "
+
+
+def search_of(arguments: TranslateArguments, model: PreTrainedModel) -> dict[str, Any]:
+    """How a stage translates, as arguments of a `LineTranslator`."""
+    search = {name: getattr(arguments, name) for name in ("num_beams", "length_penalty", "max_new_tokens")}
+    if arguments.mbr:
+        search |= {"utility": arguments.mbr, "samples": arguments.samples}
+    elif arguments.sample:
+        search |= {"do_sample": True, "num_beams": 1, "top_k": 0, "top_p": 1.0, "temperature": arguments.sample}
+    elif arguments.n_best > (arguments.num_beams or model.generation_config.num_beams or 1):
+        search["num_beams"] = arguments.n_best
+    return {name: value for name, value in search.items() if value is not None}

@@ -1,0 +1,256 @@
+"""A stage that translates: lines of text → translations with their scores, window by window → pairs to train on.
+
+What was translated is in the stage's folder until the pairs are, so that a stage that was stopped continues at its
+last window, and comes to the same pairs, byte for byte.
+"""
+
+import gzip
+import itertools
+import json
+import math
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+from transformers import pipeline
+
+from ...core.pipeline_engine import Result
+from ...core.pipeline_inputs import is_blank
+from ...data.sources.text_files import iterate_lines
+from ...errors import InputError, TrainingError, TrainingInterrupted, counted
+from ...files import atomic_write
+from ...runtime.cores import available_cores
+from ...runtime.processes import say
+from ...runtime.signals import SIGNALS
+from ...translation.lines import LineTranslator, translate_lines
+from ...translation.load import fingerprint
+from ...translation.resumable_output import NothingToResume, ResumableOutput
+from ...translation.windows import Line
+from ..recipe.arguments import DataArguments
+from ..setup.splits import own_sources, stream_of
+from .arguments import TranslateArguments
+from .plan import PAIRS_FILE
+from .teacher import Teacher, open_teacher, search_of
+
+TRANSLATIONS_FILE = "translations.jsonl"
+
+
+@dataclass
+class PairCounts:
+    """What came of the text of a stage.
+
+    Attributes:
+        lines: that were translated.
+        failed: of these, lines without any translation: too long, for one.
+        translations: that were made of the others; of these,
+        repeated: the same as a better one of the same line.
+        empty: without text.
+        cut: broken off at the greatest length allowed, at least.
+        low: left out because of their scores.
+        pairs: that are left.
+    """
+
+    lines: int = 0
+    failed: int = 0
+    translations: int = 0
+    repeated: int = 0
+    empty: int = 0
+    cut: int = 0
+    low: int = 0
+    pairs: int = 0
+
+    def in_words(self) -> str:
+        """As a line for the reader."""
+        left_out = {"repeated": self.repeated, "empty": self.empty, "cut off": self.cut, "with low scores": self.low}
+        words = ", ".join(f"{number:,} {what}" for what, number in left_out.items() if number)
+        failed = f"; {counted(self.failed, 'line')} not translated" if self.failed else ""
+        return f"{counted(self.pairs, 'pair')} of {counted(self.lines, 'line')}" + (
+            f"; left out: {words}{failed}" if words else failed
+        )
+
+
+def make_pairs(folder: Path, arguments: TranslateArguments, data: DataArguments) -> PairCounts:
+    """Translate the text of a stage into the pairs file of its folder; what is there already is not made again.
+
+    Args:
+        arguments: with paths in place of stages' names.
+        data: of the recipe.
+
+    Raises:
+        InputError: where text or model cannot be used.
+        TrainingInterrupted: at SIGTERM or Ctrl-C, all windows before it saved.
+        TrainingError: where nothing is left to train on.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / TRANSLATIONS_FILE
+    with stopped_by_signals(folder):
+        if path.exists() and path.stat().st_size == 0 and not path.with_name(f".{path.name}.progress.json").exists():
+            path.unlink()  # a kill came before anything was known of it
+        try:
+            output = ResumableOutput(path, resume=True)
+        except NothingToResume:  # it is complete
+            output = None
+        if output is not None:
+            with closing(output):
+                translate_all(output, open_teacher(arguments, data), arguments, data)
+        counts = write_pairs(path, folder / PAIRS_FILE, arguments)
+    if not counts.pairs:
+        raise TrainingError(f"{folder}: no pair is left of {counted(counts.lines, 'line')} ({counts.in_words()}).")
+    return counts
+
+
+@contextmanager
+def stopped_by_signals(folder: Path) -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C stop the block at once, with a message that says how it continues.
+
+    Raises:
+        TrainingInterrupted: at a signal.
+    """
+    received: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = {}
+    for number in SIGNALS:
+        try:
+            before[number] = signal.signal(number, stop)
+        except ValueError:  # not in the main thread
+            break
+    try:
+        yield
+    except KeyboardInterrupt:
+        number = received[0] if received else signal.SIGINT
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        message = f"Stopped by {name}; what was translated is saved in {folder}. The same command continues."
+        raise TrainingInterrupted(message, number) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def translate_all(
+    output: ResumableOutput, teacher: Teacher, arguments: TranslateArguments, data: DataArguments
+) -> None:
+    """Translate all lines of a stage's text that are not in its output yet."""
+    translator = pipeline("translation", model=teacher.model, tokenizer=teacher.tokenizer, **teacher.languages)
+    try:
+        translate = LineTranslator(
+            translator,
+            n_best=arguments.n_best,
+            seed=arguments.seed,
+            return_scores=None if arguments.mbr else True,
+            num_workers=available_cores(),
+            **search_of(arguments, teacher.model),
+        )
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"translate: {error}") from None
+    known_by = {name: value for name, value in arguments.model_dump().items() if name not in ("model", "input")}
+    lines = (Line(teacher.prefix + text) for text in texts_of(arguments, data))
+    output.begin({"model": fingerprint(teacher.model, teacher.tokenizer), **known_by}, lines)
+    if output.progress.lines:
+        say(f"continuing after {counted(output.progress.lines, 'line')}")
+    with tqdm(initial=output.progress.lines, unit=" lines", disable=not sys.stderr.isatty()) as bar:
+        translate.engine.progress = bar.update
+        translate_lines(
+            lines,
+            translate,
+            partial(as_record, teacher, arguments.max_new_tokens),
+            output,
+            lambda number, why: say(f"line {number:,} is not translated: {why}"),
+            lambda done: bar.update(done - bar.n),
+        )
+
+
+def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str]:
+    """The text to translate, nothing empty: that of files, or a side of the recipe's own training text."""
+    if arguments.inputs:
+        texts: Iterable[str] = itertools.chain.from_iterable(map(iterate_lines, arguments.inputs))
+    else:
+        side = int(arguments.side == "target")
+        texts = (pair[side] for source in own_sources(data) for pair in stream_of(data, source) if all(pair))
+    return (text for text in texts if not is_blank(text))
+
+
+def as_record(teacher: Teacher, limit: int | None, line: Line, result: Result) -> str:
+    """A line and its translations as JSON: `[text, score, whether it was cut]` of each, best first."""
+    text = line.text.removeprefix(teacher.prefix)
+    if isinstance(result, Exception):
+        return json.dumps({"text": text, "translations": None}, ensure_ascii=False)
+    most = limit or greatest_length(teacher, line.text)
+    found = []
+    for hypothesis in result:
+        translation = " ".join(hypothesis["translation_text"].split("\n")).strip()
+        score = float(hypothesis.get("score", hypothesis.get("utility", 0.0)))
+        # The tokens of a translation that was cut, and the end that it has not.
+        length = len(teacher.tokenizer(text_target=translation)["input_ids"]) if most else 0
+        found.append([translation, score if math.isfinite(score) else -1e30, bool(most and length > most)])
+    return json.dumps({"text": text, "translations": found}, ensure_ascii=False)
+
+
+def greatest_length(teacher: Teacher, text: str) -> int | None:
+    """The tokens at which a search ends unless it is told otherwise; `None` where that is not known."""
+    settings = teacher.model.generation_config
+    offset = getattr(settings, "max_length_offset", None)
+    if offset is not None:
+        return len(teacher.tokenizer(text)["input_ids"]) + offset
+    # The token that a translation begins with counts.
+    return settings.max_new_tokens or (settings.max_length - 1 if settings.max_length else None)
+
+
+def write_pairs(translations: Path, output: Path, arguments: TranslateArguments) -> PairCounts:
+    """Write the pairs that are to be trained on, sources first, whole or not at all.
+
+    Args:
+        translations: what was translated, a record a line.
+        arguments: say which translations are good enough.
+    """
+    counts = PairCounts()
+    scores = [score for _, _, score in _usable(translations, PairCounts())]
+    least = -math.inf if arguments.min_score is None else arguments.min_score
+    number = len(scores) if arguments.keep_share is None else max(round(arguments.keep_share * len(scores)), 1)
+    # Of equal scores the earlier ones are kept.
+    ranks = np.argsort(np.argsort(-np.array(scores, dtype=np.float64), kind="stable"), kind="stable")
+    # Without name and time, so that the same pairs are the same bytes.
+    with atomic_write(output) as part, open(part, "wb") as file, gzip.GzipFile("", "wb", 6, file, 0) as compressed:
+        for (text, translation, score), rank in zip(_usable(translations, counts), ranks):
+            if rank >= number or score < least:
+                counts.low += 1
+                continue
+            counts.pairs += 1
+            pair = (text, translation) if arguments.side == "source" else (translation, text)
+            record: dict[str, Any] = {**dict(zip(("source", "target"), pair)), "score": score}
+            compressed.write(f"{json.dumps(record, ensure_ascii=False)}\n".encode("utf-8", "replace"))
+    return counts
+
+
+def _usable(translations: Path, counts: PairCounts) -> Iterator[tuple[str, str, float]]:
+    """Text, translation and score of what is neither empty, cut nor repeated; the others are counted."""
+    with translations.open(encoding="utf-8") as file:
+        for line in file:
+            record = json.loads(line)
+            counts.lines += 1
+            if record["translations"] is None:
+                counts.failed += 1
+                continue
+            seen = set()
+            for text, score, is_cut in record["translations"]:
+                counts.translations += 1
+                if not text:
+                    counts.empty += 1
+                elif is_cut:
+                    counts.cut += 1
+                elif text in seen:
+                    counts.repeated += 1
+                else:
+                    seen.add(text)
+                    yield record["text"], text, score

@@ -1,0 +1,78 @@
+"""What is trained on besides the recipe's own text: that text the other way round, and pairs that stages made."""
+
+import gzip
+import json
+
+import pytest
+
+from hf_vaswani.data.sources.text_source import TextSource, digest, iterate_pairs
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.recipe.arguments import DataArguments
+from hf_vaswani.training.setup.splits import model_languages, parse_sources
+
+from ..helpers import splits_of
+
+PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(40)]
+
+
+@pytest.fixture
+def data(write_lines, tmp_path):
+    """The `data` section for a text, with changes; and the file of a stage's pairs."""
+    sides = {f"train_{name}": write_lines(f"t.{name}", [pair[side] for pair in PAIRS])
+             for side, name in enumerate(("source", "target"))}  # fmt: skip
+    made = tmp_path / "pairs.jsonl.gz"
+    with gzip.open(made, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps({"source": f"Satz {i}", "target": f"made {i}"}) + "\n" for i in range(40))
+    return lambda **changes: DataArguments(**{**sides, "validation_share": 0.2, **changes}), str(made)
+
+
+def test_reversed_source_has_its_sides_swapped_whatever_it_is_read_from(data, tmp_path):
+    own = parse_sources(data[0]())["train"][0]
+    turned = TextSource(source=own.source, target=own.target, reversed=True)
+    assert list(iterate_pairs(turned, (None, None))) == [(target, source) for source, target in PAIRS]
+    assert digest(turned) != digest(own)
+    table = tmp_path / "t.tsv"
+    table.write_text("de\ten\n" + "".join(f"{source}\t{target}\n" for source, target in PAIRS))
+    columns = TextSource(file=str(table), reversed=True)
+    assert next(iterate_pairs(columns, ("de", "en"))) == ("sentence 0", "Satz 0")
+
+
+def test_nothing_that_is_held_out_is_trained_on_in_either_direction(data):
+    splits = splits_of(data[0](text=["own", "reversed"]))
+    held_out, train = set(splits.validation), list(splits.train)
+    assert held_out and held_out == set(splits_of(data[0]()).validation)
+    kept = [pair for pair in PAIRS if pair not in held_out]
+    assert train == [*kept, *((target, source) for source, target in kept)]
+
+
+def test_pairs_of_a_stage_are_all_trained_on_and_none_is_held_out(data):
+    make, made = data
+    splits = splits_of(make(text={"own": 2, made: 1}))
+    assert len(splits.validation) + len(splits.train) == 80
+    assert all("made" not in target for _, target in splits.validation)
+    assert [target for _, target in splits.train if "made" in target] == [f"made {i}" for i in range(40)]
+    assert splits.weights == [2.0, 1.0]
+
+
+def test_other_direction_swaps_all_texts_and_the_languages(data):
+    make, made = data
+    section = make(text=["own", made], reversed=True, source_language="de", target_language="en")
+    splits = splits_of(section)
+    assert all(source.startswith(("sentence", "made")) for source, _ in splits.train)
+    assert all(source.startswith("sentence") for source, _ in splits.validation)
+    assert model_languages(section) == ("en", "de")
+    assert model_languages(make(text=["own", "reversed"], source_language="de", target_language="en")) == (None, None)
+
+
+def test_weight_of_the_own_text_is_divided_as_its_sources_are(data, write_lines):
+    first, second = (
+        {"source": write_lines(f"{n}.a", ["x"]), "target": write_lines(f"{n}.b", ["y"]), "weight": n} for n in (1, 3)
+    )
+    section = DataArguments(train=[first, second], validation=[{"file": "v.tsv"}], text={"own": 2, "reversed": 1})
+    weights = [(source.reversed, source.weight) for source in parse_sources(section)["train"]]
+    assert weights == [(False, 0.5), (False, 1.5), (True, 0.25), (True, 0.75)]
+    plain = [{name: path for name, path in source.items() if name != "weight"} for source in (first, second)]
+    with pytest.raises(InputError, match="give each source of data.train its weight"):
+        parse_sources(DataArguments(train=plain, text={"own": 2, "reversed": 1}))
+    with pytest.raises(InputError, match="so its parts need weights, too"):
+        parse_sources(DataArguments(train=[first, second], text=["own", "reversed"]))

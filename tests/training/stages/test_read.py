@@ -1,0 +1,138 @@
+"""What a recipe and the command line say of stages: inheritance, options, and all that is wrong, in one error."""
+
+import pytest
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.recipe.shared_recipe import shared_recipe
+from hf_vaswani.training.stages.order import circle, in_order
+
+
+def errors_of(staged, *options, **changes) -> str:
+    with pytest.raises(InputError) as error:
+        staged(*options, **changes)
+    return str(error.value)
+
+
+def test_stage_that_trains_has_the_recipes_values_where_it_gives_no_others(staged):
+    recipe = staged("--seed=7", "--peft.r=2")
+    both = recipe.stages["both"].arguments
+    assert (both.training.max_steps, both.training.lr_scheduler_type) == (8, "inverse_sqrt")
+    assert both.training.max_tokens == recipe.training.max_tokens == 120 and both.training.seed == 7
+    assert both.model == recipe.model and both.data.train_source == recipe.data.train_source
+    # These are of the last run alone.
+    assert both.training.start_from is None and both.data.text == ["own", "reversed"] and not both.peft.is_used
+    assert both.training.output_dir.endswith("out/stages/both")
+
+
+def test_another_schedule_in_a_stage_does_not_inherit_a_rate_that_means_something_else(staged):
+    both = {"train": {"data": {"text": ["own", "reversed"]}, "training": {"lr_scheduler_type": "paper"}}}
+    assert staged(both=both).stages["both"].arguments.training.learning_rate == 1.0
+
+
+def test_options_reach_stages_by_full_and_by_short_names(staged):
+    options = (
+        "--stages.both.training.max_steps=3", "--both.warmup_steps", "1", "--stages.forward.translate.num_beams=3",
+        "--forward.seed=9", "--backward", "both", "--mean.models=both,both", "--max_steps=5",
+    )  # fmt: skip
+    recipe = staged(*options)
+    stages = {name: stage.arguments for name, stage in recipe.stages.items()}
+    assert (stages["both"].training.max_steps, stages["both"].training.warmup_steps) == (3, 1)
+    assert recipe.training.max_steps == 5
+    assert (stages["forward"].num_beams, stages["forward"].seed) == (3, 9)
+    assert stages["backward"].models == ["both"] and stages["mean"].models == ["both", "both"]
+    assert recipe.stages["both"].given["training"]["max_steps"] == 3
+
+
+def test_option_for_one_way_to_translate_replaces_the_files_other_one():
+    teacher = load_recipe("distill", ["--teacher=a/b", "--teacher.mbr=chrf"]).stages["teacher"].arguments
+    assert (teacher.models, teacher.mbr, teacher.num_beams) == (["a/b"], "chrf", None)
+
+
+def test_stages_run_after_those_that_they_need(staged):
+    assert [stage.name for stage in in_order(staged().stages)] == ["both", "forward", "mean", "backward"]
+
+
+def test_circle_is_named(staged):
+    first = {"train": {"training": {"start_from": "second"}}}
+    second = {"average": {"models": ["first"]}}
+    shown = errors_of(staged, first=first, second=second)
+    assert shown == (
+        "stages: first needs second needs first: such a circle has no beginning. Have one of them need another"
+    )
+    assert circle(staged().stages) == []
+
+
+def test_all_that_is_wrong_with_stages_is_one_error(staged):
+    changes = {
+        "forward": {"translate": {"model": "bot", "n_bets": 2, "num_beams": 0}},
+        "backward": {"translate": {"side": "target", "mbr": "chrf", "sample": 1}},
+        "mean": {"average": {"models": ["forward"]}, "train": {}},
+        "twice": {"average": {"models": ["both"], "last": 2, "best": 2}},
+        "max_steps": {"train": {}},
+        "a-b": {"train": {}},
+        "unknown": {"trian": {}},
+        "named": {"train": {"trainin": {}, "training": {"max_step": 3, "output_dir": "x", "start_from": "forward"}}},
+    }
+    shown = errors_of(
+        staged, "--data.text={own: 0, forwrd: 1, both: 1}", "--both.max_step=3", "--stages.bth.seed=1",
+        "--forward.beam=2", **changes,
+    )  # fmt: skip
+    for error in (
+        "--both.max_step: unknown key; did you mean 'max_steps'?",
+        "--stages.bth.seed: unknown stage 'bth'; did you mean 'both'?",
+        "--forward.beam: a stage that translates has no key 'beam'; here it is 'num_beams'",
+        "unknown key 'translate.n_bets'; did you mean 'n_best'?",
+        "stages.forward.translate.num_beams must be at least 1, got 0",
+        "stages.forward.translate.model: 'bot' is neither a stage nor a folder; did you mean 'both'?",
+        "stages.backward.translate.model is missing",
+        "stages.backward.translate.sample and translate.mbr",
+        "stages.mean must be one of train, translate, average, with its keys",
+        "stages.twice.average.last=2 and average.best=2 are both given; choose one",
+        "stages: 'max_steps' is a word of recipes, and cannot be the name of a stage",
+        "stages: 'a-b' cannot be the name of a stage",
+        "stages.unknown must be one of train, translate, average",
+        "stages.named: unknown section 'trainin'; did you mean 'training'?",
+        "stages.named: unknown key 'training.max_step'; did you mean 'max_steps'?",
+        "stages.named.training.output_dir: a stage has its folder in that of the recipe",
+        "stages.named.training.start_from: stage 'forward' translates, and makes no model",
+        "data.text: unknown text 'forwrd'; did you mean 'forward'?",
+        "data.text: stage 'both' makes a model, and no text; texts are own, reversed, forward, backward",
+        "data.text: the weight of own must be a number above 0, got 0",
+    ):
+        assert error in shown, f"{error}\n\n{shown}"
+
+
+def test_model_of_one_direction_does_not_translate_the_other(staged):
+    backward = {"translate": {"model": "both", "side": "target"}}
+    shown = errors_of(staged, both={"train": {}}, mean=None, backward=backward)
+    assert shown == (
+        "stages.backward.translate.side=target: stage 'both' learns only the other direction. Train it on both, with "
+        "data.text: [own, reversed], or on the other one, with data.reversed: true"
+    )
+    reverse = {"train": {"data": {"reversed": True}}}
+    assert staged(back=reverse, backward={"translate": {"model": "back", "side": "target"}})
+
+
+def test_wrong_text_of_a_recipe_without_stages(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("data: {dataset: built-in}\ntraining: {output_dir: o}\n")
+    for text, error in (
+        ("[own, own]", "names a text twice"), ("[reversed]", "reversed alone is the other direction"),
+        ("[]", "must name at least one text"), ("{own: true}", "the weight of own must be a number above 0"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=error):
+            load_recipe(path, [f"--data.text={text}"])
+    assert load_recipe(path, ["--data.text=[own, reversed]"]).data.text == ["own", "reversed"]
+
+
+def test_shared_recipe_names_stages_and_models_of_the_hub_as_they_are_and_files_without_folders(staged, tmp_path):
+    models = ["both", "Helsinki-NLP/opus-mt-en-de"]
+    back = {"translate": {"model": models, "side": "target", "input": "/texts/mono.en"}}
+    start = tmp_path / "start"
+    start.mkdir()
+    other = {"train": {"training": {"start_from": str(start), "cpu_threads": 2}}}
+    shared = shared_recipe(staged(backward=back, other=other).to_dict())["stages"]
+    assert shared["backward"]["translate"]["model"] == models
+    assert shared["backward"]["translate"]["input"] == "mono.en"
+    assert shared["other"] == {"train": {"training": {"start_from": "start"}}}

@@ -1,0 +1,212 @@
+"""Recipes of stages run the whole way: what each stage makes, that none is repeated, and what replaces what."""
+
+import gzip
+import json
+
+import pytest
+import yaml
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from hf_vaswani.errors import InputError
+from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.reporting.card import rewrite_card
+from hf_vaswani.training.stages import run as run_module
+from hf_vaswani.training.train import train
+from hf_vaswani.training.trainer import train_with_trainer
+
+from ..helpers import files_in, run_training, same_weights
+from .conftest import staged_in
+
+STAGES = ["both", "forward", "mean", "backward"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished recipe of stages: its fixture function, its folder and its report."""
+    folder = tmp_path_factory.mktemp("finished")
+    staged = staged_in(folder)
+    return staged, folder / "out", train(staged())
+
+
+def pairs_in(folder) -> list[dict]:
+    with gzip.open(folder / "pairs.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def lines_of(path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_forward_stage_makes_pairs_of_sources_and_the_models_translations(finished):
+    _, out, _ = finished
+    sources = lines_of(out.parent / "train.source")
+    translator = pipeline("translation", model=str(out / "stages" / "both"))
+    expected = []
+    for source, found in zip(sources, translator(sources, num_beams=2, n_best=2, max_new_tokens=12)):
+        texts = dict.fromkeys(hypothesis["translation_text"] for hypothesis in found)
+        expected += [(source, text) for text in texts if text]
+    assert [(pair["source"], pair["target"]) for pair in pairs_in(out / "stages" / "forward")] == expected
+
+
+def test_backward_stage_makes_pairs_of_translations_and_targets(finished):
+    _, out, _ = finished
+    targets = lines_of(out.parent / "train.target")
+    made = [pair["target"] for pair in pairs_in(out / "stages" / "backward")]
+    assert made and set(made) <= set(targets)
+
+
+def test_average_stage_is_the_mean_of_the_last_checkpoints(finished):
+    _, out, _ = finished
+    model = AutoModelForSeq2SeqLM.from_pretrained(out / "stages" / "mean")
+    from safetensors.torch import load_file
+
+    last = [load_file(out / "stages" / "both" / "checkpoints" / f"update-0000000{n}" / "model.safetensors")
+            for n in (6, 8)]  # fmt: skip
+    name = "model.encoder.layers.0.fc1.weight"
+    assert (model.state_dict()[name] - (last[0][name] + last[1][name]) / 2).abs().max() < 1e-7
+
+
+def test_model_of_both_directions_has_no_languages_and_the_last_one_has_those_of_the_recipe(finished):
+    _, out, _ = finished
+    both, last = (AutoModelForSeq2SeqLM.from_pretrained(path).config for path in (out / "stages" / "both", out))
+    assert (both.source_language, both.target_language) == (None, None)
+    assert (last.source_language, last.target_language) == ("de", "en")
+    tokenizers = [AutoTokenizer.from_pretrained(path).get_vocab() for path in (out / "stages" / "both", out)]
+    assert tokenizers[0] == tokenizers[1]
+
+
+def test_report_has_all_stages_their_time_and_the_teacher(finished):
+    _, out, report = finished
+    stored = json.loads((out / "results.json").read_text())
+    assert [stage["name"] for stage in stored["stages"]] == STAGES
+    both, forward, mean, backward = stored["stages"]
+    assert (both["kind"], both["text"], both["steps"]) == ("train", "own, reversed", 8)
+    assert both["validation_loss"] > 0 and both["tests"]["test"]["bleu"] >= 0
+    assert forward["lines"] == 60 and forward["pairs"] == len(pairs_in(out / "stages" / "forward"))
+    assert forward["pairs"] + sum(forward["left_out"].values()) == 120
+    assert (mean["models"], backward["models"], backward["side"]) == (["both"], ["both", "mean"], "target")
+    seconds = [stage["seconds"] for stage in stored["stages"]]
+    assert min(seconds) > 0 and stored["total_seconds"] == pytest.approx(sum(seconds) + stored["seconds"])
+    teacher = stored["teacher"]
+    assert (teacher["models"], teacher["sentences"], teacher["test"]) == (["both"], 8, "test")
+    assert teacher["teacher"]["sentences_per_second"] > 0 and teacher["student"]["search"] == "greedy"
+    assert 0 <= teacher["agreement"] <= 100
+    assert report.stages[0].name == "both"
+
+
+def test_card_shows_stages_and_a_recipe_that_runs_again(finished, tmp_path):
+    staged, out, _ = finished
+    card = (out / "README.md").read_text()
+    assert "trained in 5 stages" in card and "| both | trains on own, reversed | 8 steps" in card
+    assert "made by stage forward, weight 1; made by stage backward, weight 1" in card
+    assert "| teacher: both |" in card and str(out) not in card
+    printed = yaml.safe_load(card.partition("```yaml\n")[2].partition("```")[0])
+    assert printed["training"]["start_from"] == "both"
+    assert list(printed["stages"]) == ["forward", "backward", "mean", "both"]
+    path = tmp_path / "again.yaml"
+    path.write_text(yaml.safe_dump(printed))
+    again, first = load_recipe(path, [f"--output_dir={tmp_path}"]), staged()
+    assert {name: stage.given for name, stage in again.stages.items()} == {
+        name: stage.given for name, stage in first.stages.items()
+    }
+    assert again.stages["both"].arguments.training.max_steps == 8
+    rewrite_card(out)
+    assert (out / "README.md").read_text() == card
+
+
+def test_finished_stages_are_not_run_again(finished, monkeypatch, capsys):
+    staged, out, _ = finished
+    for name in ("make_pairs", "average"):
+        monkeypatch.setattr(run_module, name, lambda *_, **__: pytest.fail("a finished stage was run"))
+    before = {path: path.stat().st_mtime_ns for path in files_in(out / "stages")}
+    train(staged("--logging_steps=3", "--both.eval_sentences=3"))
+    assert {path: path.stat().st_mtime_ns for path in files_in(out / "stages")} == before
+    shown = capsys.readouterr().out
+    assert all(f"stage {name} ({number} of 4) is finished" in shown for number, name in enumerate(STAGES, start=1))
+
+
+def test_other_settings_of_finished_stages_are_refused_with_what_differs(finished):
+    staged, out, _ = finished
+    before = files_in(out)
+    with pytest.raises(InputError) as error:
+        train(staged("--forward.n_best=1", "--both.learning_rate=0.01"))
+    first, second, *others = str(error.value).splitlines()
+    assert "stages.both" in first and "training.learning_rate was 0.003 and is now 0.01" in first
+    assert "--overwrite true to make again what has changed and all that was made from it" in first
+    assert "translate.n_best was 2 and is now 1" in second and "stage both has changed" in second
+    assert len(others) == 3 and "holds a run on another model or text of both, forward, backward" in others[-1]
+    assert files_in(out) == before
+
+
+def test_changed_text_is_noticed_by_all_stages_that_read_it(finished):
+    staged, out, _ = finished
+    source = out.parent / "train.source"
+    text = source.read_text()
+    source.write_text(text.replace("a", "b", 1))
+    with pytest.raises(InputError) as error:
+        train(staged())
+    source.write_text(text)
+    for name in ("both", "forward", "backward"):
+        assert f"{out}/stages/{name} holds another stage (the training text has changed" in str(error.value)
+
+
+def test_overwrite_makes_again_what_has_changed_and_what_was_made_of_it_alone(staged, tmp_path):
+    train(staged())
+    own = tmp_path / "out" / "stages" / "backward" / "notes.txt"
+    own.write_text("mine")
+    kept = {path: path.stat().st_mtime_ns for name in ("both", "forward", "mean")
+            for path in files_in(tmp_path / "out" / "stages" / name)}  # fmt: skip
+    before = pairs_in(tmp_path / "out" / "stages" / "backward")
+    train(staged("--backward.keep_share=0.5", "--overwrite=true"))
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    after = pairs_in(tmp_path / "out" / "stages" / "backward")
+    assert len(after) == round(len(before) / 2) and all(pair in before for pair in after)
+    assert min(pair["score"] for pair in after) >= sorted(pair["score"] for pair in before)[len(before) - len(after)]
+    assert own.read_text() == "mine"
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["stages"][3]["pairs"] == len(after)
+
+
+def test_folder_that_holds_no_stage_is_left_as_it_is(staged, tmp_path):
+    own = tmp_path / "out" / "stages" / "both" / "notes.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(InputError, match="stages.both: .* is not empty and holds no stage. Move it away."):
+        train(staged("--overwrite=true"))
+    assert list(files_in(tmp_path / "out")) == [own]
+
+
+def test_both_loops_come_to_the_same_model(finished):
+    staged, out, _ = finished
+    train_with_trainer(staged(output="by_trainer"))
+    assert same_weights(out, out.parent / "by_trainer")
+    name = "stages/backward/pairs.jsonl.gz"
+    assert (out / name).read_bytes() == (out.parent / "by_trainer" / name).read_bytes()
+
+
+def test_all_that_is_wrong_is_seen_before_any_stage_runs(staged, tmp_path):
+    forward = {"translate": {"model": str(tmp_path / "nowhere"), "input": str(tmp_path / "no.txt")}}
+    mean = {"average": {"models": [str(tmp_path / "none")]}}
+    options = ("--report_to=nobody", "--both.freeze=model.nothing", "--data.text=[own, forward]")
+    recipe = staged(*options, forward=forward, mean=mean, backward=None)
+    with pytest.raises(InputError) as error:
+        train(recipe)
+    for text in (
+        "training.report_to: 'nobody' is unknown",
+        "stages.both: training.freeze",
+        f"stages.forward.translate.model: {tmp_path}/nowhere is not a local folder",
+        f"stages.forward.translate.input: {tmp_path}/no.txt does not exist",
+        f"stages.mean.average.models: {tmp_path}/none is neither a stage nor a folder",
+    ):
+        assert text in str(error.value), str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_stages_and_report_errors_once(staged, tmp_path):
+    output = run_training(staged, f"--output_dir={tmp_path / 'out'}", processes=2)
+    assert output.count("stage forward is finished") == 1 and (tmp_path / "out" / "model.safetensors").exists()
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["processes"] == [2]
+    assert len(pairs_in(tmp_path / "out" / "stages" / "forward")) >= 60
+    with pytest.raises(AssertionError) as error:
+        run_training(staged, f"--output_dir={tmp_path / 'out'}", "--forward.n_best=1", processes=2)
+    assert str(error.value).count("translate.n_best was 2 and is now 1") == 1

@@ -1,0 +1,147 @@
+"""The stage that translates: which text, which translations become pairs, and which models can do it."""
+
+import gzip
+import json
+import random
+from types import SimpleNamespace
+
+import pytest
+from transformers import GenerationConfig, pipeline
+
+from hf_vaswani.errors import InputError, TrainingError
+from hf_vaswani.training.recipe.arguments import DataArguments
+from hf_vaswani.training.stages.arguments import TranslateArguments
+from hf_vaswani.training.stages.teacher import languages_for, teacher_errors
+from hf_vaswani.training.stages.translate_text import TRANSLATIONS_FILE, make_pairs, write_pairs
+from hf_vaswani.translation.mbr import translate_mbr
+
+from ...conftest import tiny_config, tiny_model
+
+LINES = [" ".join(random.Random(i).choices([f"w{j}" for j in range(36)], k=4)) for i in range(12)]
+
+
+@pytest.fixture
+def data(write_lines):
+    targets = [line.upper() for line in LINES]
+    return DataArguments(train_source=write_lines("a.de", LINES), train_target=write_lines("a.en", targets),
+                         source_language="de", target_language="en")  # fmt: skip
+
+
+def pairs_of(folder) -> list[dict]:
+    with gzip.open(folder / "pairs.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_pairs_are_the_models_translations_of_the_side_that_is_asked_for(data, saved_model, tmp_path):
+    translator = pipeline("translation", model=str(saved_model))
+    for side, texts in (("source", LINES), ("target", [line.upper() for line in LINES])):
+        arguments = TranslateArguments(model=str(saved_model), side=side, num_beams=3, n_best=2, max_new_tokens=60)
+        folder = tmp_path / side
+        make_pairs(folder, arguments, data)
+        expected = set()
+        for text, found in zip(texts, translator(texts, num_beams=3, n_best=2, max_new_tokens=60)):
+            expected |= {(text, hypothesis["translation_text"]) for hypothesis in found}
+        made = {(pair["source"], pair["target"]) for pair in pairs_of(folder)}
+        made = made if side == "source" else {(text, translation) for translation, text in made}
+        assert made and made <= expected
+
+
+def test_files_of_text_are_translated_in_place_of_the_training_text(data, saved_model, tmp_path, write_lines):
+    texts = [write_lines("b.de", ["w1 w2", "", "w3"]), write_lines("c.de", ["w4 w5"])]
+    arguments = TranslateArguments(model=str(saved_model), input=texts, sample=1.0, max_new_tokens=300)
+    assert make_pairs(tmp_path / "made", arguments, data).lines == 3
+    assert {pair["source"] for pair in pairs_of(tmp_path / "made")} <= {"w1 w2", "w3", "w4 w5"}
+
+
+def test_minimum_bayes_risk_takes_the_candidates_of_highest_utility(data, saved_model, tmp_path):
+    import zlib
+
+    import torch
+
+    arguments = TranslateArguments(model=str(saved_model), mbr="chrf", samples=4, seed=3, max_new_tokens=30)
+    make_pairs(tmp_path / "made", arguments, data)
+    torch.manual_seed(3 + zlib.crc32("\n".join(LINES).encode()))
+    translator = pipeline("translation", model=str(saved_model))
+    best = {text: ranking[0].text for text, ranking in
+            zip(LINES, translate_mbr(translator, LINES, 4, "chrf", max_new_tokens=30))}  # fmt: skip
+    made = pairs_of(tmp_path / "made")
+    assert made and all(best[pair["source"]] == pair["target"] for pair in made)
+
+
+def test_translations_that_are_no_use_are_left_out_and_counted(tmp_path):
+    path, output = tmp_path / TRANSLATIONS_FILE, tmp_path / "pairs.jsonl.gz"
+    records = [
+        {"text": "a", "translations": [["A", -0.1, False], ["A", -0.2, False], ["", -0.3, False], ["B", -0.4, False]]},
+        {"text": "b", "translations": [["C", -0.5, True], ["D", -2.0, False]]},
+        {"text": "c", "translations": [["E", -1.0, False]]},
+        {"text": "d", "translations": None},
+    ]
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+
+    def kept(**filters) -> tuple[list[str], int]:
+        counts = write_pairs(path, output, TranslateArguments(model="x", **filters))
+        assert (counts.lines, counts.failed, counts.translations) == (4, 1, 7)
+        assert (counts.repeated, counts.empty, counts.cut) == (1, 1, 1)
+        assert counts.low + counts.pairs == 4 and counts.pairs == len(pairs_of(tmp_path))
+        return [pair["target"] for pair in pairs_of(tmp_path)], counts.low
+
+    assert kept() == (["A", "B", "D", "E"], 0)
+    assert kept(min_score=-1.0) == (["A", "B", "E"], 1)
+    assert kept(keep_share=0.5) == (["A", "B"], 2)
+    assert kept(keep_share=0.75, min_score=-0.5) == (["A", "B"], 2)
+    before = output.read_bytes()
+    kept(keep_share=0.75, min_score=-0.5)
+    assert output.read_bytes() == before
+
+
+def test_nothing_left_is_an_error_that_says_why(data, saved_model, tmp_path):
+    arguments = TranslateArguments(model=str(saved_model), max_new_tokens=1)
+    with pytest.raises(
+        TrainingError, match=r"no pair is left of 12 lines \(0 pairs of 12 lines; left out: .* cut off"
+    ):
+        make_pairs(tmp_path / "made", arguments, data)
+
+
+def test_model_of_other_languages_is_refused_before_its_weights_are_read(data, tokenizer, tmp_path):
+    folder = tmp_path / "fr_en"
+    tiny_model(source_language="fr", target_language="en").save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    arguments = TranslateArguments(model=str(folder))
+    [error] = teacher_errors(arguments, data, arguments.models)
+    assert error == (
+        f"translate.model: {folder}: src_lang='de' and tgt_lang='en': this model translates fr to en. "
+        "translate.side=source needs a model from de to en."
+    )
+    (folder / "model.safetensors").unlink()
+    [error] = teacher_errors(TranslateArguments(model=str(folder)), DataArguments(), [str(folder)])
+    assert "model.safetensors" in error
+
+
+def test_model_of_the_reverse_pair_translates_the_target_side_alone(tokenizer):
+    config, data = tiny_config(source_language="en", target_language="de"), DataArguments(
+        source_language="de", target_language="en")  # fmt: skip
+    assert languages_for(config, GenerationConfig(), tokenizer, TranslateArguments(side="target"), data) == ({}, "")
+    with pytest.raises(InputError, match="this model translates en to de"):
+        languages_for(config, GenerationConfig(), tokenizer, TranslateArguments(side="source"), data)
+
+
+def test_model_of_many_languages_needs_to_be_told_them():
+    many = SimpleNamespace(
+        _build_translation_inputs=None, lang_code_to_id={"deu_Latn": 1, "eng_Latn": 2}, get_added_vocab=dict
+    )
+
+    def languages(tokenizer=many, **given):
+        config = SimpleNamespace(task_specific_params=None)
+        return languages_for(config, GenerationConfig(), tokenizer, TranslateArguments(**given), DataArguments())
+
+    with pytest.raises(InputError, match="src_lang is missing and tgt_lang is missing"):
+        languages()
+    with pytest.raises(InputError, match="tgt_lang='eng' is not a language of this tokenizer"):
+        languages(src_lang="deu_Latn", tgt_lang="eng")
+    assert languages(src_lang="deu_Latn", tgt_lang="eng_Latn") == (
+        {"src_lang": "deu_Latn", "tgt_lang": "eng_Latn"}, ""
+    )  # fmt: skip
+    groups = SimpleNamespace(supported_language_codes=[">>fra<<", ">>ita<<"])
+    with pytest.raises(InputError, match="translate.tgt_lang is missing: this model translates into several"):
+        languages(groups)
+    assert languages(groups, tgt_lang="ita") == ({}, ">>ita<< ")
