@@ -6,7 +6,7 @@ from ..interop.model_files import model_kind
 from . import ctranslate2_config, onnx_config
 
 # Of transformers, CTranslate2, and ONNX.
-WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "model.bin", "onnx/*.onnx", "onnx/*.onnx_data")
+WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "model.bin", "onnx/*.onnx", "onnx/*.onnx_data", "model/onnx/*.onnx")
 
 
 def is_engine_folder(folder: Path) -> bool:

@@ -44,6 +44,7 @@ ENGINES = {
         "transformers.js",
         "npm install @huggingface/transformers",
     ),
+    "web": Engine("the browser", "transformers.js", "a browser of 2023 or later"),
 }
 
 
