@@ -22,12 +22,14 @@ let id = 0;
 let timer;
 
 source.addEventListener("input", () => {
+  translation.showNothing();
   marks.setText(source.value);
   clearTimeout(timer);
   timer = setTimeout(send, DELAY);
 });
 element("clear").addEventListener("click", () => {
   source.value = "";
+  translation.showNothing();
   marks.setText("");
   send();
   source.focus();
@@ -37,11 +39,11 @@ element("copy").addEventListener("click", async () => {
   state.textContent = isCopied ? "Copied." : "The browser does not allow copying.";
 });
 document.addEventListener("selectionchange", () => {
-  if (document.activeElement === source) translation.showSource(source.selectionStart);
+  if (document.activeElement === source) showSource(source.selectionStart);
 });
 source.addEventListener("pointermove", ({ clientX, clientY }) => {
   const position = document.caretPositionFromPoint?.(clientX, clientY);
-  if (position?.offsetNode === source) translation.showSource(position.offset);
+  if (position?.offsetNode === source) showSource(position.offset);
 });
 source.addEventListener("pointerleave", () => translation.showNothing());
 
@@ -49,6 +51,11 @@ source.addEventListener("pointerleave", () => translation.showNothing());
 marks.setText(source.value);
 if (source.value) send();
 keepForOffline();
+
+/** Show what became of a word, unless what is shown is the translation of an earlier text. */
+function showSource(place) {
+  if (translation.source === source.value) translation.showSource(place);
+}
 
 function send() {
   id += 1;

@@ -8,8 +8,6 @@ const FILES = {{files}}; // path → its digest
 const SCOPE = self.registration.scope;
 const PREFIX = `hf-vaswani ${SCOPE} `;
 const CACHE = PREFIX + DIGEST;
-// With these, browsers give WebAssembly several threads.
-const ISOLATION = { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp" };
 
 self.addEventListener("install", (event) => event.waitUntil(keepFiles()));
 self.addEventListener("activate", (event) => event.waitUntil(removeOthers().then(() => self.clients.claim())));
@@ -38,12 +36,7 @@ async function removeOthers() {
 }
 
 async function kept(request, url) {
-  const path = url.href === SCOPE || url.pathname === new URL(SCOPE).pathname ? new URL("index.html", SCOPE) : url;
+  const path = url.pathname === new URL(SCOPE).pathname ? new URL("index.html", SCOPE) : url;
   const cache = await caches.open(CACHE);
-  const response = (await cache.match(path, { ignoreSearch: true })) ?? (await fetch(request));
-  if (response.type === "opaqueredirect" || response.redirected) return response;
-  const headers = new Headers(response.headers);
-  for (const [name, value] of Object.entries(ISOLATION)) headers.set(name, value);
-  const hasBody = ![101, 204, 205, 304].includes(response.status);
-  return new Response(hasBody ? response.body : null, { status: response.status, statusText: response.statusText, headers });
+  return (await cache.match(path, { ignoreSearch: true })) ?? fetch(request);
 }

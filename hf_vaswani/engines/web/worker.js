@@ -16,7 +16,6 @@ const ROWS = 16; // sentences of a batch
 const WINDOW = 4 * ROWS; // sentences among which those of a length are looked for
 const LONGEST = 128; // tokens of a piece: models are trained on sentences
 const REMEMBERED = 20000; // translations
-const MAX_THREADS = 4;
 
 const translated = new Map(); // text of a piece → its translation
 let latest = 0; // id of the text that was typed last
@@ -54,7 +53,7 @@ async function load() {
   const json = (name) => JSON.parse(new TextDecoder().decode(contents[`model/${name}`]));
   ort.env.wasm.wasmPaths = { mjs: address("runtime/onnxruntime-wasm.js"), wasm: address("runtime/onnxruntime.wasm") };
   ort.env.wasm.wasmBinary = contents["runtime/onnxruntime.wasm"];
-  ort.env.wasm.numThreads = self.crossOriginIsolated ? Math.min(navigator.hardwareConcurrency || 1, MAX_THREADS) : 1;
+  ort.env.wasm.numThreads = 1; // several need headers that few hosts send, and slow down small models
   ort.env.logLevel = "error";
   const sessions = [];
   // One after the other: the first one starts the runtime.
@@ -72,7 +71,7 @@ async function load() {
     longest: Math.min(config.max_position_embeddings ?? LONGEST, LONGEST),
   };
   await result.search.run([result.tokenizer.encode("").ids], async () => {}); // the first run is slower
-  postMessage({ type: "ready", threads: ort.env.wasm.numThreads });
+  postMessage({ type: "ready" });
   return result;
 }
 
