@@ -9,6 +9,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..data.tokenizers.tokenizer import has_tokenizer
 from ..engines.folders import is_exported
+from ..engines.web_page import is_page
 from ..errors import InputError, reason
 from ..files import read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
@@ -21,6 +22,7 @@ RUN_FILES = ("training_recipe.yaml", "log.jsonl", "*translations*.txt", "README.
 # What people need of sub-folders: the figures of a run's card, graphs of ONNX, and the two tokenizers of a MarianMT
 # with separate vocabularies.
 IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*")
+OF_PAGES = ("model/**/*", "runtime/*")
 STATUS = {
     401: "the Hub does not accept the token. Log in with: hf auth login",
     403: "the token may not write there. Use one with write access, or name a repository of your own",
@@ -31,7 +33,7 @@ STATUS = {
 def push(
     folder: str | Path, repo_id: str, private: bool | None = None, revision: str | None = None, message: str = ""
 ) -> str:
-    """Upload model or adapter, tokenizer, code, card, figures and results of a folder.
+    """Upload model or adapter, tokenizer, code, card, figures and results of a folder; a web page to a static Space.
 
     The commit is made once all files are there: one that is broken off leaves the repository as it was.
 
@@ -57,15 +59,18 @@ def push(
     check_folder(folder)
     api = HfApi()
     try:
-        api.create_repo(repo_id, private=private, exist_ok=True)
+        space = {"repo_type": "space"} if is_page(folder) else {}
+        sdk = {"space_sdk": "static"} if space else {}
+        api.create_repo(repo_id, private=private, exist_ok=True, **space, **sdk)
         if revision is not None:
-            api.create_branch(repo_id, branch=revision, exist_ok=True)
+            api.create_branch(repo_id, branch=revision, exist_ok=True, **space)
         commit = api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
             revision=revision,
             commit_message=message or "Upload model",
             allow_patterns=list(map(escape, files_to_push(folder))),
+            **space,
         )
     except HFValidationError as error:
         raise InputError(f"{repo_id!r} is not the name of a repository, such as you/de-en. {reason(error)}") from None
@@ -85,6 +90,8 @@ def check_folder(folder: Path) -> None:
     """Raise an `InputError` unless a folder holds a whole model with its tokenizer."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder. Name that of a trained model.")
+    if is_page(folder):
+        return
     if is_adapter(folder):
         check_adapter(folder)
         return
@@ -122,7 +129,7 @@ def files_to_push(folder: Path) -> Iterator[str]:
     for path in sorted(folder.iterdir()):
         if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in RUN_FILES):
             yield path.name
-    for pattern in IN_FOLDERS:
+    for pattern in OF_PAGES if is_page(folder) else IN_FOLDERS:
         for path in sorted(folder.glob(pattern)):
             if path.is_file():
                 yield path.relative_to(folder).as_posix()

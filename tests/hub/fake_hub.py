@@ -16,6 +16,7 @@ class FakeHub:
 
     Attributes:
         repositories: name → branch → path → content.
+        kinds: name → type of the repository, and the SDK of a Space.
         commits: of all repositories, how many there were.
         holds_commits: whether commits are received and never made.
         held: set once one is.
@@ -24,6 +25,7 @@ class FakeHub:
     def __init__(self):
         self.repositories: dict[str, dict[str, dict[str, bytes]]] = {}
         self.private: dict[str, bool] = {}
+        self.kinds: dict[str, tuple[str, str | None]] = {}
         self.commits = 0
         self.holds_commits = False
         self.held = Event()
@@ -69,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(status, {"error": "refused"})
         if path == "/api/repos/create":
             return self.create(json.loads(body))
-        name, action, branch = re.fullmatch(r"/api/models/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path).groups()
+        name, action, branch = re.fullmatch(r"/api/(?:models|spaces)/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path).groups()
         if name not in self.hub.repositories:
             return self.answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
         if action == "branch":
@@ -88,6 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         if name in self.hub.repositories:
             return self.answer(409, {"error": "exists", "url": f"{self.hub.address}/{name}"})
         self.hub.repositories[name] = {"main": {}}
+        self.hub.kinds[name] = settings.get("type", "model"), settings.get("sdk")
         self.hub.private[name] = bool(settings.get("private")) or settings.get("visibility") == "private"
         self.answer(200, {"url": f"{self.hub.address}/{name}", "name": name})
 
@@ -109,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
                 return self.answer(404, {}, X_Error_Code="EntryNotFound", X_Repo_Commit="0" * 40)
             etag = f'"{sha1(files[file]).hexdigest()}"'
             return self.answer(200, files[file], ETag=etag, X_Repo_Commit="0" * 40)
-        if match := re.match(r"/api/models/([^/]+/[^/]+)", path):
+        if match := re.match(r"/api/(?:models|spaces)/([^/]+/[^/]+)", path):
             files = self.branch(match[1], "main")
             if "/tree/" in path:
                 listed = [{"type": "file", "path": file, "size": len(content), "oid": "0"}
