@@ -47,8 +47,8 @@ where it does not translate the same, nothing is written. It has a card, which s
 cost in BLEU and chrF if there is a test set."""
 NAME = "model name in title and code of the card: you/de-en-int8 (default: name of the folder)"
 RUNTIME = (
-    "for web: folder node_modules with onnxruntime-web and @huggingface/tokenizers (default: that of the current folder, "
-    "or else npm fetches them)"
+    "for web: folder node_modules with onnxruntime-web and @huggingface/tokenizers (default: that of the current "
+    "folder, or else npm fetches them)"
 )
 
 

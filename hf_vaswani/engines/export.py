@@ -14,9 +14,9 @@ from ..errors import InputError
 from ..files import check_new, new_folder
 from .folders import weights_size
 from .formats import FORMATS, Format
+from .verify import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 from .web_page import write_page
 from .web_runtime import fetched_runtime, find_runtime
-from .verify import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
 
 SHOWN = 3
 

@@ -11,26 +11,17 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from .folders import INDEX_FILE, PAGE_FILE
 from .onnx_config import DECODER, ENCODER, graph_file, stored_quantization
 from .web_export import MODEL_FOLDER
 from .web_runtime import RUNTIME_FOLDER, copy_runtime
 
 SOURCES = Path(__file__).with_name("web")
-INDEX_FILE, SERVICE_WORKER, PAGE_FILE, MANIFEST = (
-    "index.html",
-    "service_worker.js",
-    "page.json",
-    "manifest.webmanifest",
-)
+SERVICE_WORKER, MANIFEST = "service_worker.js", "manifest.webmanifest"
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 COLOR = "#f6f7f9"
 # Hosts need not serve a card or a license.
 OF_PAGE = (".css", ".html", ".js", ".json", ".onnx", ".svg", ".wasm", ".webmanifest")
-
-
-def is_page(folder: Path) -> bool:
-    """Whether a folder holds a web page with a model."""
-    return (folder / PAGE_FILE).is_file() and (folder / INDEX_FILE).is_file() and (folder / MODEL_FOLDER).is_dir()
 
 
 def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str] | None = None) -> None:
@@ -106,4 +97,4 @@ def _digest(content: bytes) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 
-__all__ = ["is_page", "write_page"]
+__all__ = ["write_page"]

@@ -8,8 +8,7 @@ from pathlib import Path
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..data.tokenizers.tokenizer import has_tokenizer
-from ..engines.folders import is_exported
-from ..engines.web_page import is_page
+from ..engines.folders import is_exported, is_page
 from ..errors import InputError, reason
 from ..files import read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import generation as processors
 
 from hf_vaswani.cli import main
 from hf_vaswani.core.modeling_alignment import alignment_layer, forced_attentions
+from hf_vaswani.core.pipeline_sentence_splitting import split_text
 from hf_vaswani.engines import web_runtime
 from hf_vaswani.engines.export import export_model
-from hf_vaswani.engines.web_page import is_page
+from hf_vaswani.engines.folders import is_page
 from hf_vaswani.engines.web_runtime import PACKAGES
 from hf_vaswani.errors import InputError
 
@@ -227,6 +229,83 @@ def test_what_transformers_js_cannot_express_is_refused(tokenizer, tmp_path):
     with pytest.raises(InputError, match="laplace"):
         export_model(model, tokenizer, tmp_path / "page", to="web", runtime=fake_runtime(tmp_path / "modules"))
     assert not (tmp_path / "page").exists()
+
+
+def in_node(page: Path, rules: list[dict] = (), texts: list[str] = (), characters: int = 0) -> dict:
+    """What the page's own modules make of logits and texts."""
+    if not shutil.which("node"):
+        pytest.skip("needs node")
+    (page / "runtime/onnxruntime.js").write_text("")
+    (page / "package.json").write_text('{"type": "module"}')
+    modules = [page / f"{name}.js" for name in ("search", "split", "words")]
+    given = json.dumps({"rules": list(rules), "texts": list(texts), "characters": characters})
+    command = ["node", Path(__file__).with_name("web.mjs"), *modules]
+    process = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr[-2000:]
+    return json.loads(process.stdout)
+
+
+RULES = {
+    "repetition": (processors.RepetitionPenaltyLogitsProcessor(1.5), {"repetition_penalty": 1.5}),
+    "ngrams": (processors.NoRepeatNGramLogitsProcessor(2), {"no_repeat_ngram_size": 2}),
+    "single tokens": (processors.NoRepeatNGramLogitsProcessor(1), {"no_repeat_ngram_size": 1}),
+    "bad words": (
+        processors.NoBadWordsLogitsProcessor([[4], [7, 5], [5, 8], [2]], eos_token_id=2),
+        {"bad_words_ids": [[4], [7, 5], [5, 8], [2]]},
+    ),
+    "shortest": (
+        processors.MinNewTokensLengthLogitsProcessor(1, 4, torch.tensor([2]), device="cpu"), {"min_new_tokens": 4},
+    ),
+    "first": (processors.ForcedBOSTokenLogitsProcessor(9), {"forced_bos_token_id": 9}),
+    "last": (processors.ForcedEOSTokenLogitsProcessor(8, 2), {"forced_eos_token_id": 2}),
+    "suppressed": (processors.SuppressTokensLogitsProcessor([3, 6]), {"suppress_tokens": [3, 6]}),
+    "suppressed at the beginning": (
+        processors.SuppressTokensAtBeginLogitsProcessor([3, 6], 1), {"begin_suppress_tokens": [3, 6]},
+    ),
+}  # fmt: skip
+
+
+def test_settings_of_the_search_do_what_they_do_in_transformers(page):
+    logits = torch.linspace(-1, 1, 10)
+    sequences = ([1], [1, 7, 5], [1, 5, 7, 5], [1, 3, 3, 3, 5, 7, 7])
+    rules, expected = [], []
+    for processor, settings in RULES.values():
+        for ids in sequences:
+            rules.append(
+                {"settings": {"eos_token_id": 2, **settings}, "logits": logits.tolist(), "ids": ids, "limit": 8}
+            )
+            scores = processor(torch.tensor([ids]), logits[None].clone())[0]
+            expected.append([None if value == -torch.inf else value for value in scores.tolist()])
+    got = in_node(page, rules)["scored"]
+    forced = {9, 2}
+    for rule, one, other in zip(rules, got, expected, strict=True):
+        # What is forced may have any score.
+        if sum(value is not None for value in other) == 1:
+            assert [value is None for value in one] == [value is None for value in other], rule
+            assert forced & {one.index(next(value for value in one if value is not None))}
+        else:
+            assert [v and round(v, 5) for v in one] == [v and round(v, 5) for v in other], rule
+
+
+def test_texts_are_divided_as_the_pipeline_divides_them(page):
+    texts = [
+        "Ein Hund. Eine Katze? „Ja!“ sagt er.\nZeile zwei", "", "  \n\t \n ", "你好。再见！", "ohne Ende " * 5,
+        "eins, zwei, drei und vier, fünf und sechs", "a" * 50, "x. " * 9,
+    ]  # fmt: skip
+    got = in_node(page, texts=texts, characters=20)["pieces"]
+    for text, pieces in zip(texts, got, strict=True):
+        expected = [piece.text for piece in split_text(text, lambda part: len(part) <= 20, packs=False) if piece.text]
+        assert [len(piece) <= 20 for piece in pieces] == [True] * len(pieces)
+        if text != "a" * 50:  # between characters it divides where it likes
+            assert pieces == expected
+        assert "".join(pieces).replace(" ", "") == "".join(text.split())
+
+
+def test_words_of_all_scripts_are_found(page):
+    found = in_node(page, texts=["Ein Hund, z. B.", "it's 12.5 %", "أنا هنا."])["found"]
+    assert found[0][:3] == ["Ein", "Hund", ","]
+    assert found[1] == ["it's", "12.5", "%"]
+    assert found[2] == ["أنا", "هنا", "."]
 
 
 def test_push_uploads_the_whole_page_to_a_static_space(page, hub_here):

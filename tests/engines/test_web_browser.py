@@ -22,7 +22,6 @@ import torch
 import zstandard
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
-from hf_vaswani.core.generation_output_scores import log_probabilities
 from hf_vaswani.core.modeling_alignment import alignments, forced_attentions, text_mask
 from hf_vaswani.data.sources.built_in import built_in_file
 from hf_vaswani.engines.export import export_model
@@ -52,13 +51,13 @@ webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
+    "--disable-background-networking", "--disable-sync",
 )  # fmt: skip
 SECONDS = 180
 LONG = 100_000
-# Sums in another order round some states to the next of 8 bits: then another token that is about as probable wins.
-TIE, SHARE_OF_TIES = 0.05, 0.03
+# Sums in another order round some states to the next of 8 bits: then another token with about the same logit wins.
+TIE, SHARE_OF_TIES = 0.2, 0.03
 PHONE = (390, 844)
 
 
@@ -154,7 +153,7 @@ def model():
     """A model and its tokenizer."""
     if TRAINED:
         return AutoModelForSeq2SeqLM.from_pretrained(TRAINED), AutoTokenizer.from_pretrained(TRAINED)
-    tokenizer = learn(byte_fallback=True, vocab_size=500)
+    tokenizer = learn()
     model = tiny_model(vocab_size=len(tokenizer), source_language="de", target_language="en")
     randomise(model)
     model.generation_config.max_new_tokens = 12
@@ -172,7 +171,10 @@ def folder(model, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def shared(folder, tmp_path_factory) -> Iterator[Page]:
     """The page, opened once for the tests that leave nothing behind."""
-    with served(folder.parents[1], "pages/de-en/") as (_, address), chromium(tmp_path_factory.mktemp("profile")) as driver:
+    with (
+        served(folder.parents[1], "pages/de-en/") as (_, address),
+        chromium(tmp_path_factory.mktemp("profile")) as driver,
+    ):
         page = Page(driver, address)
         page.open()
         yield page
@@ -225,14 +227,13 @@ def test_200_sentences_are_the_greedy_translations_of_the_graphs_in_8_bits(page,
         if tokenizer.decode(ids, skip_special_tokens=True).strip() == translation:
             continue
         others += 1
+        if not TRAINED:
+            continue  # tokens at random are seldom those that their text has
+        own = [ids[0], *tokenizer(translation)["input_ids"]]
+        first = next(i for i, pair in enumerate(zip(ids, own)) if pair[0] != pair[1])
         inputs = tokenizer(text, return_tensors="pt")
-        end = [tokenizer.eos_token_id] if ids[-1] == tokenizer.eos_token_id else []
-        own = [ids[0], *(i for i in tokenizer(translation)["input_ids"] if i != tokenizer.eos_token_id), *end]
-        best, other = (
-            float(log_probabilities(greedy.engine, inputs, torch.tensor([row]), torch.tensor([len(row)]))[0]) / len(row)
-            for row in (ids, own)
-        )
-        assert abs(best - other) < TIE, (text, tokenizer.decode(ids), translation)
+        logits = greedy.engine(**inputs, decoder_input_ids=torch.tensor([ids[:first]])).logits[0, -1]
+        assert logits[ids[first]] - logits[own[first]] < TIE, (text, tokenizer.decode(ids), translation)
     assert others <= SHARE_OF_TIES * len(texts)
     seconds = float(page.run("return speed.dataset.seconds"))
     print(f"200 sentences in {seconds:.2f} s; {others} with another token that is about as probable")
@@ -276,10 +277,10 @@ def test_a_word_that_is_pointed_at_is_marked_with_those_that_it_comes_from(page,
 def test_cursor_in_the_text_shows_what_became_of_a_word(page):
     page.type("Das ist mein Arzt.")
     page.element("source").send_keys(Keys.HOME)
-    sources, targets = page.marked()
-    assert sources == ["Das"] and page.text_of("link").startswith("Das → ")
-    page.element("source").send_keys(Keys.ESCAPE, Keys.END)
-    assert page.marked()[0] == ["."]
+    page.wait("document.querySelector('#mirror mark')?.textContent === 'Das'")
+    assert page.text_of("link").startswith("Das → ")
+    page.element("source").send_keys(Keys.END)
+    page.wait("document.querySelector('#mirror mark')?.textContent === '.'")
     page.element("source").send_keys("x")
     assert page.run("return document.getElementById('mirror').textContent").startswith("Das ist mein Arzt.x")
 
@@ -377,8 +378,8 @@ def test_right_to_left_text_is_written_from_the_right(page):
     assert page.run(code, "source") == "rtl" == page.run(code, "mirror")
     assert page.run("return [...document.querySelectorAll('#translation p')].every((p) => p.dir === 'auto')")
     # The mirror's lines stand where those of the text area do.
-    sizes = page.run("return ['source', 'mirror'].map((id) => document.getElementById(id).getBoundingClientRect().toJSON())")
-    assert sizes[0] == sizes[1]
+    code = "return document.getElementById(arguments[0]).getBoundingClientRect().toJSON()"
+    assert page.run(code, "source") == page.run(code, "mirror")
 
 
 def test_page_works_without_a_connection_once_it_was_open(folder, tmp_path):

@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 TOKENS = {"writer": 200, "reader": 403}
 
+API = "/api/(?:models|spaces)/([^/]+/[^/]+)"
+
 
 class FakeHub:
     """Runs while its block does.
@@ -71,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(status, {"error": "refused"})
         if path == "/api/repos/create":
             return self.create(json.loads(body))
-        name, action, branch = re.fullmatch(r"/api/(?:models|spaces)/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path).groups()
+        name, action, branch = re.fullmatch(rf"{API}/(preupload|commit|branch)/(.+)", path).groups()
         if name not in self.hub.repositories:
             return self.answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
         if action == "branch":
@@ -112,7 +114,7 @@ class Handler(BaseHTTPRequestHandler):
                 return self.answer(404, {}, X_Error_Code="EntryNotFound", X_Repo_Commit="0" * 40)
             etag = f'"{sha1(files[file]).hexdigest()}"'
             return self.answer(200, files[file], ETag=etag, X_Repo_Commit="0" * 40)
-        if match := re.match(r"/api/(?:models|spaces)/([^/]+/[^/]+)", path):
+        if match := re.match(API, path):
             files = self.branch(match[1], "main")
             if "/tree/" in path:
                 listed = [{"type": "file", "path": file, "size": len(content), "oid": "0"}

@@ -125,6 +125,7 @@ async function keepForOffline() {
     await navigator.serviceWorker.register(new URL("service_worker.js", import.meta.url));
     await navigator.serviceWorker.ready;
     document.body.classList.add("offline");
+    element("offline").hidden = false;
   } catch {
     // Without it, the page translates all the same.
   }

@@ -44,7 +44,7 @@ function fitting(text, start, end, fits, level) {
     else pieces.push(...fitting(text, ...part, fits, level + 1));
   }
   if (open) pieces.push(trimmed(text, ...open));
-  return pieces.filter(([from, to]) => from < to);
+  return pieces;
 }
 
 /** Parts that make up a text when joined; beyond the last level they are of a few characters, at last of one. */
@@ -69,6 +69,6 @@ function pairs(ends) {
 }
 
 function trimmed(text, start, end) {
-  const part = text.slice(start, end);
-  return [start + part.length - part.trimStart().length, Math.max(end - part.length + part.trimEnd().length, start)];
+  const part = text.slice(start, end).trimStart();
+  return [end - part.length, end - part.length + part.trimEnd().length];
 }

@@ -5,6 +5,8 @@ export class Translation {
   /** @param {HTMLElement} view; @param {import("./marks.js").Marks} marks of the text that was typed */
   constructor(view, marks) {
     Object.assign(this, { view, marks, source: "", pieces: [], results: [], spans: [], current: null });
+    // Chinese and Japanese write none.
+    this.space = /^(zh|ja|yue|lzh|wuu)\b/u.test(view.lang) ? "" : " ";
     const point = (event) => this.point(event);
     view.addEventListener("pointermove", point);
     view.addEventListener("click", point);
@@ -35,7 +37,7 @@ export class Translation {
       // Until it is translated, what stood there.
       span.textContent = before[i]?.text ?? "…";
       const line = lines.at(-1);
-      if (line.childNodes.length) line.append(/\s/u.test(between) ? " " : "");
+      if (line.childNodes.length) line.append(this.space);
       line.append(span);
       this.spans.push(span);
       end = to;
