@@ -67,7 +67,9 @@ function send() {
 function receive({ data }) {
   if (data.type === "loading") {
     progress.value = data.loaded / data.total;
-    state.textContent = `Loading the model: ${megabytes(data.loaded)} of ${megabytes(data.total)} MB`;
+    const isLoaded = data.loaded >= data.total;
+    const size = `${megabytes(data.loaded)} of ${megabytes(data.total)} MB`;
+    state.textContent = isLoaded ? "Starting the model…" : `Loading the model: ${size}.`;
   } else if (data.type === "ready") {
     isReady = true;
     progress.hidden = true;
