@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
-from transformers.utils import GENERATION_CONFIG_NAME
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..files import read_json
@@ -19,6 +19,8 @@ from . import transformers_js_export
 MODEL_FOLDER = "model"
 QUANTIZATION = "int8"
 OFFSET = "max_length_offset"
+# Of keys and values, where they are not what the heads share out.
+WIDTHS = ("d_k", "d_v")
 
 
 def write(
@@ -30,10 +32,15 @@ def write(
     """Write `model/` in the folder of a page; arguments and errors as in `transformers_js_export`."""
     target = folder / MODEL_FOLDER
     transformers_js_export.write(model, tokenizer, target, quantization or QUANTIZATION, with_alignment=True)
-    offset = model.longest_output_offset
-    if offset is not None:
-        path = target / GENERATION_CONFIG_NAME
-        path.write_text(json.dumps({**read_json(path), OFFSET: offset}, indent=2) + "\n", encoding="utf-8")
+    widths = {name: getattr(model.config, name) for name in WIDTHS}
+    _add(target / CONFIG_NAME, widths)
+    _add(target / GENERATION_CONFIG_NAME, {OFFSET: model.longest_output_offset})
+
+
+def _add(path: Path, fields: dict[str, int | None]) -> None:
+    """Add to a file of JSON those fields that have a value."""
+    fields = {name: value for name, value in fields.items() if value is not None}
+    path.write_text(json.dumps({**read_json(path), **fields}, indent=2) + "\n", encoding="utf-8")
 
 
 __all__ = ["MODEL_FOLDER", "QUANTIZATION", "write"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..data.tokenizers.tokenizer import has_tokenizer
-from ..engines.folders import is_exported, is_page
+from ..engines.folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError, reason
 from ..files import read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
@@ -90,6 +90,9 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder. Name that of a trained model.")
     if is_page(folder):
+        missing = [name for name in read_json(folder / PAGE_FILE)["files"] if not (folder / name).is_file()]
+        if missing:
+            raise InputError(f"{folder} has no {' and no '.join(missing)}: the page is not whole. Export it again.")
         return
     if is_adapter(folder):
         check_adapter(folder)

@@ -36,9 +36,10 @@ export class Search {
       attention_mask: inputs.encoder_attention_mask,
     });
     inputs.encoder_hidden_states = last_hidden_state;
-    const head = config.d_model / config.decoder_attention_heads;
+    const share = config.d_model / config.decoder_attention_heads;
+    const widths = { key: config.d_k ?? share, value: config.d_v ?? share };
     for (const name of [...caches.decoder, ...caches.encoder]) {
-      const shape = [sources.length, config.decoder_attention_heads, 0, head];
+      const shape = [sources.length, config.decoder_attention_heads, 0, widths[name.split(".").at(-1)]];
       inputs[`past_key_values.${name}`] = new ort.Tensor("float32", new Float32Array(0), shape);
     }
     const hypotheses = sources.map((ids) => ({

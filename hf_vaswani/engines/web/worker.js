@@ -63,14 +63,17 @@ async function load() {
   const config = json("config.json");
   const settings = json("generation_config.json");
   const tokenizer = new Tokenizer(json("tokenizer.json"), json("tokenizer_config.json"));
+  const orEnd = (ids) => (ids.length ? ids : [settings.eos_token_id].flat().slice(0, 1));
   const special = ["pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"];
   const result = {
     tokenizer,
+    // A text of which a tokenizer leaves nothing is an empty one.
+    encode: (text) => orEnd(text ? tokenizer.encode(text).ids : []),
     search: new Search(...sessions, config, settings),
     words: new Words(tokenizer, special.flatMap((name) => settings[name] ?? config[name] ?? [])),
     longest: Math.min(config.max_position_embeddings ?? LONGEST, LONGEST),
   };
-  await result.search.run([result.tokenizer.encode("").ids], async () => {}); // the first run is slower
+  await result.search.run([result.encode("")], async () => {}); // the first run is slower
   postMessage({ type: "ready" });
   return result;
 }
@@ -95,7 +98,7 @@ async function translate(loaded, id, text) {
     await nextTask();
     if (id !== latest) throw new Outdated();
   };
-  for (const batch of batches(todo.map((part) => [part, tokenizer.encode(part).ids]))) {
+  for (const batch of batches(todo.map((part) => [part, loaded.encode(part)]))) {
     const found = await loaded.search.run(batch.map(([, ids]) => ids), pause);
     const translations = found.flatMap(({ ids, links }, i) => {
       const [source, sourceIds] = batch[i];
