@@ -8,6 +8,7 @@ as that of `hf-vaswani train quickstart`, with which more is translated, and at 
 import functools
 import json
 import os
+import re
 import shutil
 import threading
 import time
@@ -30,7 +31,7 @@ from hf_vaswani.engines.web_runtime import PACKAGES
 
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomise
-from ..data.tokenizers.test_tokenizer import learn
+from ..data.tokenizers.test_tokenizer import TEXTS, learn
 
 NODE_MODULES = Path(os.environ.get("HF_VASWANI_NODE_MODULES", "nowhere"))
 TRAINED = os.environ.get("HF_VASWANI_TRAINED_MODEL")
@@ -450,6 +451,43 @@ def test_nothing_is_loaded_from_or_sent_to_elsewhere(folder, tmp_path):
             ".then(() => 'sent', () => 'refused')])"
         )
         assert driver.execute_async_script(code, elsewhere) == ["refused", "refused"]
+
+
+# Changes of the model, arguments of the tokenizer, settings of the search, and the type of the weights.
+VARIANTS = {
+    "widths of keys and values": ({"d_k": 6, "d_v": 10, "encoder_attention_heads": 4}, {}, {}, "int8"),
+    "learned positions": ({"position_type": "learned", "max_position_embeddings": 40}, {}, {}, "int8"),
+    "wordpiece in lower case": ({}, {"type": "wordpiece", "lowercase": True}, {}, "int8"),
+    "markers behind words, and settings": (
+        {},
+        {"pre_tokenizer": "whitespace", "word_boundary": "after"},
+        {"no_repeat_ngram_size": 2, "min_new_tokens": 3, "forced_eos_token_id": 2, "repetition_penalty": 1.2},
+        "int8",
+    ),
+    "float32": ({}, {}, {}, "float32"),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_all_models_tokenizers_and_settings_give_the_same_as_in_python(name, tmp_path):
+    changes, arguments, settings, quantization = VARIANTS[name]
+    tokenizer = learn(**arguments)
+    model = tiny_model(vocab_size=len(tokenizer), **changes)
+    randomise(model)
+    model.generation_config.update(max_new_tokens=9, **settings)
+    export_model(model, tokenizer, tmp_path / "page", quantization, to="web", runtime=NODE_MODULES)
+    engine = OnnxModel(model.config, tmp_path / "page" / "model")
+    engine.generation_config = model.generation_config
+    # Of one sentence each, since that is what the page translates.
+    texts = [text for text in TEXTS if not re.search(r"[.!?]\s", text.strip())]
+    assert len(texts) > 5
+    with chromium(tmp_path / "profile") as driver, served(tmp_path / "page") as (_, address):
+        page = Page(driver, address)
+        page.open()
+        got = page.paste("\n".join(texts))
+        assert page.errors() == []
+    expected = [engine.generate(**tokenizer(text, return_tensors="pt"), num_beams=1)[0] for text in texts]
+    assert got == [tokenizer.decode(ids, skip_special_tokens=True).strip() for ids in expected]
 
 
 @pytest.mark.parametrize("size", [(1280, 900), PHONE], ids=["desktop", "phone"])
