@@ -8,6 +8,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from .web_runtime import RUNTIME_FOLDER, copy_runtime
 SOURCES = Path(__file__).with_name("web")
 SERVICE_WORKER, MANIFEST = "service_worker.js", "manifest.webmanifest"
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+LANGUAGE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 COLOR = "#f6f7f9"
 # Hosts need not serve a card or a license.
 OF_PAGE = (".css", ".html", ".js", ".json", ".onnx", ".svg", ".wasm", ".webmanifest")
@@ -30,10 +32,11 @@ def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str]
     Args:
         runtime: a folder `node_modules`, as of `web_runtime.find_runtime`.
         title: of the page.
-        languages: codes of source and target, where they are known.
+        languages: codes of source and target, where they are known. Others than browsers know are left out.
     """
     copy_runtime(runtime, folder)
-    source, target = languages if languages and len(languages) == 2 else ("", "")
+    known = languages and len(languages) == 2 and all(map(LANGUAGE.fullmatch, languages))
+    source, target = languages if known else ("", "")
     values = {
         "title": html.escape(title),
         "source_language": source,

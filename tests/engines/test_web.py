@@ -118,6 +118,9 @@ def test_title_and_languages_are_in_the_page(page, tmp_path, tokenizer):
     text = (tmp_path / "ar" / "index.html").read_text()
     assert 'id="source" lang="ar"' in text and 'id="translation" lang="en"' in text
     assert "<h1>ar</h1>" in text
+    model = tiny_model(source_language='"><script>', target_language="en")
+    export_model(model, tokenizer, tmp_path / "none", to="web", runtime=fake_runtime(tmp_path / "modules"))
+    assert 'id="source"\n' in (tmp_path / "none" / "index.html").read_text()
 
 
 def test_service_worker_knows_the_digests_of_all_files(page):
