@@ -29,9 +29,9 @@ source.addEventListener("input", () => {
 });
 element("clear").addEventListener("click", () => {
   source.value = "";
-  translation.showNothing();
   marks.setText("");
   send();
+  translation.setPieces([]);
   source.focus();
 });
 element("copy").addEventListener("click", async () => {
