@@ -3,6 +3,7 @@
 import argparse
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, counted
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
     from ..hub.export_card import Comparison
 
-FORMATS = ("marian", "ctranslate2", "onnx", "transformers.js")
+FORMATS = ("marian", "ctranslate2", "onnx", "transformers.js", "web")
 # Not taken from CTranslate2, whose import would slow down every command.
 CTRANSLATE2_TYPES = (
     "int8",
@@ -27,26 +28,34 @@ CTRANSLATE2_TYPES = (
     "bfloat16",
     "float32",
 )
-QUANTIZATIONS = {"ctranslate2": CTRANSLATE2_TYPES, "onnx": ("int8", "float32"), "transformers.js": ("int8", "float32")}
+OF_ONNX = ("int8", "float32")
+QUANTIZATIONS = {"ctranslate2": CTRANSLATE2_TYPES, "onnx": OF_ONNX, "transformers.js": OF_ONNX, "web": OF_ONNX}
+WEB_TYPE = "int8"
 # What must be installed, and the extra that installs it, where that has another name.
 LIBRARIES = {
     "ctranslate2": [("ctranslate2", None)],
     "onnx": [("onnx", None), ("onnxruntime", "onnx")],
     "transformers.js": [("onnx", None), ("onnxruntime", "onnx")],
+    "web": [("onnx", None), ("onnxruntime", "onnx")],
 }
 DESCRIPTION = """\
 Convert a model of this package for another engine. marian: a folder that transformers loads as a MarianMT.
 ctranslate2 and onnx: a folder for CTranslate2 or ONNX Runtime, which all commands take like a model.
-transformers.js: a folder for browsers and Node, searched greedily. The folder is opened and compared with the model;
+transformers.js: a folder for browsers and Node, searched greedily. web: a page with the model in it, which translates
+in the browser, for any static host. The folder is opened and compared with the model;
 where it does not translate the same, nothing is written. It has a card, which says what 8 or 16 bits
 cost in BLEU and chrF if there is a test set."""
 NAME = "model name in title and code of the card: you/de-en-int8 (default: name of the folder)"
+RUNTIME = (
+    "for web: folder node_modules with onnxruntime-web and @huggingface/tokenizers (default: that of the current "
+    "folder, or else npm fetches them)"
+)
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     export = commands.add_parser(
         "export",
-        help="convert a model to MarianMT, CTranslate2, ONNX or transformers.js",
+        help="convert a model to MarianMT, CTranslate2, ONNX, transformers.js or a web page",
         usage="hf-vaswani export MODEL OUTPUT [--to FORMAT] [options]",
         description=DESCRIPTION,
     )
@@ -58,7 +67,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         choices=CTRANSLATE2_TYPES,
         metavar="TYPE",
         help=f"of the weights: int8 or float32; for ctranslate2 one of {', '.join(CTRANSLATE2_TYPES)} "
-        "(default: float32)",
+        "(default: float32; for web int8)",
     )
     export.add_argument(
         "--sample", **INPUT_FILE, help="sentences to compare translations on (default: sentences of random tokens)"
@@ -69,29 +78,45 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--reference", **INPUT_FILES, action="extend", help="reference translations; several files are several of each"
     )
     export.add_argument("--name", help=NAME)
+    export.add_argument("--runtime", type=InputPath, metavar="FOLDER", help=RUNTIME)
     export.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
+    texts = _checked_texts(options)
+    if options.to != "web":
+        _export(options, texts)
+        return
+    from ..engines.web_runtime import fetched_runtime, find_runtime
+
+    # First of all, since npm may have to fetch it.
+    with fetched_runtime(find_runtime(options.runtime)) as runtime:
+        _export(options, texts, runtime)
+
+
+def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: Path | None = None) -> None:
     from ..core.modeling_vaswani import VaswaniForConditionalGeneration
     from ..engines.export import write_checked
+    from ..engines.web_page import write_page
     from ..hub.export_card import export_card
     from ..hub.origin import read_origin
     from ..translation.load import load
 
-    texts = _checked_texts(options)
     model, tokenizer = load(options.model)
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"{options.model} is a {type(model).__name__}; only models of this package can be exported.")
     comparison, origin = None, read_origin(options.model, model, tokenizer)
     sample = [line for line in texts.get(options.sample) or () if line.strip()]
+    name = options.name or Path(options.output).resolve().name
+    quantization = options.quantization or (WEB_TYPE if options.to == "web" else None)
     with new_folder(options.output) as folder:
-        result = write_checked(model, tokenizer, folder, options.quantization, sample, options.to)
+        result = write_checked(model, tokenizer, folder, quantization, sample, options.to)
         if options.source:
             comparison = _compared(options, model, tokenizer, folder, texts)
-        name = options.name or Path(options.output).resolve().name
-        card = export_card(name, options.to, options.quantization, result.size, origin, comparison)
+        card = export_card(name, options.to, quantization, result.size, origin, comparison)
         (folder / "README.md").write_text(card, encoding="utf-8")
+        if runtime:
+            write_page(folder, runtime, name.rpartition("/")[2], origin.languages)
         tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
     same = result.sentences - result.different
     print(
@@ -101,6 +126,8 @@ def run(options: argparse.Namespace) -> None:
     )
     if comparison:
         print(comparison.summary())
+    if runtime:
+        print(f"To see it: python -m http.server --bind 127.0.0.1 --directory {quote(options.output)}")
 
 
 def _with(tokenizers: list[str]) -> str:
@@ -140,6 +167,10 @@ def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
     if options.source and options.reference:
         test_set = (options.source, *options.reference)
         errors += line_errors(options.source, {path: texts[path] for path in test_set})
+    if options.to == "web":
+        from ..engines.web_runtime import find_runtime
+
+        read(partial(find_runtime, options.runtime))
     for library, extra in LIBRARIES.get(options.to, ()):
         read(partial(import_extra, library, extra))
     if errors:
@@ -156,6 +187,8 @@ def _option_errors(options: argparse.Namespace) -> list[str]:
         errors.append(
             f"--quantization {options.quantization} is for --to ctranslate2; here it is {' or '.join(known)}."
         )
+    if options.runtime and options.to != "web":
+        errors.append("--runtime is for --to web.")
     if options.source and not options.reference:
         errors.append("--source needs the reference translations of its sentences: --reference FILE.")
     if options.reference and not options.source:

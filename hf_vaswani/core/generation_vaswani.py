@@ -153,6 +153,11 @@ class VaswaniGenerationMixin(GenerationMixin):
                 return None
         return MAX_TOKENS_OVER_SOURCE
 
+    @property
+    def longest_output_offset(self) -> int | None:
+        """How many tokens more than its source an output may have where a call sets no length; `None`: any number."""
+        return self._max_length_offset({})
+
     def _prepare_model_inputs(self, *args, **kwargs):
         inputs, name, model_kwargs = super()._prepare_model_inputs(*args, **kwargs)
         if name == "input_ids":

@@ -9,11 +9,14 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.pipeline_inputs import own_languages
 from ..errors import InputError
 from ..files import check_new, new_folder
 from .folders import weights_size
 from .formats import FORMATS, Format
 from .verify import LARGEST_DEVIATION, Difference, differences, logit_deviation, random_sources
+from .web_page import write_page
+from .web_runtime import fetched_runtime, find_runtime
 
 SHOWN = 3
 
@@ -42,6 +45,7 @@ def export_model(
     quantization: str | None = None,
     texts: Sequence[str] = (),
     to: str = "ctranslate2",
+    runtime: str | Path | None = None,
 ) -> Exported:
     """Write a folder for another engine that translates as the model does.
 
@@ -52,17 +56,25 @@ def export_model(
 
     Args:
         output: folder to create; it may exist only if empty.
-        quantization: `"int8"`, or for CTranslate2 another of the types in its documentation; `None` for float32.
+        quantization: `"int8"`, or for CTranslate2 another of the types in its documentation; `None` for float32, and
+            for a web page for int8.
         texts: the sample; default: sentences of random tokens.
-        to: `"marian"`, `"ctranslate2"`, `"onnx"` or `"transformers.js"`.
+        to: `"marian"`, `"ctranslate2"`, `"onnx"`, `"transformers.js"` or `"web"`.
+        runtime: for a web page, a folder `node_modules` as of `find_runtime`.
 
     Raises:
         InputError: lists everything that the engine cannot express; or it is not installed, `output` cannot be
             written, or the engine translates otherwise.
     """
     check_new(output)
-    with new_folder(output) as folder:
-        return write_checked(model, tokenizer, folder, quantization, texts, to)
+    if to != "web":
+        with new_folder(output) as folder:
+            return write_checked(model, tokenizer, folder, quantization, texts, to)
+    languages = [code for code in own_languages(model.config, tokenizer) if code]
+    with fetched_runtime(find_runtime(runtime)) as modules, new_folder(output) as folder:
+        result = write_checked(model, tokenizer, folder, quantization, texts, to)
+        write_page(folder, modules, Path(output).resolve().name, languages)
+        return result
 
 
 def write_checked(
@@ -73,10 +85,11 @@ def write_checked(
     texts: Sequence[str] = (),
     to: str = "ctranslate2",
 ) -> Exported:
-    """The same into an empty folder, which is not removed if the engine translates otherwise."""
+    """The same into an empty folder, which is not removed if the engine translates otherwise; without a web page."""
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"Only models of this package can be exported, not a {type(model).__name__}.")
     target, original = FORMATS[to], model
+    quantization = quantization or target.quantization
     if model.training or model.dtype != torch.float32:
         model = copy.deepcopy(model).float().eval()
     sources = [tokenizer(text)["input_ids"] for text in texts] or random_sources(tokenizer, model.config.vocab_size)

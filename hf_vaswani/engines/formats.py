@@ -10,7 +10,7 @@ from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from ..interop.folders import write_marian
-from . import ctranslate2_export, onnx_export, transformers_js_export
+from . import ctranslate2_export, onnx_export, transformers_js_export, web_export
 from .ctranslate2_model import CTranslate2Model
 from .onnx_model import OnnxModel
 from .verify import BEAMS
@@ -27,6 +27,7 @@ class Format:
         num_beams: of the search that is compared with the model's.
         has_logits: whether the opened model has a forward pass, whose logits are compared too.
         keeps_dtype: whether weights in 16 bits are written as they are.
+        quantization: the type of weights where none is asked for; `None` for float32.
     """
 
     engine: str
@@ -35,6 +36,7 @@ class Format:
     num_beams: int = BEAMS
     has_logits: bool = True
     keeps_dtype: bool = False
+    quantization: str | None = None
 
 
 def _write_marian(
@@ -65,6 +67,14 @@ FORMATS = {
     # Its config says that it is a Marian.
     "transformers.js": Format(
         "transformers.js", transformers_js_export.write, lambda folder, model: OnnxModel(model.config, folder), 1
+    ),
+    # Without the page, which `web_page.py` adds to it.
+    "web": Format(
+        "a web page",
+        web_export.write,
+        lambda folder, model: OnnxModel(model.config, folder / web_export.MODEL_FOLDER),
+        1,
+        quantization=web_export.QUANTIZATION,
     ),
 }
 

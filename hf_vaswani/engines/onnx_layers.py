@@ -70,6 +70,8 @@ class StackGraph:
         self.config, self.stack, self.side = config, stack, side
         self.graph = Graph()
         self.weights = WEIGHTS[quantization](self.graph)
+        # Of the layers so far, `(sources, heads, rows of each * length, source_length)`.
+        self.cross_weights: list[str] = []
 
     def embed(self, ids: str, past_length: str) -> str:
         """Ids `(rows, length)` → embeddings with their positions, which begin at `past_length` `()`."""
@@ -152,7 +154,8 @@ class StackGraph:
         key, value = (graph.split_heads(part, heads, d) for part, d in ((key, attention.d_k), (value, attention.d_v)))
         if past:
             key, value = (graph("Concat", old, new, axis=2) for old, new in zip(past, (key, value)))
-        attended = graph("Transpose", self._attend(query, key, value, attention, mask), perm=[0, 2, 1, 3])
+        weights = self._attention_weights(query, key, attention, mask)
+        attended = graph("Transpose", graph("MatMul", weights, value), perm=[0, 2, 1, 3])
         attended = graph("Reshape", attended, graph.ints(0, 0, heads * attention.d_v))
         return self.weights.linear(f"{name}.out_proj", attended, [attention.out_proj]), key, value
 
@@ -173,16 +176,18 @@ class StackGraph:
         query = self.weights.linear(f"{name}.q_proj", states, [attention.q_proj])
         query = graph("Reshape", query, steps.query_shape(graph, heads, attention.d_k))
         query = graph("Transpose", query, perm=[0, 2, 1, 3])
-        attended = self._attend(query, key, value, attention, steps.source_mask)
-        attended = graph("Reshape", graph("Transpose", attended, perm=[0, 2, 1, 3]), steps.shape)
+        weights = self._attention_weights(query, key, attention, steps.source_mask)
+        self.cross_weights.append(weights)
+        attended = graph("Transpose", graph("MatMul", weights, value), perm=[0, 2, 1, 3])
+        attended = graph("Reshape", attended, steps.shape)
         return self.weights.linear(f"{name}.out_proj", attended, [attention.out_proj]), key, value
 
-    def _attend(self, query: str, key: str, value: str, attention: VaswaniAttention, mask: str) -> str:
-        """softmax(Q K^T / sqrt(d_k) + mask) V (equation 1), `(rows, heads, length, d_v)`."""
+    def _attention_weights(self, query: str, key: str, attention: VaswaniAttention, mask: str) -> str:
+        """softmax(Q K^T / sqrt(d_k) + mask) (equation 1), `(rows, heads, length, length of keys)`."""
         graph = self.graph
         scores = graph("MatMul", query, graph("Transpose", key, perm=[0, 1, 3, 2]))
         scores = graph("Add", graph("Mul", scores, graph.constant(attention.scaling)), mask)
-        return graph("MatMul", graph("Softmax", scores, axis=-1), value)
+        return graph("Softmax", scores, axis=-1)
 
     def _heads(self, attention: VaswaniAttention) -> int:
         return attention.q_proj.out_features // attention.d_k

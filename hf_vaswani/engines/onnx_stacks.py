@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from ..core.configuration_vaswani import VaswaniConfig
+from ..core.modeling_alignment import alignment_layer
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from .onnx_graph import Graph
 from .onnx_layers import LOWEST, StackGraph, Steps, source_mask
@@ -36,7 +37,10 @@ def make_encoder(model: VaswaniForConditionalGeneration, quantization: str = "fl
 
 
 def make_decoder(
-    model: VaswaniForConditionalGeneration, quantization: str = "float32", for_greedy_batches: bool = False
+    model: VaswaniForConditionalGeneration,
+    quantization: str = "float32",
+    for_greedy_batches: bool = False,
+    with_alignment: bool = False,
 ) -> Any:
     """The decoder with its output projection.
 
@@ -48,6 +52,8 @@ def make_decoder(
     Args:
         for_greedy_batches: as transformers.js needs it, which knows one batch size alone, and takes steps until the
             last tokens of all rows are ends: behind its end, a row then has nothing but ends.
+        with_alignment: with the further output `alignment` `(rows, length, source_length)`: how much each token that
+            the logits predict looks at each of the source, as in `core/modeling_alignment.py`; for greedy batches.
     """
     config = model.config
     sources = "batch_size" if for_greedy_batches else "source_batch_size"
@@ -90,6 +96,10 @@ def make_decoder(
     if for_greedy_batches:
         logits = with_lasting_ends(graph, config, logits, ids, past_length)
     graph.output(logits, "logits", ("batch_size", "decoder_sequence_length", config.decoder_vocab_size))
+    if with_alignment:
+        weights = stack.cross_weights[alignment_layer(config.decoder_layers)]
+        mean = graph("ReduceMean", weights, axes=[1], keepdims=0)
+        graph.output(mean, "alignment", ("batch_size", "decoder_sequence_length", "encoder_sequence_length"))
     stack.cache_outputs("decoder", "batch_size", presents["decoder"])
     stack.cache_outputs("encoder", sources, presents["encoder"])
     return graph.model("decoder")

@@ -38,8 +38,12 @@ def write(
     tokenizer: PreTrainedTokenizerBase,
     folder: Path,
     quantization: str | None = None,
+    with_alignment: bool = False,
 ) -> None:
     """Write a folder that `pipeline("translation", folder)` of transformers.js opens; arguments as in `onnx_export`.
+
+    Args:
+        with_alignment: the decoder has an output more, which transformers.js leaves alone; see `make_decoder`.
 
     Raises:
         InputError: where `onnx` is not installed, or transformers.js cannot express the model or its tokenizer.
@@ -51,11 +55,11 @@ def write(
     quantization = quantization or "float32"
     graphs = {
         ENCODER: make_encoder(model, quantization),
-        DECODER: make_decoder(model, quantization, for_greedy_batches=True),
+        DECODER: make_decoder(model, quantization, for_greedy_batches=True, with_alignment=with_alignment),
     }
     for name, graph in graphs.items():
         path = graph_file(folder, name, quantization)
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(graph.SerializeToString())
     files = {
         "config.json": config_fields(model.config, quantization),

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from huggingface_hub import ModelCardData
+from huggingface_hub import ModelCardData, SpaceCardData
 
-from .markdown import fenced, plain, table
+from .markdown import fenced, one_line, plain, table
 from .origin import Origin
 from .usage import quoted, usage_code
 
@@ -13,6 +13,10 @@ import {{ pipeline }} from "@huggingface/transformers";
 
 const translator = await pipeline("translation", {model});
 const [{{ translation_text }}] = await translator({text}, {{ max_new_tokens: 256 }});"""
+SERVER = "python -m http.server --bind 127.0.0.1"
+PAGE = """\
+`index.html` translates in the browser, on any static host, and after the first visit without a connection. What is
+typed stays there. To see it on your own machine, run this in the folder, and open http://127.0.0.1:8000:"""
 FULL_PRECISION = "float32"
 
 
@@ -44,6 +48,7 @@ ENGINES = {
         "transformers.js",
         "npm install @huggingface/transformers",
     ),
+    "web": Engine("a web page", "transformers.js", "a browser of 2024 or later"),
 }
 
 
@@ -116,16 +121,31 @@ def export_card(
     """
     quantization = quantization or FULL_PRECISION
     parts = [
-        f"---\n{_metadata(to, quantization, origin, comparison).to_yaml()}\n---",
+        f"---\n{_card_data(name, to, quantization, origin, comparison).to_yaml()}\n---",
         f"# {plain(name)}",
         _summary(to, quantization, origin),
         "## Use",
-        _usage(name, to, comparison.example if comparison else None),
-        f"It needs `{ENGINES[to].needs}`.",
+        *_usage(name, to, comparison.example if comparison else None),
         f"## Compared with {_model(origin)}",
         _compared(quantization, size, origin, comparison),
     ]
     return ("\n\n".join(parts) + "\n").encode("utf-8", "replace").decode()
+
+
+def _card_data(
+    name: str, to: str, quantization: str, origin: Origin, comparison: Comparison | None
+) -> ModelCardData | SpaceCardData:
+    """Metadata of a model, or of the Space that a web page becomes."""
+    if to != "web":
+        return _metadata(to, quantization, origin, comparison)
+    return SpaceCardData(
+        title=one_line(name).rpartition("/")[2],
+        sdk="static",
+        app_file="index.html",
+        license=origin.license.get("license"),
+        models=[origin.hub_id] if origin.hub_id else None,
+        tags=["vaswani", "translation", "transformers.js"],
+    )
 
 
 def _metadata(to: str, quantization: str, origin: Origin, comparison: Comparison | None) -> ModelCardData:
@@ -156,14 +176,17 @@ def _summary(to: str, quantization: str, origin: Origin) -> str:
     )
 
 
-def _usage(name: str, to: str, example: tuple[str, str] | None) -> str:
+def _usage(name: str, to: str, example: tuple[str, str] | None) -> list[str]:
+    """How it is used, in paragraphs."""
+    if to == "web":
+        return [PAGE, fenced(SERVER, "bash"), f"It needs {ENGINES[to].needs}."]
     source, translation = example or ("…", "")
     is_javascript = to == "transformers.js"
     code = JAVASCRIPT.format(model=quoted(name), text=quoted(source)) if is_javascript else usage_code(name, source)
     if example:
         # A comment ends with its line.
         code += f"\n{'//' if is_javascript else '#'} {' '.join(translation.split()) or '(nothing)'}"
-    return fenced(code, "js" if is_javascript else "python")
+    return [fenced(code, "js" if is_javascript else "python"), f"It needs `{ENGINES[to].needs}`."]
 
 
 def _compared(quantization: str, size: int, origin: Origin, comparison: Comparison | None) -> str:

@@ -7,12 +7,12 @@ from pathlib import Path
 from transformers.utils import ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME
 
 from ..data.tokenizers.tokenizer import has_tokenizer
-from ..engines.folders import is_exported
+from ..engines.folders import PAGE_FILE, is_exported, is_page
 from ..errors import InputError
 from ..files import read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
 from .file_names import hub_id
-from .repository import commit_folder, open_repository
+from .repository import MODEL, SPACE, commit_folder, open_repository
 
 # The key of an adapter's config.
 BASE_MODEL = "base_model_name_or_path"
@@ -23,12 +23,13 @@ RUN_FILES = (
 # What people need of sub-folders: the figures of a run's card, graphs of ONNX, and the two tokenizers of a MarianMT
 # with separate vocabularies.
 IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*")
+OF_PAGES = ("model/**/*", "runtime/*")
 
 
 def push(
     folder: str | Path, repo_id: str, private: bool | None = None, revision: str | None = None, message: str = ""
 ) -> str:
-    """Upload model or adapter, tokenizer, code, card, figures and results of a folder.
+    """Upload model or adapter, tokenizer, code, card, figures and results of a folder; a web page to a static Space.
 
     The commit is made once all files are there: one that is broken off leaves the repository as it was.
 
@@ -46,14 +47,20 @@ def push(
     """
     folder = Path(folder)
     check_folder(folder)
-    name = open_repository(repo_id, private, revision)
-    return commit_folder(name, folder, files_to_push(folder), message or "Upload model", revision)
+    kind = SPACE if is_page(folder) else MODEL
+    name = open_repository(repo_id, private, revision, kind=kind)
+    return commit_folder(name, folder, files_to_push(folder), message or "Upload model", revision, kind=kind)
 
 
 def check_folder(folder: Path) -> None:
     """Raise an `InputError` unless a folder holds a whole model with its tokenizer."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder. Name that of a trained model.")
+    if is_page(folder):
+        missing = [name for name in read_json(folder / PAGE_FILE)["files"] if not (folder / name).is_file()]
+        if missing:
+            raise InputError(f"{folder} has no {' and no '.join(missing)}: the page is not whole. Export it again.")
+        return
     if is_adapter(folder):
         check_adapter(folder)
         return
@@ -91,7 +98,7 @@ def files_to_push(folder: Path) -> Iterator[str]:
     for path in sorted(folder.iterdir()):
         if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in RUN_FILES):
             yield path.name
-    for pattern in IN_FOLDERS:
+    for pattern in OF_PAGES if is_page(folder) else IN_FOLDERS:
         for path in sorted(folder.glob(pattern)):
             if path.is_file():
                 yield path.relative_to(folder).as_posix()

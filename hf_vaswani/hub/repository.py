@@ -18,8 +18,9 @@ STATUS = {
     403: "the token may not write there. Use one with write access, or name a repository of your own",
     404: "there is no such repository, or the token may not see it",
 }
-# Kinds of repositories besides models.
-OTHER_KINDS = ("dataset", "space")
+# Kinds of repositories.
+MODEL, SPACE = "model", "space"
+KINDS = (MODEL, "dataset", SPACE)
 
 
 @contextmanager
@@ -57,7 +58,12 @@ def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
 
 
 def open_repository(
-    name: str, private: bool | None = None, revision: str | None = None, create: bool = True, key: str = ""
+    name: str,
+    private: bool | None = None,
+    revision: str | None = None,
+    create: bool = True,
+    key: str = "",
+    kind: str = MODEL,
 ) -> str:
     """Create a repository and its branch where they are missing, and see that the token may write to them.
 
@@ -67,6 +73,7 @@ def open_repository(
         revision: a branch; default: `main`.
         create: otherwise nothing is changed on the Hub, and a repository that is missing is no error.
         key: of a recipe that the errors begin with.
+        kind: `"model"`, or `"space"` for a static Space.
 
     Returns:
         The name with its namespace.
@@ -90,18 +97,19 @@ def open_repository(
             name = f"{api.whoami()['name']}/{name}"
         try:
             if create:
-                api.create_repo(name, private=private, exist_ok=True)
-            check_writable(api, name)
+                sdk = {"space_sdk": "static"} if kind == SPACE else {}
+                api.create_repo(name, private=private, exist_ok=True, repo_type=kind, **sdk)
+            check_writable(api, name, kind)
         except HfHubHTTPError as error:
             if error.response.status_code not in (403, 404):
                 raise
-            if kind := other_kind(api, name):
-                raise InputError(f"{name} is a {kind} on the Hub, and not a model. Choose another name.") from None
+            if other := other_kind(api, name, kind):
+                raise InputError(f"{name} is a {other} on the Hub, and not a {kind}. Choose another name.") from None
             if create or error.response.status_code == 403:
                 raise
         else:
             if create and revision is not None:
-                api.create_branch(name, branch=revision, exist_ok=True)
+                api.create_branch(name, branch=revision, exist_ok=True, repo_type=kind)
     return name
 
 
@@ -114,29 +122,29 @@ def _beginning(text: str) -> Iterator[None]:
         raise InputError(f"{text}{error}") from None
 
 
-def check_writable(api: "HfApi", name: str) -> None:
+def check_writable(api: "HfApi", name: str, kind: str) -> None:
     """Ask the Hub whether the token may write to a repository; earlier versions of huggingface_hub only ask for it.
 
     Raises:
         HfHubHTTPError: where it is missing (404), or may not be written to (403).
     """
     has_write = "write" in inspect.signature(api.auth_check).parameters
-    api.auth_check(name, **{"write": True} if has_write else {})
+    api.auth_check(name, repo_type=kind, **{"write": True} if has_write else {})
 
 
-def other_kind(api: "HfApi", name: str) -> str | None:
-    """The kind of a repository of this name where it is not that of a model; `None` where it is, or there is none.
+def other_kind(api: "HfApi", name: str, wanted: str = MODEL) -> str | None:
+    """The kind of a repository of this name where it is another one; `None` where it is not, or there is none.
 
     The Hub keeps the names of each kind apart, so that a model and a dataset may share one.
     """
     from huggingface_hub.errors import HfHubHTTPError
 
-    for kind in ("model", *OTHER_KINDS):
+    for kind in (wanted, *KINDS):
         try:
             api.repo_info(name, repo_type=kind)
         except HfHubHTTPError:
             continue
-        return kind if kind in OTHER_KINDS else None
+        return kind if kind != wanted else None
     return None
 
 
@@ -147,6 +155,7 @@ def commit_folder(
     message: str,
     revision: str | None = None,
     replaced: Sequence[str] = (),
+    kind: str = MODEL,
 ) -> str:
     """Upload files of a folder in one commit, which is made once all of them are there.
 
@@ -154,6 +163,7 @@ def commit_folder(
         name: of the repository, with its namespace.
         files: their paths, relative to the folder.
         replaced: patterns of files in the repository that go in the same commit where they are not among these.
+        kind: of the repository.
 
     Returns:
         The address of the commit.
@@ -167,7 +177,8 @@ def commit_folder(
     # `upload_folder` may make several commits, and one that breaks off would leave a part of the files.
     added = [CommitOperationAdd(file, folder / file) for file in files]
     with hub_errors(name, f"{name} cannot be uploaded", ", and stays as it was"):
-        there = api.list_repo_files(name, revision=revision) if replaced else []
+        there = api.list_repo_files(name, revision=revision, repo_type=kind) if replaced else []
         gone = [file for file in there if file not in files and any(fnmatch(file, pattern) for pattern in replaced)]
         deleted = [CommitOperationDelete(file, is_folder=False) for file in gone]
-        return api.create_commit(name, [*added, *deleted], commit_message=message, revision=revision).commit_url
+        commit = api.create_commit(name, [*added, *deleted], commit_message=message, revision=revision, repo_type=kind)
+    return commit.commit_url

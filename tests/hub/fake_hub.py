@@ -35,8 +35,9 @@ class FakeHub:
     """Runs while its block does.
 
     Attributes:
-        repositories: of models: name → branch → path → content.
+        repositories: of models, and of Spaces that were created here: name → branch → path → content.
         others: names of repositories of other kinds: name → "dataset" or "space".
+        kinds: name → type of a repository that was created here, and the SDK of a Space.
         private: name → whether only its owners see it.
         history: commit → repository and files after it.
         messages: of all commits, in their order.
@@ -52,6 +53,7 @@ class FakeHub:
         self.repositories: dict[str, dict[str, dict[str, bytes]]] = {}
         self.others: dict[str, str] = {}
         self.private: dict[str, bool] = {}
+        self.kinds: dict[str, tuple[str, str | None]] = {}
         self.history: dict[str, tuple[str, dict[str, bytes]]] = {}
         self.heads: dict[tuple[str, str], str] = {}
         self.messages: list[str] = []
@@ -129,7 +131,8 @@ class Handler(BaseHTTPRequestHandler):
         return name.partition("/")[0] in TOKENS.get(self.token, ())
 
     def is_visible(self, name: str, kind: str = "model") -> bool:
-        exists = name in self.hub.repositories if kind == "model" else self.hub.others.get(name) == kind
+        held = self.hub.kinds.get(name, ("model", None))[0] if name in self.hub.repositories else None
+        exists = kind in (held, self.hub.others.get(name))
         return exists and (self.may_write(name) or not self.hub.private.get(name))
 
     def body(self) -> bytes:
@@ -153,12 +156,13 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(401, "Invalid username or password.")
         if path == "/api/repos/create":
             return self.create(json.loads(body))
-        if found := re.fullmatch(r"/([^/]+/[^/]+)\.git/info/lfs/objects/batch", path):
-            name, action, branch = found[1], "lfs", ""
+        if found := re.fullmatch(r"/((?:spaces/)?[^/]+/[^/]+)\.git/info/lfs/objects/batch", path):
+            kind, name, action, branch = "model", found[1].removeprefix("spaces/"), "lfs", ""
+            kind = self.hub.kinds.get(name, (kind, None))[0]
         else:
-            found = re.fullmatch(r"/api/models/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path)
-            name, action, branch = found.groups()
-        if not self.is_visible(name):
+            found = re.fullmatch(r"/api/(models|spaces)/([^/]+/[^/]+)/(preupload|commit|branch)/(.+)", path)
+            kind, name, action, branch = KINDS[found[1]], *found.groups()[1:]
+        if not self.is_visible(name, kind):
             return self.refuse(404, "Repository not found", "RepoNotFound")
         if not self.may_write(name):
             return self.refuse(403, "Forbidden: pass `create_pr=1` as a query parameter to create a Pull Request")
@@ -211,6 +215,7 @@ class Handler(BaseHTTPRequestHandler):
             url = f"{self.hub.address}/{name}"
             return self.answer(409, {"error": "You already created this model repo", "url": url})
         self.hub.repositories[name] = {"main": {}}
+        self.hub.kinds[name] = settings.get("type", "model"), settings.get("sdk")
         self.hub.private[name] = bool(settings.get("private")) or settings.get("visibility") == "private"
         return self.answer(200, {"url": f"{self.hub.address}/{name}", "name": name})
 
@@ -258,7 +263,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200) if self.may_write(name) else self.refuse(403, "Forbidden")
         if what == "/auth-check":
             return self.answer(200)
-        if kind != "model":
+        if name not in self.hub.repositories:
             return self.answer(200, {"id": name, "sha": EMPTY, "siblings": []})
         found = re.fullmatch(r"(?:/(revision|tree)/([^/]+))?(/.*)?", what)
         revision = found[2] or "main"

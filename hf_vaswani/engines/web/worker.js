@@ -1,0 +1,166 @@
+// The worker of the page: it loads the model, and translates, while the page stays free for typing.
+//
+// transformers.js would load twice as much code, run one batch to its end, and give no attention. So this runs the
+// graphs itself: transformers.js's own tokenizer, ONNX Runtime for WebAssembly, and the search of search.js.
+//
+// It takes {id, text} and sends, by `type`: "loading" with bytes, "ready", "pieces" with where the parts of the text
+// are, "translations" of some of them, "done", and "error".
+
+import * as ort from "./runtime/onnxruntime.js";
+import { Tokenizer } from "./runtime/tokenizers.js";
+import { Search } from "./search.js";
+import { split } from "./split.js";
+import { Words } from "./words.js";
+
+const ROWS = 16; // sentences of a batch
+const WINDOW = 4 * ROWS; // sentences among which those of a length are looked for
+const LONGEST = 128; // tokens of a piece: models are trained on sentences
+const REMEMBERED = 20000; // translations
+
+const translated = new Map(); // text of a piece → its translation
+let latest = 0; // id of the text that was typed last
+let working;
+
+class Outdated extends Error {}
+
+const model = load().catch((error) => {
+  postMessage({ type: "error", message: `The model cannot be loaded: ${error.message ?? error}` });
+  return null;
+});
+
+self.addEventListener("message", ({ data: { id, text } }) => {
+  latest = id;
+  const before = working;
+  working = (async () => {
+    await before;
+    const loaded = await model;
+    if (loaded && id === latest) await translate(loaded, id, text);
+  })().catch((error) => {
+    if (!(error instanceof Outdated)) postMessage({ type: "error", message: `${error.message ?? error}` });
+  });
+});
+
+async function load() {
+  const page = JSON.parse(new TextDecoder().decode(await download("page.json")));
+  const files = Object.entries(page.files);
+  const total = files.reduce((sum, [, size]) => sum + size, 0);
+  let loaded = 0;
+  const report = (bytes) => postMessage({ type: "loading", loaded: (loaded += bytes), total });
+  report(0);
+  const contents = Object.fromEntries(
+    await Promise.all(files.map(async ([name]) => [name, await download(name, report)])),
+  );
+  const json = (name) => JSON.parse(new TextDecoder().decode(contents[`model/${name}`]));
+  ort.env.wasm.wasmPaths = { mjs: address("runtime/onnxruntime-wasm.js"), wasm: address("runtime/onnxruntime.wasm") };
+  ort.env.wasm.wasmBinary = contents["runtime/onnxruntime.wasm"];
+  ort.env.wasm.numThreads = 1; // several need headers that few hosts send, and slow down small models
+  ort.env.logLevel = "error";
+  const sessions = [];
+  // One after the other: the first one starts the runtime.
+  for (const name of page.graphs) {
+    sessions.push(await ort.InferenceSession.create(contents[name], { executionProviders: ["wasm"] }));
+  }
+  const config = json("config.json");
+  const settings = json("generation_config.json");
+  const tokenizer = new Tokenizer(json("tokenizer.json"), json("tokenizer_config.json"));
+  const orEnd = (ids) => (ids.length ? ids : [settings.eos_token_id].flat().slice(0, 1));
+  const special = ["pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"];
+  const result = {
+    tokenizer,
+    // A text of which a tokenizer leaves nothing is an empty one.
+    encode: (text) => orEnd(text ? tokenizer.encode(text).ids : []),
+    search: new Search(...sessions, config, settings),
+    words: new Words(tokenizer, special.flatMap((name) => settings[name] ?? config[name] ?? [])),
+    longest: Math.min(config.max_position_embeddings ?? LONGEST, LONGEST),
+  };
+  await result.search.run([result.encode("")], async () => {}); // the first run is slower
+  postMessage({ type: "ready" });
+  return result;
+}
+
+/** Translates a text piece by piece, in its order, and says so. */
+async function translate(loaded, id, text) {
+  const started = performance.now();
+  const { tokenizer, longest } = loaded;
+  const fits = (part) => {
+    if (part.length * 4 < longest) return true; // not even bytes would be more tokens
+    return part.length <= 8 * longest && tokenizer.encode(part).ids.length <= longest;
+  };
+  const pieces = split(text, fits);
+  const texts = pieces.map(([start, end]) => text.slice(start, end));
+  const places = new Map(); // text → where it stands
+  texts.forEach((part, i) => places.set(part, [...(places.get(part) ?? []), i]));
+  const known = texts.flatMap((part, i) => (translated.has(part) ? [[i, translated.get(part)]] : []));
+  postMessage({ type: "pieces", id, pieces, translations: known });
+  const todo = [...places.keys()].filter((part) => !translated.has(part));
+  let tokens = 0;
+  const pause = async () => {
+    await nextTask();
+    if (id !== latest) throw new Outdated();
+  };
+  for (const batch of batches(todo.map((part) => [part, loaded.encode(part)]))) {
+    const found = await loaded.search.run(batch.map(([, ids]) => ids), pause);
+    const translations = found.flatMap(({ ids, links }, i) => {
+      const [source, sourceIds] = batch[i];
+      tokens += ids.length;
+      const target = ids.length ? tokenizer.decode(ids, { skip_special_tokens: true }).trim() : "";
+      const result = { text: target, ...loaded.words.align(source, sourceIds, target, ids, links) };
+      remember(source, result);
+      return places.get(source).map((place) => [place, result]);
+    });
+    postMessage({ type: "translations", id, translations });
+  }
+  postMessage({ type: "done", id, sentences: todo.length, tokens, seconds: (performance.now() - started) / 1000 });
+}
+
+/** Batches in the order of the text; only within a window sentences of about a length are put together. */
+function* batches(sentences) {
+  // The first one is small, since somebody waits for it.
+  if (sentences.length) yield sentences.slice(0, ROWS);
+  for (let start = ROWS; start < sentences.length; start += WINDOW) {
+    const window = sentences.slice(start, start + WINDOW).sort((a, b) => a[1].length - b[1].length);
+    for (let i = 0; i < window.length; i += ROWS) yield window.slice(i, i + ROWS);
+  }
+}
+
+function remember(source, result) {
+  if (translated.size >= REMEMBERED) translated.delete(translated.keys().next().value);
+  translated.set(source, result);
+}
+
+/** Lets messages in that have come meanwhile; timers would wait for milliseconds. */
+function nextTask() {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}
+
+function address(name) {
+  return new URL(name, import.meta.url).href;
+}
+
+/** The bytes of a file of the page; `report` gets the number of those that have come. */
+async function download(name, report = () => {}) {
+  const response = await fetch(address(name));
+  if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
+  const parts = [];
+  let size = 0;
+  const reader = response.body.getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    parts.push(part.value);
+    size += part.value.length;
+    report(part.value.length);
+  }
+  const content = new Uint8Array(size);
+  let place = 0;
+  for (const part of parts) {
+    content.set(part, place);
+    place += part.length;
+  }
+  return content;
+}

@@ -1,0 +1,103 @@
+"""Makes a web page of a folder with a model: `web/`, the runtime, and what both are told of the model.
+
+The page translates in the browser. It works at any address of any static host, all its links being relative, and after
+the first visit without a connection: its service worker keeps all files, by their digests.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from .folders import INDEX_FILE, PAGE_FILE
+from .onnx_config import DECODER, ENCODER, graph_file, stored_quantization
+from .web_export import MODEL_FOLDER
+from .web_runtime import RUNTIME_FOLDER, copy_runtime
+
+SOURCES = Path(__file__).with_name("web")
+SERVICE_WORKER, MANIFEST = "service_worker.js", "manifest.webmanifest"
+MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+LANGUAGE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+COLOR = "#f6f7f9"
+# Hosts need not serve a card or a license.
+OF_PAGE = (".css", ".html", ".js", ".json", ".onnx", ".svg", ".wasm", ".webmanifest")
+
+
+def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str] | None = None) -> None:
+    """Add the page to a folder that `web_export.write` has written its model into.
+
+    Args:
+        runtime: a folder `node_modules`, as of `web_runtime.find_runtime`.
+        title: of the page.
+        languages: codes of source and target, where they are known. Others than browsers know are left out.
+    """
+    copy_runtime(runtime, folder)
+    known = languages and len(languages) == 2 and all(map(LANGUAGE.fullmatch, languages))
+    source, target = languages if known else ("", "")
+    values = {
+        "title": html.escape(title),
+        "source_language": source,
+        "target_language": target,
+        "source_lang": f' lang="{source}"' if source else "",
+        "target_lang": f' lang="{target}"' if target else "",
+    }
+    for path in SOURCES.iterdir():
+        if path.name == INDEX_FILE:
+            (folder / path.name).write_text(_filled(path, values), encoding="utf-8")
+        elif path.name != SERVICE_WORKER:
+            (folder / path.name).write_bytes(path.read_bytes())
+    graphs = [_graph(folder, name) for name in (ENCODER, DECODER)]
+    loaded = [*(f"{MODEL_FOLDER}/{name}" for name in MODEL_FILES), *graphs, f"{RUNTIME_FOLDER}/onnxruntime.wasm"]
+    about = {"graphs": graphs, "files": {name: (folder / name).stat().st_size for name in loaded}}
+    (folder / PAGE_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    (folder / MANIFEST).write_text(json.dumps(_manifest(title), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    _write_service_worker(folder)
+
+
+def _graph(folder: Path, name: str) -> str:
+    """Path of a graph in the folder."""
+    model = folder / MODEL_FOLDER
+    return graph_file(model, name, stored_quantization(model)).relative_to(folder).as_posix()
+
+
+def _filled(path: Path, values: dict[str, str]) -> str:
+    """A file of the page with values in place of their names."""
+    text = path.read_text(encoding="utf-8")
+    for name, value in values.items():
+        text = text.replace(f"{{{{{name}}}}}", value)
+    return text
+
+
+def _manifest(title: str) -> dict[str, object]:
+    """By which browsers offer to install the page."""
+    return {
+        "name": title,
+        "short_name": title[:12],
+        "start_url": ".",
+        "scope": ".",
+        "display": "standalone",
+        "background_color": COLOR,
+        "theme_color": COLOR,
+        "icons": [{"src": "icon.svg", "sizes": "any", "type": "image/svg+xml"}],
+    }
+
+
+def _write_service_worker(folder: Path) -> None:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in OF_PAGE)
+    digests = {path.relative_to(folder).as_posix(): _digest(path.read_bytes()) for path in paths}
+    values = {
+        "digest": hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
+        "files": json.dumps(digests, indent=2),
+    }
+    (folder / SERVICE_WORKER).write_text(_filled(SOURCES / SERVICE_WORKER, values), encoding="utf-8")
+
+
+def _digest(content: bytes) -> str:
+    """As browsers take it for the integrity of a file."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
+
+
+__all__ = ["write_page"]

@@ -1,0 +1,202 @@
+"""The code of other projects that a web page runs: the tokenizer of transformers.js, and ONNX Runtime for WebAssembly.
+
+It is in packages of npm, both of which `npm install @huggingface/transformers` installs. It is taken from a folder
+`node_modules`, or fetched by npm, and copied into the page, which so loads nothing from elsewhere.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InputError, reason
+from ..files import read_json
+
+RUNTIME_FOLDER = "runtime"
+NODE_MODULES, PACKAGE_FILE, LICENSE_FILE = "node_modules", "package.json", "LICENSE"
+SECONDS = 600  # that npm may take
+
+
+@dataclass(frozen=True)
+class Package:
+    """One of npm.
+
+    Attributes:
+        version: that npm fetches.
+        usable: what other versions have to begin with, as a pattern.
+        files: path in the package → name in the page. Not all hosts know that `.mjs` is JavaScript.
+        digests: SHA-256 of these files in `version`, in their order.
+    """
+
+    name: str
+    version: str
+    usable: str
+    files: dict[str, str]
+    digests: tuple[str, ...]
+
+    @property
+    def specification(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+PACKAGES = (
+    Package(
+        "@huggingface/tokenizers",
+        "0.2.0",
+        r"0\.2\.",
+        {"dist/tokenizers.min.mjs": "tokenizers.js"},
+        ("258e46332101335ce8d95aed7745b19ac3b46d37f3e159a89cf894c2ea9b1d3a",),
+    ),
+    Package(
+        "onnxruntime-web",
+        "1.30.0",
+        r"1\.(2[2-9]|[3-9]\d)\.",
+        {
+            "dist/ort.wasm.min.mjs": "onnxruntime.js",
+            "dist/ort-wasm-simd-threaded.mjs": "onnxruntime-wasm.js",
+            "dist/ort-wasm-simd-threaded.wasm": "onnxruntime.wasm",
+        },
+        (
+            "219e6a1fc8a9938268d18efca3c91d310bd2f4a59bbd13744df5b2b7fc6cee3b",
+            "e13f7f94fc51b4ca72b12faeb1ee95f4ace6dfbc8939bc718aabdc0a27c4299b",
+            "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
+        ),
+    ),
+)
+INSTALL = f"npm install --ignore-scripts {' '.join(package.specification for package in PACKAGES)}"
+
+
+def find_runtime(given: str | Path | None = None) -> Path | None:
+    """The folder `node_modules` to copy from; `None` where npm has to fetch the packages, and can.
+
+    Args:
+        given: that folder, or one that has it; default: the current one, if it does.
+
+    Raises:
+        InputError: lists what is missing in the folder, or wrong with it; or there is none, and no npm.
+    """
+    if given is None:
+        folder = Path(NODE_MODULES)
+        if any((folder / package.name).is_dir() for package in PACKAGES):
+            check_runtime(folder)
+            return folder
+        if shutil.which("npm"):
+            return None
+        raise InputError(
+            "A web page needs two packages of npm, which is not installed. Install Node.js, or copy here from another "
+            f"machine the folder node_modules that this makes: {INSTALL}. Then name it: --runtime FOLDER."
+        )
+    folder = Path(given)
+    if (folder / NODE_MODULES).is_dir():
+        folder = folder / NODE_MODULES
+    check_runtime(folder)
+    return folder
+
+
+def check_runtime(folder: Path) -> None:
+    """Raise an `InputError` that lists what is missing or wrong in a folder `node_modules`."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder. Name a folder node_modules, made by: {INSTALL}")
+    if errors := [error for package in PACKAGES for error in _errors(folder / package.name, package)]:
+        raise InputError.of([f"{error}. Install it with: {INSTALL}" for error in errors])
+
+
+def _errors(folder: Path, package: Package) -> list[str]:
+    if not (folder / PACKAGE_FILE).is_file():
+        return [f"{folder.parent if '/' not in package.name else folder.parents[1]} has no {package.name}"]
+    version = str(read_json(folder / PACKAGE_FILE).get("version"))
+    if not re.match(package.usable, version):
+        return [f"{folder} is version {version}, and a web page needs {package.version}"]
+    missing = [name for name in package.files if not (folder / name).is_file()]
+    if missing:
+        return [f"{folder} has no {' and no '.join(missing)}"]
+    if version != package.version:
+        return []
+    return [
+        f"{folder / name} is not that of version {version}: it is damaged, or was changed"
+        for name, digest in zip(package.files, package.digests, strict=True)
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest
+    ]
+
+
+@contextmanager
+def fetched_runtime(folder: Path | None) -> Iterator[Path]:
+    """What `find_runtime` has found, or a temporary folder with what npm fetches.
+
+    Raises:
+        InputError: where npm cannot fetch it.
+    """
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for package in PACKAGES:
+            _fetch(folder, package)
+        check_runtime(folder)
+        yield folder
+
+
+def _fetch(folder: Path, package: Package) -> None:
+    npm = shutil.which("npm") or "npm"
+    command = [npm, "pack", "--silent", "--pack-destination", str(folder), package.specification]
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=folder)
+        lines = (process.stderr or process.stdout).strip().splitlines()
+        if process.returncode:
+            raise OSError(lines[-1] if lines else f"status {process.returncode}")
+        with tarfile.open(folder / process.stdout.split()[-1]) as archive:
+            for name in (PACKAGE_FILE, LICENSE_FILE, *package.files):
+                _extract(archive, name, folder / package.name / name)
+    except (OSError, IndexError, tarfile.TarError, subprocess.TimeoutExpired) as error:
+        raise InputError(
+            f"npm cannot fetch {package.specification}: {reason(error)}. Where there is a connection, make a folder "
+            f"node_modules by: {INSTALL}. Then name it: --runtime FOLDER."
+        ) from None
+
+
+def _extract(archive: tarfile.TarFile, name: str, path: Path) -> None:
+    """Write one file of a package, if it has it."""
+    member = next((found for found in archive if found.name == f"package/{name}" and found.isfile()), None)
+    content = archive.extractfile(member) if member else None
+    if content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.read())
+
+
+def copy_runtime(source: Path, page: Path) -> None:
+    """Copy the files of the packages into a page, with their licenses, versions and digests.
+
+    Args:
+        source: a folder `node_modules` that `check_runtime` has found right.
+    """
+    target = page / RUNTIME_FOLDER
+    target.mkdir()
+    packages = []
+    for package in PACKAGES:
+        folder = source / package.name
+        about = read_json(folder / PACKAGE_FILE)
+        for name, new in package.files.items():
+            shutil.copyfile(folder / name, target / new)
+        if (folder / LICENSE_FILE).is_file():
+            shutil.copyfile(folder / LICENSE_FILE, target / f"{LICENSE_FILE}.{package.name.rpartition('/')[2]}")
+        packages.append(
+            {
+                **{key: about.get(key) for key in ("name", "version", "license")},
+                "files": {
+                    new: {"from": name, "sha256": hashlib.sha256((target / new).read_bytes()).hexdigest()}
+                    for name, new in package.files.items()
+                },
+            }
+        )
+    (target / "packages.json").write_text(json.dumps(packages, indent=2) + "\n", encoding="utf-8")
+
+
+__all__ = ["copy_runtime", "fetched_runtime", "find_runtime"]
