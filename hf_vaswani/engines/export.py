@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.pipeline_inputs import position_limit
 from ..core.pipeline_inputs import own_languages
 from ..errors import InputError
 from ..files import check_new, new_folder
@@ -92,7 +93,8 @@ def write_checked(
     quantization = quantization or target.quantization
     if model.training or model.dtype != torch.float32:
         model = copy.deepcopy(model).float().eval()
-    sources = [tokenizer(text)["input_ids"] for text in texts] or random_sources(tokenizer, model.config.vocab_size)
+    sources = [tokenizer(text)["input_ids"] for text in texts]
+    sources = sources or random_sources(tokenizer, model.config.vocab_size, position_limit(model.get_encoder()))
     target.write(original if target.keeps_dtype else model, tokenizer, folder, quantization)
     different = _compare(model, tokenizer, folder, target, sources, is_exact=quantization in (None, "float32"))
     return Exported(target.engine, len(sources), different, weights_size(folder))

@@ -49,6 +49,8 @@ def write(
         InputError: where `onnx` is not installed, or transformers.js cannot express the model or its tokenizer.
     """
     features = onnx_export.inexpressible(model) + transformers_js_tokenizer.inexpressible(tokenizer)
+    if not with_alignment:  # the page makes its caches itself
+        features += _other_widths(model.config)
     if features:
         raise InputError.of([f"transformers.js cannot express {feature}." for feature in features])
     import_extra("onnx")
@@ -69,6 +71,15 @@ def write(
     }
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def _other_widths(config: VaswaniConfig) -> list[str]:
+    """Widths of heads that transformers.js does not expect: it makes the first cache from d_model and heads alone."""
+    usual = config.d_model // config.decoder_attention_heads
+    others = [
+        f"{name}={width}" for name, width in (("d_k", config.d_k), ("d_v", config.d_v)) if width not in (None, usual)
+    ]
+    return [f"{' and '.join(others)} (heads of another width than d_model / heads)"] if others else []
 
 
 def config_fields(config: VaswaniConfig, quantization: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from transformers import MarianMTModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..core.generation_output_scores import log_probabilities, output_lengths
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
+from ..core.pipeline_inputs import position_limit
 
 # Sources of random tokens: every model has tokens, and not every one a text at hand.
 SENTENCES, SHORTEST, LONGEST, NEW_TOKENS, BEAMS = 24, 2, 14, 32, 4
@@ -28,15 +29,22 @@ class Difference:
     loss: float
 
 
-def random_sources(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> list[list[int]]:
-    """Ids of sentences of random words, with what the tokenizer puts around a text."""
+def random_sources(
+    tokenizer: PreTrainedTokenizerBase, vocab_size: int, positions: int | None = None
+) -> list[list[int]]:
+    """Ids of sentences of random words, with what the tokenizer puts around a text.
+
+    Args:
+        positions: tokens that a source may have at most, where there is a limit.
+    """
     generator = torch.Generator().manual_seed(SEED)
     special = set(tokenizer.all_special_ids)
     usable = torch.tensor([i for i in range(min(vocab_size, len(tokenizer))) if i not in special])
     around = tokenizer("")["input_ids"]
+    longest = max(min(LONGEST, (positions or LONGEST + len(around)) - len(around)), 1)
     sources = []
     for number in range(SENTENCES):
-        length = SHORTEST + number * (LONGEST - SHORTEST) // (SENTENCES - 1)
+        length = min(SHORTEST + number * (LONGEST - SHORTEST) // (SENTENCES - 1), longest)
         chosen = torch.randint(len(usable), (length,), generator=generator)
         ids = usable[chosen].tolist()
         sources.append([*around[:-1], *ids, *around[-1:]])
@@ -56,7 +64,9 @@ def differences(
         sources: token ids of each sentence.
     """
     found = []
-    settings = {"num_beams": num_beams, "max_new_tokens": NEW_TOKENS, "do_sample": False, "length_penalty": 1.0}
+    # Without the decoder's start, which has a position, too.
+    new_tokens = min(NEW_TOKENS, (position_limit(model.get_decoder()) or NEW_TOKENS + 1) - 1)
+    settings = {"num_beams": num_beams, "max_new_tokens": new_tokens, "do_sample": False, "length_penalty": 1.0}
     if num_beams > 1:
         # CTranslate2 ends a sentence with as many finished hypotheses as beams.
         settings["early_stopping"] = True

@@ -85,6 +85,13 @@ def test_sinusoids_reach_beyond_any_table(tokenizer, tmp_path):
     torch.testing.assert_close(engine(ids, decoder_input_ids=target).logits, expected, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("to", ["ctranslate2", "onnx", "transformers.js"])
+def test_few_learned_positions_are_not_exceeded_by_the_comparison(to, tokenizer, tmp_path):
+    model = tiny_model(position_type="learned", max_position_embeddings=8)
+    result = export_model(model, tokenizer, tmp_path / "few", to=to)
+    assert (result.sentences, result.different) == (24, 0)
+
+
 def test_learned_positions_end_where_the_models_do(tokenizer, tmp_path):
     export_model(
         tiny_model(position_type="learned", max_position_embeddings=50),
