@@ -104,7 +104,7 @@ def text_errors(source: str, target: str | None) -> list[str]:
 
 
 def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
-    """Refuse ids `(batch, length)` of a text, called `name`, that are more than an encoder or decoder has positions."""
+    """Refuse ids `(batch, length)` of a text, called `name`, that are more than a stack has positions."""
     length, limit = ids.shape[1], position_limit(stack)
     if limit and length > limit:
         raise InputError(f"The {name} has {length} tokens, and the model has {limit} positions. Shorten it.")

@@ -1,4 +1,4 @@
-"""The tree that a beam search makes of one text: at each step the candidates, what became of them, and by which scores.
+"""The tree that a beam search makes of one text: the candidates of each step, what became of them, and their scores.
 
 It is `generate()` itself that is watched, not a second search; see `core/generation_search_observer.py`. Figures of a
 tree are drawn by `beam_tree_figure.py`.
@@ -22,10 +22,10 @@ from .token_text import readable_tokens
 Fate = Literal["kept", "finished", "pruned"]
 # Reasons to end a search, the one that says most first.
 STOP_REASONS = {
+    "all_ended": "all candidates ended here, by an end token or at the longest length",
     "full": "there were as many finished hypotheses as beams, and early_stopping=True asks for no more",
     "settled": "there were as many finished hypotheses as beams, and the best running one did not score better than "
     "the worst of them",
-    "all_ended": "all candidates ended here: none was left to continue",
     "decided": "no running hypothesis could still score better than the finished ones that were asked for",
 }
 GREEDY_END = "greedy search ends with its first hypothesis"
@@ -72,7 +72,8 @@ class BeamStep:
         number: from 1.
         candidates: numbers of those it has looked at, best first.
         finished: numbers of the finished hypotheses after this step, best first.
-        reachable: the best penalized score that a running hypothesis might still end with; None in greedy search.
+        reachable: the best penalized score that a running hypothesis might still end with; None in greedy search, and
+            where none runs.
     """
 
     number: int
@@ -121,14 +122,18 @@ class BeamTree:
             path.append(self.candidates[path[-1].parent])
         return tuple(reversed(path))
 
+    def _repr_svg_(self) -> str:
+        """The figure of the tree, which Jupyter shows."""
+        from .beam_tree_figure import beam_tree_svg
+
+        return beam_tree_svg(self)
+
     def output_ids(self, candidate: Candidate) -> tuple[int, ...]:
         """A hypothesis as `generate()` returns it, the prompt first."""
         return (*self.prompt_ids, *(part.token_id for part in self.path(candidate)))
 
 
-def beam_tree(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, **generate_kwargs
-) -> BeamTree:
+def beam_tree(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, **generate_kwargs) -> BeamTree:
     """Translate a text and keep the whole search.
 
     Args:
@@ -164,7 +169,9 @@ def search_errors(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> li
     """Why a model's search cannot be watched."""
     if not getattr(model, "shows_its_search", False):
         name = type(model).__name__
-        return [f"The search of a {name} cannot be watched, only that of this package's models: see hf-vaswani import."]
+        return [
+            f"The search of a {name} cannot be watched, only that of models of this package: see hf-vaswani import."
+        ]
     if GenerateArguments(model, generate_kwargs, {}).get("do_sample"):
         return ["Sampling draws its tokens and has no tree of the best ones. Pass do_sample=False."]
     return []
@@ -236,7 +243,8 @@ def _read(tokenizer: PreTrainedTokenizerBase, observed: list[SearchStep]) -> tup
         # A hypothesis that does not exist may continue where there are fewer candidates than beams.
         hypotheses = [of_step.get(place) for place in chosen]
         finished = _finished(step, numbers)
-        reachable = None if len(chosen) == 1 else step.reachable[0].item()
+        is_running = any(number is not None for number in hypotheses) and not bool(step.ends[0].all())
+        reachable = step.reachable[0].item() if is_running and len(chosen) > 1 else None
         steps.append(BeamStep(step_number, tuple(of_step.values()), finished, reachable))
     return candidates, steps
 
