@@ -2,8 +2,8 @@
 
 A script is the source of a notebook: `# %%` begins a cell of code, `# %% [markdown]` one of text, whose lines are
 comments. The notebooks are run one after another in one folder, since the third uses the model that the second one
-trains. It takes some minutes and needs the extra `lesson`. Numbers choose notebooks: `build.py 3`. With `--text`, nothing
-is run: text is renewed, and cells keep their outputs.
+trains. It takes some minutes and needs the extra `lesson`. Numbers choose notebooks: `build.py 3`. With `--text`,
+nothing is run: text is renewed, and cells keep their outputs.
 """
 
 import json
@@ -59,7 +59,10 @@ def execute(made: dict, folder: Path) -> tuple[dict, list[str]]:
 
     made = nbformat.reads(json.dumps(made), as_version=4)
     resources = {"metadata": {"path": str(folder)}}
-    NotebookClient(made, timeout=SECONDS_PER_CELL, record_timing=False, resources=resources).execute()
+    client = NotebookClient(
+        made, timeout=SECONDS_PER_CELL, record_timing=False, coalesce_streams=True, resources=resources
+    )
+    client.execute()
     warnings = []
     for cell in made.cells:
         outputs = cell.get("outputs", [])

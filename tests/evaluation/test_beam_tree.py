@@ -117,14 +117,14 @@ MANY_ENDS = list(range(2, 20))
     ("settings", "reason"),
     [
         ({"early_stopping": True, "length_penalty": 5.0, "eos_token_id": MANY_ENDS}, "asks for no more"),
-        ({"early_stopping": False, "num_return_sequences": 2}, "not score better"),
+        ({"num_return_sequences": 2, "length_penalty": 2.0, "eos_token_id": MANY_ENDS}, "not score better"),
         ({"early_stopping": "never", "length_penalty": 0.0, "eos_token_id": MANY_ENDS}, "could still score better"),
         ({"max_new_tokens": 1}, "all candidates ended"),
         ({"num_beams": 1}, "greedy search"),
     ],
 )
 def test_reason_of_the_end_is_told(tokenizer, settings, reason):
-    tree = beam_tree(random_model(0), tokenizer, TEXT, **{"num_beams": 2, "max_new_tokens": 30, **settings})
+    tree = beam_tree(random_model(1), tokenizer, TEXT, **{"num_beams": 2, "max_new_tokens": 30, **settings})
     assert reason in tree.stop_reason
 
 
