@@ -231,8 +231,9 @@ for number, (panel, state) in enumerate(zip(panels, states)):
 plt.show()
 
 # %% [markdown]
-# At first neighbors are alike because of their positions. Then each token takes in what it needs from the others, and
-# those that belong together become alike.
+# At first, tokens have little in common; neighbors a bit more, because of their positions, and the two names. Then each
+# token takes in what it needs from the others. At the end, the pieces of *sagt,* have become alike: only together do
+# they mean something. And `</s>` has become like `▁Martin`, the subject of the sentence.
 #
 # ## Inside: what heads look at (sections 3.2.2 and 3.2.3)
 #
@@ -253,14 +254,17 @@ def small(figure):
 small(draw_sentence(whole, tokenizer, source, kind="cross", layer="all", head="all", num_beams=1))
 
 # %% [markdown]
-# Some heads find the source word that is being translated. Others look at the end of the sentence, where there is
-# nothing to see: a way to do nothing. Now the encoder, whose heads look from word to word, in both directions:
+# The heads of the first layer are vague. Those of the second go along the sentence with the translation: from `▁I` to
+# `▁ich`, from `▁th` to `▁an`, the preposition of *denken an*. For the first word most of them look at `</s>`. That is
+# less strange than it seems: the figure above has shown that `</s>` is like `▁Martin`.
+#
+# The encoder's heads tell why. Rows look at columns, in both directions, and `</s>` looks at `▁Martin`:
 
 # %%
 small(draw_sentence(whole, tokenizer, source, kind="encoder", layer=0, head="all", num_beams=1))
 
 # %% [markdown]
-# The decoder's own attention has the shape of the causal mask:
+# The decoder's own attention has the shape of the causal mask. Some heads look mostly at the token just read:
 
 # %%
 small(draw_sentence(whole, tokenizer, source, kind="decoder", layer=0, head="all", num_beams=1))
@@ -421,7 +425,9 @@ plt.legend()
 plt.show()
 
 # %% [markdown]
-# With smoothing, probabilities pile up at 0.9 + 0.1/V and hardly any lies above; without, many come close to 1.
+# Without smoothing, many probabilities come close to 1. With it, hardly any lies above 0.96: where the right token is
+# plain, they gather near 0.9 + 0.1/V, which is all that the loss asks for. After so short a training, both are right
+# about equally often; the paper's gain shows after a long one.
 #
 # **Exercise.** Leave out the residual connections instead. Which method of the package has to change?
 #
