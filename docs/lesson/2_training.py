@@ -231,9 +231,9 @@ for number, (panel, state) in enumerate(zip(panels, states)):
 plt.show()
 
 # %% [markdown]
-# At first, tokens have little in common; neighbors a bit more, because of their positions, and the two names. Then each
-# token takes in what it needs from the others. At the end, the pieces of *sagt,* have become alike: only together do
-# they mean something. And `</s>` has become like `▁Martin`, the subject of the sentence.
+# At first, tokens have little in common; neighbors a bit more, because of their positions, and the two names. Then
+# each token takes in what it needs from the others. At the end, the pieces of *sagt,* have become alike: only
+# together do they mean something. And `</s>` has become like `▁Martin`, the subject of the sentence.
 #
 # ## Inside: what heads look at (sections 3.2.2 and 3.2.3)
 #

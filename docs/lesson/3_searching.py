@@ -111,9 +111,9 @@ for candidate in tree.ranking:
     print(numbers, " ", tokenizer.decode(tree.output_ids(candidate), skip_special_tokens=True))
 
 # %% [markdown]
-# The model, which has learned for two minutes, finds a wrong verb most probable, and the right translation comes second
-# with one token more. A stronger penalty on short outputs is enough to change the order. The same four hypotheses with
-# other α:
+# The model, which has learned for two minutes, finds a wrong verb most probable, and the right translation comes
+# second with one token more. A stronger penalty on short outputs is enough to change the order. The same four
+# hypotheses with other α:
 
 # %%
 for alpha in (0, 0.6, 1, 2):
@@ -129,8 +129,8 @@ plt.legend()
 plt.show()
 
 # %% [markdown]
-# **Exercise.** Of two finished hypotheses, one has 4 tokens and the sum −2.0, the other 10 tokens and −2.4. Which one wins
-# with α 0, which one with 0.6?
+# **Exercise.** Of two finished hypotheses, one has 4 tokens and the sum −2.0, the other 10 tokens and −2.4. Which one
+# wins with α 0, which one with 0.6?
 #
 # <details><summary>Answer</summary>
 #
@@ -142,7 +142,9 @@ plt.show()
 #
 # A finished hypothesis is no reason to stop: a running one may still beat it. But a running sum can only fall. The
 # best that the best running hypothesis can hope for is its sum so far, divided by the penalty of the longest length.
-# Once that is below the finished scores that were asked for, nothing can change.
+# Once that is below the finished scores that were asked for, nothing can change. With `early_stopping=False`, the
+# default of transformers, the search ends already when it has as many finished hypotheses as beams and no running one
+# would beat the worst of them if it ended now.
 
 # %%
 for step in tree.steps:
@@ -161,23 +163,22 @@ print(f"\nThe search stopped because {tree.stop_reason}.")
 # A larger beam finds hypotheses with better scores. Whether they are better translations is another question.
 
 # %%
+from hf_vaswani.core.generation_output_scores import log_probabilities, output_lengths
 from hf_vaswani.data.sources.text_source import TextSource, iterate_pairs
 
 test = TextSource.parse({"dataset": "built-in", "split": "test"}, "the lesson's text")
 pairs = [pair for pair in iterate_pairs(test, ("de", "en")) if len(pair[0].split()) <= 8]
 pairs = pairs[: int(os.environ.get("LESSON_STEPS", 150))]
 batch = tokenizer([source for source, _ in pairs], padding=True, return_tensors="pt")
+scoring = Scoring(length_penalty=0.6, length_penalty_type="gnmt")
 print("beam   mean score    BLEU")
 for beams in (1, 2, 4, 8):
     settings = PAPER if beams > 1 else {"max_new_tokens": 30}
     output_ids = model.generate(**batch, num_beams=beams, **settings)
     texts = tokenizer.batch_decode(output_ids, skip_special_tokens=True)
-    labels = output_ids[:, 1:].masked_fill(output_ids[:, 1:] == tokenizer.pad_token_id, -100)
-    with torch.no_grad():
-        log_probs = model(**batch, labels=labels).logits.log_softmax(-1)
-    chosen = log_probs.gather(2, labels.clamp(min=0)[..., None])[..., 0].masked_fill(labels == -100, 0)
-    lengths = (labels != -100).sum(1)
-    mean_score = (chosen.sum(1) / ((5 + lengths) / 6) ** 0.6).mean()
+    lengths = output_lengths(output_ids, [tokenizer.eos_token_id], tokenizer.pad_token_id)
+    sums = log_probabilities(model, batch, output_ids, lengths)
+    mean_score = (sums / scoring.penalty(lengths - 1)).mean()  # without the decoder's start
     print(f"{beams:4}  {mean_score:11.4f}  {bleu(texts, [target for _, target in pairs]).value:6.2f}")
 
 # %% [markdown]
