@@ -34,7 +34,7 @@ HIGHEST_IMPOSSIBLE = NEVER / 2
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BeamCandidate:
     """A hypothesis with one more token, which a step of the search has looked at.
 
     Attributes:
@@ -98,7 +98,7 @@ class BeamTree:
     source_tokens: tuple[str, ...]
     prompt_tokens: tuple[str, ...]
     prompt_ids: tuple[int, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[BeamCandidate, ...]
     steps: tuple[BeamStep, ...]
     stop_reason: str
     translation: str
@@ -106,16 +106,16 @@ class BeamTree:
     scoring: Scoring | None
 
     @property
-    def ranking(self) -> tuple[Candidate, ...]:
+    def ranking(self) -> tuple[BeamCandidate, ...]:
         """The finished hypotheses at the end, best first."""
         return tuple(self.candidates[number] for number in self.steps[-1].finished)
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> BeamCandidate:
         """The end of the output of `generate()`."""
         return self.ranking[0]
 
-    def path(self, candidate: Candidate) -> tuple[Candidate, ...]:
+    def path(self, candidate: BeamCandidate) -> tuple[BeamCandidate, ...]:
         """A hypothesis from its first token to this one."""
         path = [candidate]
         while path[-1].parent is not None:
@@ -128,7 +128,7 @@ class BeamTree:
 
         return beam_tree_svg(self)
 
-    def output_ids(self, candidate: Candidate) -> tuple[int, ...]:
+    def output_ids(self, candidate: BeamCandidate) -> tuple[int, ...]:
         """A hypothesis as `generate()` returns it, the prompt first."""
         return (*self.prompt_ids, *(part.token_id for part in self.path(candidate)))
 
@@ -202,9 +202,11 @@ def _tree(
     return replace(tree, translation=tokenizer.decode(list(ids[1:]), skip_special_tokens=True))
 
 
-def _read(tokenizer: PreTrainedTokenizerBase, observed: list[SearchStep]) -> tuple[list[Candidate], list[BeamStep]]:
+def _read(
+    tokenizer: PreTrainedTokenizerBase, observed: list[SearchStep]
+) -> tuple[list[BeamCandidate], list[BeamStep]]:
     """Candidates and steps from what the search has shown of its only sentence."""
-    candidates: list[Candidate] = []
+    candidates: list[BeamCandidate] = []
     steps: list[BeamStep] = []
     hypotheses: list[int | None] = [None] * _beams(observed[0])
     numbers: dict[tuple[int, ...], int] = {}  # of finished hypotheses, by their tokens
@@ -222,7 +224,7 @@ def _read(tokenizer: PreTrainedTokenizerBase, observed: list[SearchStep]) -> tup
             is_finished = is_end and place < len(chosen)
             fate = "finished" if is_finished else "kept" if place in chosen and not is_end else "pruned"
             is_greedy = len(chosen) == 1
-            candidate = Candidate(
+            candidate = BeamCandidate(
                 number,
                 step_number,
                 parent,

@@ -8,7 +8,7 @@ import textwrap
 import unicodedata
 from html import escape
 
-from .beam_tree import BeamTree, Candidate
+from .beam_tree import BeamCandidate, BeamTree
 
 # Pixels.
 BOX_HEIGHT, BAND_HEIGHT, ROW_GAP, COLUMN_GAP, MARGIN, LINE_HEIGHT, NARROWEST_BOX = 36, 15, 10, 36, 14, 18, 100
@@ -17,26 +17,29 @@ NARROW, WIDE = 8, 15  # of a token's characters, generously: fonts differ
 LETTER = 6.6  # mean width in sentences
 LONGEST_TOKEN = 16  # characters; longer ones are cut
 NARROWEST_FIGURE = 660
+# All begin with the figure's class: in a notebook or a page they must not change others.
 STYLE = """
-text { font-family: system-ui, "Noto Sans", "Noto Sans CJK SC", sans-serif; font-size: 12px; fill: #1c1c1c;
+.beam-tree text { font-family: system-ui, "Noto Sans", "Noto Sans CJK SC", sans-serif; font-size: 12px; fill: #1c1c1c;
   unicode-bidi: plaintext }
-.token { font-size: 14px; text-anchor: middle }
-.score { font-size: 10.5px; text-anchor: middle; fill: #444 }
-.band { font-size: 10.5px; text-anchor: middle; fill: #fff; font-weight: bold }
-.step { font-size: 12px; text-anchor: middle; fill: #444 }
-.title { font-size: 14px }
-rect.box { fill: #fff; stroke: #37474f; stroke-width: 1.3 }
-path { fill: none; stroke: #37474f; stroke-width: 1.3 }
-.pruned rect.box { stroke: #b8b8b8; stroke-dasharray: 4 3 }
-.pruned text { fill: #6f6f6f }
-path.pruned { stroke: #c4c4c4; stroke-dasharray: 4 3 }
-.finished rect.box { stroke: #1b7837; stroke-width: 2 }
-.finished rect.band { fill: #1b7837 }
-.out rect.box { stroke: #6f6f6f } .out rect.band { fill: #6f6f6f }
-.best rect.box { fill: #e3effa; stroke-width: 2.4 }
-path.best { stroke: #1565c0; stroke-width: 3 }
-.best:not(.finished) rect.box { stroke: #1565c0 }
-a:focus { outline: none } a:focus rect.box, a:hover rect.box { stroke: #c2410c; stroke-width: 3.5 }
+.beam-tree .token { font-size: 14px; text-anchor: middle }
+.beam-tree .score { font-size: 10.5px; text-anchor: middle; fill: #444 }
+.beam-tree .band { font-size: 10.5px; text-anchor: middle; fill: #fff; font-weight: bold }
+.beam-tree .step { font-size: 12px; text-anchor: middle; fill: #444 }
+.beam-tree .title { font-size: 14px }
+.beam-tree .box { fill: #fff; stroke: #37474f; stroke-width: 1.3 }
+.beam-tree path { fill: none; stroke: #37474f; stroke-width: 1.3 }
+.beam-tree .pruned .box { stroke: #b8b8b8; stroke-dasharray: 4 3 }
+.beam-tree .pruned text { fill: #6f6f6f }
+.beam-tree path.pruned { stroke: #c4c4c4; stroke-dasharray: 4 3 }
+.beam-tree .finished .box { stroke: #1b7837; stroke-width: 2 }
+.beam-tree .finished rect.band { fill: #1b7837 }
+.beam-tree .out .box { stroke: #6f6f6f }
+.beam-tree .out rect.band { fill: #6f6f6f }
+.beam-tree .best .box { fill: #e3effa; stroke-width: 2.4 }
+.beam-tree path.best { stroke: #1565c0; stroke-width: 3 }
+.beam-tree .best:not(.finished) .box { stroke: #1565c0 }
+.beam-tree a:focus { outline: none }
+.beam-tree a:focus .box, .beam-tree a:hover .box { stroke: #c2410c; stroke-width: 3.5; stroke-dasharray: none }
 """.strip()
 LEGEND = (
     "Boxes: token, its log-probability, Σ of all so far. Solid: kept; dashed: pruned; green: finished, with rank and "
@@ -61,8 +64,8 @@ def beam_tree_svg(tree: BeamTree, links: bool = False) -> str:
     height = end_of_rows + len(bottom) * LINE_HEIGHT + MARGIN
     on_best = {part.number for part in tree.path(tree.best)} if tree.ranking else set()
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="{"group" if links else "img"}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="beam-tree" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" height="{height:.0f}" role="{"group" if links else "img"}" '
         f'aria-label="{text("Beam search, " + output_line(tree))}">',
         f"<style>{STYLE}</style>",
         '<rect width="100%" height="100%" fill="#fff"/>',
@@ -116,7 +119,7 @@ class _Columns:
         return self.lefts[column] + self.widths[column] / 2
 
 
-def _candidate(candidate: Candidate, columns: _Columns, column: int, y: float, is_best: bool, links: bool) -> str:
+def _candidate(candidate: BeamCandidate, columns: _Columns, column: int, y: float, is_best: bool, links: bool) -> str:
     is_out = candidate.fate == "finished" and not candidate.rank
     classes = " ".join([candidate.fate, *["best"] * is_best, *["out"] * is_out])
     scores = f"{number_text(candidate.log_probability)}  Σ {number_text(candidate.score)}"
@@ -149,13 +152,13 @@ def _box(
     return "".join([*parts, "</g>"])
 
 
-def band_text(candidate: Candidate) -> str:
+def band_text(candidate: BeamCandidate) -> str:
     """Rank and penalized score of a finished hypothesis, as far as it has them."""
     rank = f"#{candidate.rank}" if candidate.rank else "out"
     return rank if candidate.penalized_score is None else f"{rank}  {number_text(candidate.penalized_score)}"
 
 
-def description(candidate: Candidate) -> str:
+def description(candidate: BeamCandidate) -> str:
     """A candidate in words."""
     parts = [
         f"step {candidate.step}: {candidate.token}",
@@ -168,7 +171,7 @@ def description(candidate: Candidate) -> str:
     return ", ".join(parts)
 
 
-def fate_text(candidate: Candidate) -> str:
+def fate_text(candidate: BeamCandidate) -> str:
     """What became of a candidate, in words."""
     if candidate.fate == "finished":
         return f"finished, rank {candidate.rank}" if candidate.rank else "finished, pushed out by better ones"

@@ -3,7 +3,7 @@
 The page needs no script and nothing from elsewhere. Each box of the figure is a link to its row in the tables.
 """
 
-from .beam_tree import BeamTree, Candidate
+from .beam_tree import BeamCandidate, BeamTree
 from .beam_tree_figure import (
     LEGEND,
     beam_tree_svg,
@@ -72,7 +72,7 @@ def beam_tree_page(tree: BeamTree) -> str:
     return "\n".join([*parts, "</main>\n</body>\n</html>\n"])
 
 
-def _ranked(tree: BeamTree, candidate: Candidate) -> str:
+def _ranked(tree: BeamTree, candidate: BeamCandidate) -> str:
     penalized = "" if candidate.penalized_score is None else number_text(candidate.penalized_score, 4)
     return (
         f'<tr><td class="number">{candidate.rank}</td><td class="hypothesis">{_hypothesis(tree, candidate)}</td>'
@@ -81,7 +81,7 @@ def _ranked(tree: BeamTree, candidate: Candidate) -> str:
     )
 
 
-def _row(tree: BeamTree, candidate: Candidate) -> str:
+def _row(tree: BeamTree, candidate: BeamCandidate) -> str:
     return (
         f'<tr id="candidate-{candidate.number}" class="{candidate.fate}">'
         f"<td><bdi>{text(candidate.token)}</bdi></td>"
@@ -91,7 +91,7 @@ def _row(tree: BeamTree, candidate: Candidate) -> str:
     )
 
 
-def _hypothesis(tree: BeamTree, candidate: Candidate) -> str:
+def _hypothesis(tree: BeamTree, candidate: BeamCandidate) -> str:
     return f"<bdi>{text(' '.join(part.token for part in tree.path(candidate)))}</bdi>"
 
 
