@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 2. Training
 #
-# This notebook trains a small Transformer from nothing, in about two minutes on two CPU cores. Then it looks inside,
+# This notebook trains a small Transformer from nothing, in a few minutes on a CPU. Then it looks inside,
 # and it shows what breaks when a part of the model is left out.
 
 # %%
@@ -45,8 +45,7 @@ print(len(train_pairs), "pairs to train with, such as", train_pairs[1])
 #
 # *In the package:* `TokenBudgetBatches` in `hf_vaswani/data/batches.py`, `Collator` in `hf_vaswani/data/encoding.py`
 #
-# > Each training batch contained a set of sentence pairs containing approximately 25000 source tokens and 25000 target
-# > tokens.
+# > **The paper:** batches of about 25,000 source tokens and 25,000 target tokens each, of sentences of similar length.
 #
 # Batches are measured in tokens, not sentences. Sentences of similar length go together, so little is padding.
 
@@ -390,7 +389,7 @@ for name, model in (("whole", small_whole), ("without causal mask", cheating)):
 # %% [markdown]
 # ### Without label smoothing (section 5.4)
 #
-# > This hurts perplexity, as the model learns to be more unsure, but improves accuracy and BLEU score.
+# > **The paper:** smoothing makes the model less sure and its perplexity worse, but accuracy and BLEU better.
 
 # %%
 unsmoothed = small_model(label_smoothing=0.0)

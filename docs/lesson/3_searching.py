@@ -25,10 +25,9 @@ plt.rcParams.update({"figure.dpi": 80, "figure.figsize": (6.4, 3.4), "figure.con
 # %% [markdown]
 # ## One token after another (section 3.1)
 #
-# > At each step the model is auto-regressive, consuming the previously generated symbols as additional input when
-# > generating the next.
+# > **The paper:** the decoder is auto-regressive. What it has written so far is part of the input for the next token.
 #
-# Greedy search takes the most probable token, again and again, until it is `</s>`. Five lines do it:
+# Greedy search takes the most probable token, again and again, until it is `</s>`. A short loop does it:
 
 # %%
 from hf_vaswani.evaluation.score import bleu
@@ -55,7 +54,7 @@ print(tokenizer.decode(output_ids[0], skip_special_tokens=True))
 #
 # *In the package:* `BeamSearch` in `hf_vaswani/core/generation_beam_search.py`
 #
-# > We used beam search with a beam size of 4 and length penalty α = 0.6.
+# > **The paper:** a beam of 4 and a length penalty with α = 0.6.
 #
 # A token that looks best now may lead nowhere good. So beam search follows several hypotheses at once. A step looks at
 # the best next tokens of all of them and keeps the best sums of log-probabilities. `beam_tree` watches the search that
@@ -111,7 +110,7 @@ for candidate in tree.ranking:
     print(numbers, " ", tokenizer.decode(tree.output_ids(candidate), skip_special_tokens=True))
 
 # %% [markdown]
-# The model, which has learned for two minutes, finds a wrong verb most probable, and the right translation comes
+# The model, which has learned for a few minutes, finds a wrong verb most probable, and the right translation comes
 # second with one token more. A stronger penalty on short outputs is enough to change the order. The same four
 # hypotheses with other α:
 
