@@ -23,6 +23,8 @@ MARKER = re.compile(r"^\{\{ (?P<name>\w+)(?P<arguments>(?: [\w.]+)*) \}\}$", re.
 # Model cards and their figures are pages of the site, too; the list of them is for readers of the repository.
 CARDS = "model_cards"
 LESSON = "docs/lesson"
+# Readers of the repository follow a link to a notebook, those of the site to its page; `{download}` keeps it.
+NOTEBOOK_LINK = re.compile(r"(\]\([\w./]+)\.ipynb\)(?!\{)")
 IMAGES = {"image/png": "png", "image/svg+xml": "svg"}
 
 
@@ -44,6 +46,7 @@ def on_files(files, config):
 
 def on_page_markdown(markdown: str, **context) -> str:
     """Called by mkdocs for each page."""
+    markdown = NOTEBOOK_LINK.sub(r"\1.md)", markdown)
     return MARKER.sub(lambda marker: GENERATORS[marker["name"]](*marker["arguments"].split()), markdown)
 
 
@@ -65,7 +68,7 @@ def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
             name, content = f"{path.stem}_{len(images)}.{IMAGES[kind]}", "".join(data[kind])
             images[name] = base64.b64decode(content) if kind == "image/png" else content.encode()
             parts.append(f"[![Figure {len(images)}]({name})]({name})")
-    link = f"[Download this page as a notebook]({path.name})"
+    link = f"[Download this page as a notebook]({path.name}){{download}}"
     return "\n\n".join([parts[0], link, *parts[1:]]) + "\n", images
 
 
