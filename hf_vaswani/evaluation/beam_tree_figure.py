@@ -56,7 +56,10 @@ def beam_tree_svg(tree: BeamTree, links: bool = False) -> str:
     """
     columns = _Columns(tree)
     width = max(columns.right + MARGIN, NARROWEST_FIGURE)
-    top = [(line, "title") for line in [*_lines(f"source: {tree.source}", width), *_lines(output_line(tree), width)]]
+    top = [
+        (line, "title")
+        for line in [*_lines(f"source: {isolated(tree.source)}", width), *_lines(output_line(tree), width)]
+    ]
     bottom = [] if links else [*_lines(stop_line(tree), width), *_lines(LEGEND, width)]
     first_row = MARGIN + (len(top) + 1) * LINE_HEIGHT + 12
     rows = max(len(step.candidates) for step in tree.steps)
@@ -181,7 +184,12 @@ def fate_text(candidate: BeamCandidate) -> str:
 
 
 def output_line(tree: BeamTree) -> str:
-    return f"output: {tree.translation}" if tree.ranking else "no output"
+    return f"output: {isolated(tree.translation)}" if tree.ranking else "no output"
+
+
+def isolated(sentence: str) -> str:
+    """A sentence of any script, so that its direction does not mix with that of the text before it."""
+    return f"\N{FIRST STRONG ISOLATE}{sentence}\N{POP DIRECTIONAL ISOLATE}"
 
 
 def stop_line(tree: BeamTree) -> str:
