@@ -10,6 +10,8 @@ A line of a page is replaced where it is one of these:
 """
 
 import ast
+import base64
+import json
 import os
 import re
 import textwrap
@@ -20,12 +22,22 @@ ROOT = Path(__file__).parents[1]
 MARKER = re.compile(r"^\{\{ (?P<name>\w+)(?P<arguments>(?: [\w.]+)*) \}\}$", re.MULTILINE)
 # Model cards and their figures are pages of the site, too; the list of them is for readers of the repository.
 CARDS = "model_cards"
+LESSON = "docs/lesson"
+# Readers of the repository follow a link to a notebook, those of the site to its page; `{download}` keeps it.
+NOTEBOOK_LINK = re.compile(r"(\]\([\w./]+)\.ipynb\)(?!\{)")
+IMAGES = {"image/png": "png", "image/svg+xml": "svg"}
 
 
 def on_files(files, config):
-    """Called by mkdocs: adds the model cards to the pages."""
+    """Called by mkdocs: adds the model cards and the lesson to the pages."""
     from mkdocs.structure.files import File
 
+    for notebook in sorted((ROOT / LESSON).glob("*.ipynb")):
+        page, images = notebook_page(notebook)
+        name = notebook.relative_to(ROOT / "docs").with_suffix("")
+        files.append(File.generated(config, f"{name.as_posix()}.md", content=page))
+        for image, content in images.items():
+            files.append(File.generated(config, (name.parent / image).as_posix(), content=content))
     for path in sorted((ROOT / CARDS).rglob("*")):
         if path.is_file() and path.name != "README.md":
             files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
@@ -34,7 +46,30 @@ def on_files(files, config):
 
 def on_page_markdown(markdown: str, **context) -> str:
     """Called by mkdocs for each page."""
+    markdown = NOTEBOOK_LINK.sub(r"\1.md)", markdown)
     return MARKER.sub(lambda marker: GENERATORS[marker["name"]](*marker["arguments"].split()), markdown)
+
+
+def notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
+    """A notebook with its outputs as Markdown, and its figures by their file names. Nothing is run."""
+    parts, images = [], {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source.replace("<details>", '<details markdown="1">'))
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            kind = next((kind for kind in IMAGES if kind in data), None)
+            if kind is None:
+                parts.append(f'```text title="output"\n{"".join(data["text/plain"]).rstrip()}\n```')
+                continue
+            name, content = f"{path.stem}_{len(images)}.{IMAGES[kind]}", "".join(data[kind])
+            images[name] = base64.b64decode(content) if kind == "image/png" else content.encode()
+            parts.append(f"[![Figure {len(images)}]({name})]({name})")
+    link = f"[Download this page as a notebook]({path.name}){{download}}"
+    return "\n\n".join([parts[0], link, *parts[1:]]) + "\n", images
 
 
 def code(name: str) -> str:

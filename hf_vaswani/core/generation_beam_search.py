@@ -16,6 +16,7 @@ from transformers import StoppingCriteria
 
 from .generation_beam_decoder import BatchedDecoder, SharedSourceDecoder
 from .generation_length_penalty import Scoring
+from .generation_search_observer import SearchObserver, SearchStep
 
 # The score where there is no hypothesis. Finite, as in transformers: sums with it stay comparable.
 NEVER = -1.0e9
@@ -97,6 +98,7 @@ class BeamSearch:
             sentences by their row need.
         stragglers: ends the search before all sentences are done, where they may leave.
         record: called at each step with logits, processed log-probabilities and the decoder.
+        observer: is given each step.
         continues: called at each step with whether all is done; tells whether to take another step, which depends
             on all processes where they share the weights.
     """
@@ -118,6 +120,7 @@ class BeamSearch:
         sentences_may_leave: bool = True,
         stragglers: Stragglers | None = None,
         record: Callable | None = None,
+        observer: SearchObserver | None = None,
         continues: Callable[[bool], bool] = lambda is_done: not is_done,
     ):
         self.decoder = decoder
@@ -135,6 +138,7 @@ class BeamSearch:
         self.sentences_may_leave = sentences_may_leave and decoder.sentences_may_leave
         self.stragglers = stragglers
         self.record = record
+        self.observer = observer
         self.continues = continues
         # Enough candidates that a full beam continues, even if all others end.
         ends = 0 if eos_token_ids is None else len(eos_token_ids)
@@ -193,9 +197,13 @@ class BeamSearch:
         ends = self._ends(paths, tokens, state.limits)
         self._finish(state, paths, scores, ends)
         running = torch.where(ends, scores + NEVER, scores)
+        before = state.scores
         state.scores, chosen = running.topk(self.beams)
         state.paths = pick(paths, chosen)
-        self._close(state, ends)
+        reasons = self._close(state, ends)
+        if self.observer is not None:
+            log_probs = scores - pick(before, beams)
+            self._show(state, reasons, (beams, tokens, log_probs, scores, ends, chosen))
         return pick(beams, chosen)
 
     def _continuations(
@@ -259,23 +267,46 @@ class BeamSearch:
         state.finished_paths = pick(torch.cat([self._padded(state.finished_paths, paths.shape[2]), paths], 1), chosen)
         state.is_finished = pick(torch.cat([state.is_finished, ends], dim=1), chosen)
 
-    def _close(self, state: BeamState, ends: torch.Tensor) -> None:
-        """Mark the sentences whose finished hypotheses are final."""
-        start = self.prompt.shape[1]
-        length, best = state.paths.shape[2] - start, state.scores[:, 0]
-        hoped = best / self.scoring.best_penalty(length, state.limits - start)
-        if self.scoring.early_stopping == "never":
-            may_enter = hoped > state.finished_scores[:, -1]
-        else:
-            may_enter = best / self.scoring.penalty(length) > state.finished_scores[:, -1]
+    def _close(self, state: BeamState, ends: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Mark the sentences whose finished hypotheses are final; for each reason which ones, `(n,)`."""
+        hoped = self._reachable(state)
+        may_enter = hoped
+        if self.scoring.early_stopping != "never":
+            may_enter = state.scores[:, 0] / self.scoring.penalty(state.paths.shape[2] - self.prompt.shape[1])
         is_full = state.is_finished.all(-1)
-        is_open = ~is_full | may_enter
+        reasons = {"all_ended": ends.all(-1)}
         if self.scoring.early_stopping is True:
-            is_open &= ~is_full
+            reasons["full"] = is_full
+        else:
+            reasons["settled"] = is_full & ~(may_enter > state.finished_scores[:, -1])
         if self.log_probs_fall:
             # Nothing can beat even the last of the n best that were asked for: the same result, sooner.
-            is_open &= hoped > state.finished_scores[:, self.n_best - 1]
-        state.is_open &= is_open & ~ends.all(-1)
+            reasons["decided"] = ~(hoped > state.finished_scores[:, self.n_best - 1])
+        for is_reason in reasons.values():
+            state.is_open &= ~is_reason
+        return reasons
+
+    def _reachable(self, state: BeamState) -> torch.Tensor:
+        """The best score `(n,)` that a running hypothesis might still end with: log-probabilities fall."""
+        start = self.prompt.shape[1]
+        return state.scores[:, 0] / self.scoring.best_penalty(state.paths.shape[2] - start, state.limits - start)
+
+    def _show(self, state: BeamState, reasons: dict[str, torch.Tensor], candidates: tuple[torch.Tensor, ...]) -> None:
+        """Give the observer what this step has decided."""
+        start = self.prompt.shape[1]
+        step = SearchStep(
+            state.numbers,
+            *candidates,
+            state.finished_paths,
+            state.finished_scores,
+            state.is_finished,
+            penalty=self.scoring.penalty(state.paths.shape[2] - start),
+            reachable=self._reachable(state),
+            reasons=reasons,
+            prompt_length=start,
+            scoring=self.scoring,
+        )
+        self.observer.steps.append(step)
 
     def _result(self, done: list[BeamState]) -> BeamOutput:
         length = max(part.finished_paths.shape[2] for part in done)

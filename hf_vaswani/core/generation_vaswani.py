@@ -33,6 +33,7 @@ from transformers.utils import GENERATION_CONFIG_NAME, ModelOutput, cached_file
 from .generation_beam_decoder import MASKED_ATTENTION, BatchedDecoder, ModuleStep, SharedSourceDecoder
 from .generation_beam_search import BeamOutput, BeamSearch, GreedySearch, Stragglers
 from .generation_length_penalty import Scoring
+from .generation_search_observer import SearchObserver
 from .generation_settings import LARGEST_BEAM, LENGTH_PENALTY_TYPES, check_generation_file, setting_errors
 from .modeling_decoder_step import DecoderStep, can_step
 from .modeling_int8 import Int8Linear
@@ -106,6 +107,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     length_follows_source = True
     leaves_stragglers = True
+    shows_its_search = True
     returns_sequence_scores = True
 
     def adjust_generation_fn(self, *args, **kwargs):
@@ -260,8 +262,9 @@ class VaswaniGenerationMixin(GenerationMixin):
             do_sample=config.do_sample,
             log_probs_fall=not config.do_sample and only(MASKING_PROCESSORS, logits_processor),
             sentences_may_leave=not (others or config.do_sample) and only(ROW_PROCESSORS, logits_processor),
-            stragglers=stragglers(stopping_criteria),
+            stragglers=only_one(Stragglers, stopping_criteria),
             record=recorder if recorder.is_needed else None,
+            observer=only_one(SearchObserver, stopping_criteria),
             continues=lambda is_done: self._has_unfinished_sequences(is_done, synced_gpus, input_ids.device),
         )
         output = search.run()
@@ -308,7 +311,8 @@ class VaswaniGenerationMixin(GenerationMixin):
             eos_token_ids=end_token_ids(stopping_criteria, input_ids),
             fill_token_id=0 if config._pad_token_tensor is None else int(config._pad_token_tensor),
             processors=logits_processor or None,
-            stragglers=stragglers(stopping_criteria),
+            stragglers=only_one(Stragglers, stopping_criteria),
+            observer=only_one(SearchObserver, stopping_criteria),
         )
         return search.run().sequences
 
@@ -480,13 +484,13 @@ def fill_token_id(generation_config: GenerationConfig) -> int:
 
 def other_criteria(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
     """The criteria that a search must ask: all but those that it knows."""
-    known = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria, Stragglers)
+    known = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria, Stragglers, SearchObserver)
     return StoppingCriteriaList(criterion for criterion in criteria if type(criterion) not in known)
 
 
-def stragglers(criteria: StoppingCriteriaList) -> Stragglers | None:
+def only_one(kind: type[StoppingCriteria], criteria: StoppingCriteriaList) -> StoppingCriteria | None:
     """The criterion of that kind, where there is one."""
-    return next((criterion for criterion in criteria if type(criterion) is Stragglers), None)
+    return next((criterion for criterion in criteria if type(criterion) is kind), None)
 
 
 def only(kinds: tuple[type, ...], logits_processor: LogitsProcessorList) -> bool:

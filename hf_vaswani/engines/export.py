@@ -9,8 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
-from ..core.pipeline_inputs import position_limit
-from ..core.pipeline_inputs import own_languages
+from ..core.pipeline_inputs import own_languages, position_limit
 from ..errors import InputError
 from ..files import check_new, new_folder
 from .folders import weights_size

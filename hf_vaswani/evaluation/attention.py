@@ -70,7 +70,7 @@ def sentence_attention(
         raise InputError.of(errors)
     inputs = tokenizer([source], return_tensors="pt").to(model.device)
     input_ids = inputs["input_ids"]
-    _check_length(model.get_encoder(), input_ids, "text")
+    check_token_count(model.get_encoder(), input_ids, "text")
     inputs.pop("token_type_ids", None)
     if target is None:
         with eager_evaluation(model):
@@ -78,7 +78,7 @@ def sentence_attention(
     else:
         check_target_encoding(tokenizer)
         labels = tokenizer(text_target=[target], return_tensors="pt")["input_ids"].to(model.device)
-        _check_length(model.get_decoder(), labels, "target")
+        check_token_count(model.get_decoder(), labels, "target")
         output_ids = forced_output(model, labels)
     weights, target_ids = forced_attentions(model, inputs, output_ids), output_ids[:, 1:]
     source_mask, target_mask = text_mask(tokenizer, input_ids), text_mask(tokenizer, target_ids)
@@ -103,7 +103,8 @@ def text_errors(source: str, target: str | None) -> list[str]:
     return errors
 
 
-def _check_length(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
+def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
+    """Refuse ids `(batch, length)` of a text, called `name`, that are more than a stack has positions."""
     length, limit = ids.shape[1], position_limit(stack)
     if limit and length > limit:
         raise InputError(f"The {name} has {length} tokens, and the model has {limit} positions. Shorten it.")

@@ -13,13 +13,17 @@ SUFFIXES = (".png", ".svg", ".pdf")
 PIXELS_PER_INCH = 150
 
 
-def figure_path_errors(path: Path) -> list[str]:
-    """Why a figure cannot be written to a path, to check before the work."""
+def figure_path_errors(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
+    """Why a figure cannot be written to a path, to check before the work.
+
+    Args:
+        suffixes: those that the path may have.
+    """
     if error := path_error(path, is_output=True):
         return [error]
     errors = []
-    if path.suffix.lower() not in SUFFIXES:
-        errors.append(f"{path} is not the name of a figure. End it with one of {', '.join(SUFFIXES)}.")
+    if path.suffix.lower() not in suffixes:
+        errors.append(f"{path} is not the name of a figure. End it with one of {', '.join(suffixes)}.")
     if not path.resolve().parent.is_dir():
         errors.append(f"{path} cannot be written: its folder does not exist. Make it first.")
     elif path.is_dir() or not os.access(path.resolve().parent, os.W_OK):

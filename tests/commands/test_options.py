@@ -92,7 +92,7 @@ def test_no_command_shows_the_commands(capsys):
     with pytest.raises(SystemExit) as leave:
         main([])
     assert leave.value.code == 2
-    assert re.findall(r"^    ([a-z]+) +\w", capsys.readouterr().err, re.MULTILINE) == list(PARSERS)
+    assert re.findall(r"^    ([a-z-]+) +\w", capsys.readouterr().err, re.MULTILINE) == list(PARSERS)
     assert len(PARSERS) == len(COMMANDS)
 
 

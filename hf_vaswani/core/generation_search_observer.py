@@ -1,0 +1,53 @@
+"""What a search has decided, step by step, for those who want to look at it: a beam tree, say.
+
+The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
+siblings.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from transformers import StoppingCriteria
+
+from .generation_length_penalty import Scoring
+
+
+@dataclass(frozen=True)
+class SearchStep:
+    """One step of the search over `n` sentences; candidates are the continuations it has looked at, best first."""
+
+    numbers: torch.Tensor  # (n,) which sentences of the batch they are
+    parents: torch.Tensor  # (n, candidates) which of the hypotheses so far each one continues
+    tokens: torch.Tensor  # (n, candidates) by which token
+    log_probs: torch.Tensor  # (n, candidates) of that token
+    scores: torch.Tensor  # (n, candidates) log-probabilities of all tokens together
+    ends: torch.Tensor  # (n, candidates) whether they end here; those beyond the beam are dropped
+    chosen: torch.Tensor  # (n, beams) candidates that become the hypotheses of the next step, best first
+    finished_paths: torch.Tensor  # (n, beams, length, 2) as in `BeamState`, after this step
+    finished_scores: torch.Tensor  # (n, beams)
+    is_finished: torch.Tensor  # (n, beams)
+    penalty: float  # what the log-probability of a hypothesis that ends here is divided by
+    reachable: torch.Tensor  # (n,) the best score that a running hypothesis might still end with
+    reasons: dict[str, torch.Tensor]  # reason to end the search → (n,), whether it holds
+    prompt_length: int
+    scoring: Scoring
+
+
+class SearchObserver(StoppingCriteria):
+    """Keeps all steps of a search.
+
+    To be given to `generate()` as a stopping criterion; it stops nothing. Only this package's searches know it.
+
+    Attributes:
+        steps: none where another search was made: sampling, greedy search with recorded scores, assisted generation.
+    """
+
+    def __init__(self):
+        self.steps: list[SearchStep] = []
+
+    def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
+        # No sentence ends by itself; for searches that do not know this criterion.
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
+__all__ = ["SearchObserver", "SearchStep"]

@@ -1,0 +1,274 @@
+"""The tree that a beam search makes of one text: the candidates of each step, what became of them, and their scores.
+
+It is `generate()` itself that is watched, not a second search; see `core/generation_search_observer.py`. Figures of a
+tree are drawn by `beam_tree_figure.py`.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..core.generation_arguments import GenerateArguments
+from ..core.generation_beam_search import NEVER
+from ..core.generation_length_penalty import Scoring
+from ..core.generation_search_observer import SearchObserver, SearchStep
+from ..core.modeling_alignment import to_tokens
+from ..core.pipeline_inputs import check_text
+from ..errors import InputError
+from .attention import check_token_count, text_errors
+from .token_text import readable_tokens
+
+Fate = Literal["kept", "finished", "pruned"]
+# Reasons to end a search, the one that says most first.
+STOP_REASONS = {
+    "all_ended": "all candidates ended here, by an end token or at the longest length",
+    "full": "there were as many finished hypotheses as beams, and early_stopping=True asks for no more",
+    "settled": "there were as many finished hypotheses as beams, and the best running one did not score better than "
+    "the worst of them",
+    "decided": "no running hypothesis could still score better than the finished ones that were asked for",
+}
+GREEDY_END = "greedy search ends with its first hypothesis"
+# The search fills its tensors with candidates that do not exist; they score lower than this.
+HIGHEST_IMPOSSIBLE = NEVER / 2
+
+
+@dataclass(frozen=True)
+class BeamCandidate:
+    """A hypothesis with one more token, which a step of the search has looked at.
+
+    Attributes:
+        number: its index in `BeamTree.candidates`.
+        step: from 1, the number of its tokens.
+        parent: number of the candidate that it continues; None at the first step.
+        log_probability: natural, of its last token, after logits processors.
+        score: sum over all its tokens, by which candidates of one step compare.
+        fate: `"kept"` was continued; `"finished"` ended among the best of its step; `"pruned"` was dropped.
+        is_end: whether it ended, by an end token or at the longest length. Pruned ones may, too: those beyond the
+            beam do not count.
+        penalized_score: of finished ones, the score divided by the length penalty, by which they are ranked. None
+            where greedy search ranks nothing.
+        rank: of finished ones at the end of the search, 1 for the best; None where better ones have pushed it out.
+    """
+
+    number: int
+    step: int
+    parent: int | None
+    token_id: int
+    token: str
+    log_probability: float
+    score: float
+    fate: Fate
+    is_end: bool
+    penalized_score: float | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """One step of the search.
+
+    Attributes:
+        number: from 1.
+        candidates: numbers of those it has looked at, best first.
+        finished: numbers of the finished hypotheses after this step, best first.
+        reachable: the best penalized score that a running hypothesis might still end with; None in greedy search, and
+            where none runs.
+    """
+
+    number: int
+    candidates: tuple[int, ...]
+    finished: tuple[int, ...]
+    reachable: float | None
+
+
+@dataclass(frozen=True)
+class BeamTree:
+    """The search for the translation of one text.
+
+    Attributes:
+        source_tokens: as the encoder reads them, special tokens included.
+        prompt_tokens, prompt_ids: what the output begins with: the decoder's start, and what was given.
+        candidates: of all steps, in the order of the steps.
+        stop_reason: why the last step was the last.
+        scoring: how hypotheses of different lengths compared, and when the search ended; None for greedy search.
+    """
+
+    source: str
+    source_tokens: tuple[str, ...]
+    prompt_tokens: tuple[str, ...]
+    prompt_ids: tuple[int, ...]
+    candidates: tuple[BeamCandidate, ...]
+    steps: tuple[BeamStep, ...]
+    stop_reason: str
+    translation: str
+    num_beams: int
+    scoring: Scoring | None
+
+    @property
+    def ranking(self) -> tuple[BeamCandidate, ...]:
+        """The finished hypotheses at the end, best first."""
+        return tuple(self.candidates[number] for number in self.steps[-1].finished)
+
+    @property
+    def best(self) -> BeamCandidate:
+        """The end of the output of `generate()`."""
+        return self.ranking[0]
+
+    def path(self, candidate: BeamCandidate) -> tuple[BeamCandidate, ...]:
+        """A hypothesis from its first token to this one."""
+        path = [candidate]
+        while path[-1].parent is not None:
+            path.append(self.candidates[path[-1].parent])
+        return tuple(reversed(path))
+
+    def _repr_svg_(self) -> str:
+        """The figure of the tree, which Jupyter shows."""
+        from .beam_tree_figure import beam_tree_svg
+
+        return beam_tree_svg(self)
+
+    def output_ids(self, candidate: BeamCandidate) -> tuple[int, ...]:
+        """A hypothesis as `generate()` returns it, the prompt first."""
+        return (*self.prompt_ids, *(part.token_id for part in self.path(candidate)))
+
+
+def beam_tree(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, **generate_kwargs) -> BeamTree:
+    """Translate a text and keep the whole search.
+
+    Args:
+        model: of this package, in evaluation mode.
+        text: as the model reads it, with its prefix if it needs one.
+        generate_kwargs: arguments of `generate()`, such as `num_beams=4, length_penalty=0.6`; by default those of the
+            model. `num_return_sequences` hypotheses are ranked for certain; the search ends when no other can come
+            before them.
+
+    Raises:
+        InputError: the text is empty or too long, the model is not of this package, or the settings draw at random or
+            have no such search.
+        ValueError: the text is not a string, or a setting is invalid.
+    """
+    check_text("text", text)
+    if errors := text_errors(text, None) + search_errors(model, generate_kwargs):
+        raise InputError.of(errors)
+    inputs = tokenizer([text], return_tensors="pt").to(model.device)
+    check_token_count(model.get_encoder(), inputs["input_ids"], "text")
+    inputs.pop("token_type_ids", None)
+    observer = SearchObserver()
+    criteria = [*(generate_kwargs.pop("stopping_criteria", None) or []), observer]
+    model.generate(**inputs, **generate_kwargs, stopping_criteria=criteria)
+    if not observer.steps:
+        raise InputError(
+            "With these settings generate() does not make this package's search, and nothing was recorded. Leave out "
+            "assistants, streamers, recorded scores, and logits processors and stopping criteria of your own."
+        )
+    return _tree(tokenizer, text, inputs["input_ids"][0].tolist(), observer.steps)
+
+
+def search_errors(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> list[str]:
+    """Why a model's search cannot be watched."""
+    if not getattr(model, "shows_its_search", False):
+        name = type(model).__name__
+        return [
+            f"The search of a {name} cannot be watched, only that of models of this package: see hf-vaswani import."
+        ]
+    if GenerateArguments(model, generate_kwargs, {}).get("do_sample"):
+        return ["Sampling draws its tokens and has no tree of the best ones. Pass do_sample=False."]
+    return []
+
+
+def _tree(
+    tokenizer: PreTrainedTokenizerBase, source: str, source_ids: list[int], observed: list[SearchStep]
+) -> BeamTree:
+    last = observed[-1]
+    prompt_ids = last.finished_paths[0, 0, : last.prompt_length, 0].tolist()
+    candidates, steps = _read(tokenizer, observed)
+    ranks = {number: rank for rank, number in enumerate(steps[-1].finished, start=1)}
+    candidates = [replace(candidate, rank=ranks.get(candidate.number)) for candidate in candidates]
+    is_greedy = _beams(last) == 1
+    tree = BeamTree(
+        source=source,
+        source_tokens=_tokens(tokenizer, source_ids),
+        prompt_tokens=_tokens(tokenizer, prompt_ids, is_target=True),
+        prompt_ids=tuple(prompt_ids),
+        candidates=tuple(candidates),
+        steps=tuple(steps),
+        stop_reason=GREEDY_END if is_greedy else _stop_reason(last),
+        translation="",
+        num_beams=_beams(last),
+        scoring=None if is_greedy else last.scoring,
+    )
+    ids = tree.output_ids(tree.best) if tree.ranking else ()
+    return replace(tree, translation=tokenizer.decode(list(ids[1:]), skip_special_tokens=True))
+
+
+def _read(
+    tokenizer: PreTrainedTokenizerBase, observed: list[SearchStep]
+) -> tuple[list[BeamCandidate], list[BeamStep]]:
+    """Candidates and steps from what the search has shown of its only sentence."""
+    candidates: list[BeamCandidate] = []
+    steps: list[BeamStep] = []
+    hypotheses: list[int | None] = [None] * _beams(observed[0])
+    numbers: dict[tuple[int, ...], int] = {}  # of finished hypotheses, by their tokens
+    tokens: list[tuple[int, ...]] = []  # of all candidates
+    for step_number, step in enumerate(observed, start=1):
+        columns = (step.parents, step.tokens, step.log_probs, step.scores, step.ends)
+        rows = list(zip(*(column[0].tolist() for column in columns)))
+        names = _tokens(tokenizer, [token_id for _, token_id, *_ in rows], is_target=True)
+        chosen, of_step = step.chosen[0].tolist(), {}
+        for place, (parent_place, token_id, log_probability, score, is_end) in enumerate(rows):
+            if score <= HIGHEST_IMPOSSIBLE:
+                continue
+            number, parent = len(candidates), hypotheses[parent_place]
+            before = candidates[parent].score if parent is not None else 0.0
+            is_finished = is_end and place < len(chosen)
+            fate = "finished" if is_finished else "kept" if place in chosen and not is_end else "pruned"
+            is_greedy = len(chosen) == 1
+            candidate = BeamCandidate(
+                number,
+                step_number,
+                parent,
+                token_id,
+                names[place],
+                log_probability,
+                # Greedy search forgets its sums.
+                before + log_probability if is_greedy else score,
+                fate,
+                is_end,
+                score / step.penalty if is_finished and not is_greedy else None,
+            )
+            candidates.append(candidate)
+            tokens.append((*(tokens[parent] if parent is not None else ()), token_id))
+            of_step[place] = number
+            if is_finished:
+                numbers[tokens[-1]] = number
+        # A hypothesis that does not exist may continue where there are fewer candidates than beams.
+        hypotheses = [of_step.get(place) for place in chosen]
+        finished = _finished(step, numbers)
+        is_running = any(number is not None for number in hypotheses) and not bool(step.ends[0].all())
+        reachable = step.reachable[0].item() if is_running and len(chosen) > 1 else None
+        steps.append(BeamStep(step_number, tuple(of_step.values()), finished, reachable))
+    return candidates, steps
+
+
+def _finished(step: SearchStep, numbers: dict[tuple[int, ...], int]) -> tuple[int, ...]:
+    """Numbers of the finished hypotheses after a step, best first."""
+    found = []
+    for path, is_finished in zip(step.finished_paths[0, :, step.prompt_length :], step.is_finished[0].tolist()):
+        number = numbers.get(tuple(path[path[:, 1] >= 0, 0].tolist()))
+        if is_finished and number is not None and number not in found:
+            found.append(number)
+    return tuple(found)
+
+
+def _beams(step: SearchStep) -> int:
+    return step.chosen.shape[1]
+
+
+def _stop_reason(step: SearchStep) -> str:
+    """The reason that says most of those that hold."""
+    return next(text for name, text in STOP_REASONS.items() if name in step.reasons and bool(step.reasons[name][0]))
+
+
+def _tokens(tokenizer: PreTrainedTokenizerBase, token_ids: list[int], is_target: bool = False) -> tuple[str, ...]:
+    return tuple(readable_tokens(tokenizer, to_tokens(tokenizer, token_ids, is_target)))

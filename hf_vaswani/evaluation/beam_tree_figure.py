@@ -1,0 +1,241 @@
+"""A beam search as an SVG figure: a column for each step, its candidates one below the other, best first.
+
+The figure holds text that browsers draw in their own fonts: they join Arabic letters, turn right-to-left words around,
+and have the characters of Chinese and Japanese.
+"""
+
+import textwrap
+import unicodedata
+from html import escape
+
+from .beam_tree import BeamCandidate, BeamTree
+
+# Pixels.
+BOX_HEIGHT, BAND_HEIGHT, ROW_GAP, COLUMN_GAP, MARGIN, LINE_HEIGHT, NARROWEST_BOX = 36, 15, 10, 36, 14, 18, 100
+ROW = BOX_HEIGHT + BAND_HEIGHT + ROW_GAP
+NARROW, WIDE = 8, 15  # of a token's characters, generously: fonts differ
+LETTER = 6.6  # mean width in sentences
+LONGEST_TOKEN = 16  # characters; longer ones are cut
+NARROWEST_FIGURE = 660
+# All begin with the figure's class: in a notebook or a page they must not change others.
+STYLE = """
+.beam-tree text { font-family: system-ui, "Noto Sans", "Noto Sans CJK SC", sans-serif; font-size: 12px; fill: #1c1c1c;
+  unicode-bidi: plaintext }
+.beam-tree .token { font-size: 14px; text-anchor: middle }
+.beam-tree .score { font-size: 10.5px; text-anchor: middle; fill: #444 }
+.beam-tree .band { font-size: 10.5px; text-anchor: middle; fill: #fff; font-weight: bold }
+.beam-tree .step { font-size: 12px; text-anchor: middle; fill: #444 }
+.beam-tree .title { font-size: 14px }
+.beam-tree .box { fill: #fff; stroke: #37474f; stroke-width: 1.3 }
+.beam-tree path { fill: none; stroke: #37474f; stroke-width: 1.3 }
+.beam-tree .pruned .box { stroke: #b8b8b8; stroke-dasharray: 4 3 }
+.beam-tree .pruned text { fill: #6f6f6f }
+.beam-tree path.pruned { stroke: #c4c4c4; stroke-dasharray: 4 3 }
+.beam-tree .finished .box { stroke: #1b7837; stroke-width: 2 }
+.beam-tree .finished rect.band { fill: #1b7837 }
+.beam-tree .out .box { stroke: #6f6f6f }
+.beam-tree .out rect.band { fill: #6f6f6f }
+.beam-tree .best .box { fill: #e3effa; stroke-width: 2.4 }
+.beam-tree path.best { stroke: #1565c0; stroke-width: 3 }
+.beam-tree .best:not(.finished) .box { stroke: #1565c0 }
+.beam-tree a:focus { outline: none }
+.beam-tree a:focus .box, .beam-tree a:hover .box { stroke: #c2410c; stroke-width: 3.5; stroke-dasharray: none }
+""".strip()
+LEGEND = (
+    "Boxes: token, its log-probability, Σ of all so far. Solid: kept; dashed: pruned; green: finished, with rank and "
+    "Σ divided by the length penalty; gray band: finished and pushed out by better ones; blue: the output."
+)
+
+
+def beam_tree_svg(tree: BeamTree, links: bool = False) -> str:
+    """A search as an SVG document that needs nothing else. Boxes show their numbers in full when pointed at.
+
+    Args:
+        links: for a page that explains the figure and has the places `#candidate-NUMBER`: each box is a link to its
+            own, which the keyboard reaches, too.
+    """
+    columns = _Columns(tree)
+    width = max(columns.right + MARGIN, NARROWEST_FIGURE)
+    top = [
+        (line, "title")
+        for line in [*_lines(f"source: {isolated(tree.source)}", width), *_lines(output_line(tree), width)]
+    ]
+    bottom = [] if links else [*_lines(stop_line(tree), width), *_lines(LEGEND, width)]
+    first_row = MARGIN + (len(top) + 1) * LINE_HEIGHT + 12
+    rows = max(len(step.candidates) for step in tree.steps)
+    end_of_rows = first_row + rows * ROW
+    height = end_of_rows + len(bottom) * LINE_HEIGHT + MARGIN
+    on_best = {part.number for part in tree.path(tree.best)} if tree.ranking else set()
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="beam-tree" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" height="{height:.0f}" role="{"group" if links else "img"}" '
+        f'aria-label="{text("Beam search, " + output_line(tree))}">',
+        f"<style>{STYLE}</style>",
+        '<rect width="100%" height="100%" fill="#fff"/>',
+    ]
+    parts += _text_lines(top, MARGIN + 12)
+    parts += [
+        f'<text class="step" x="{columns.center(number):.0f}" y="{first_row - 10}">'
+        f"{'start' if number == 0 else f'step {number}'}</text>"
+        for number in range(len(tree.steps) + 1)
+    ]
+    places = {
+        number: (step.number, first_row + row * ROW)
+        for step in tree.steps
+        for row, number in enumerate(step.candidates)
+    }
+    # What matters more is drawn later, over the rest.
+    by_importance = sorted(tree.candidates, key=lambda c: (c.number in on_best, c.fate != "pruned"))
+    for candidate in by_importance:
+        column, y = places[candidate.number]
+        parent_y = first_row if candidate.parent is None else places[candidate.parent][1]
+        kind = "best" if candidate.number in on_best else candidate.fate
+        x0, x1 = columns.right_of(column - 1), columns.left_of(column)
+        middle, y0, y1 = (x0 + x1) / 2, parent_y + BOX_HEIGHT / 2, y + BOX_HEIGHT / 2
+        parts.append(f'<path class="{kind}" d="M{x0:.0f} {y0:.0f}C{middle:.0f} {y0:.0f} {middle:.0f} {y1:.0f} '
+                     f'{x1:.0f} {y1:.0f}"/>')  # fmt: skip
+    parts.append(_box("best" if on_best else "kept", columns, 0, first_row, " ".join(tree.prompt_tokens), "start"))
+    for candidate in tree.candidates:
+        column, y = places[candidate.number]
+        parts.append(_candidate(candidate, columns, column, y, candidate.number in on_best, links))
+    parts += _text_lines([(line, "note") for line in bottom], end_of_rows + 12)
+    return "\n".join([*parts, "</svg>\n"])
+
+
+class _Columns:
+    """Where the columns of the steps stand; the one before the first holds the prompt."""
+
+    def __init__(self, tree: BeamTree):
+        names = [[" ".join(tree.prompt_tokens)]]
+        names += [[tree.candidates[number].token for number in step.candidates] for step in tree.steps]
+        self.widths = [max(NARROWEST_BOX, *(16 + _width(cut(name)) for name in column)) for column in names]
+        self.lefts = [MARGIN + sum(self.widths[:i]) + i * COLUMN_GAP for i in range(len(names))]
+        self.right = self.lefts[-1] + self.widths[-1]
+
+    def left_of(self, column: int) -> float:
+        return self.lefts[column]
+
+    def right_of(self, column: int) -> float:
+        return self.lefts[column] + self.widths[column]
+
+    def center(self, column: int) -> float:
+        return self.lefts[column] + self.widths[column] / 2
+
+
+def _candidate(candidate: BeamCandidate, columns: _Columns, column: int, y: float, is_best: bool, links: bool) -> str:
+    is_out = candidate.fate == "finished" and not candidate.rank
+    classes = " ".join([candidate.fate, *["best"] * is_best, *["out"] * is_out])
+    scores = f"{number_text(candidate.log_probability)}  Σ {number_text(candidate.score)}"
+    band = band_text(candidate) if candidate.fate == "finished" else ""
+    box = _box(classes, columns, column, y, candidate.token, scores, band, description(candidate))
+    if not links:
+        return box
+    return f'<a href="#candidate-{candidate.number}" aria-label="{text(description(candidate))}">{box}</a>'
+
+
+def _box(
+    classes: str, columns: _Columns, column: int, y: float, token: str, scores: str, band: str = "", title: str = ""
+) -> str:
+    left, width, center = columns.lefts[column], columns.widths[column], columns.center(column)
+    parts = [f'<g class="{classes}">']
+    if title:
+        parts.append(f"<title>{text(title)}</title>")
+    if band:
+        parts.append(
+            f'<rect class="band" x="{left:.0f}" y="{y + BOX_HEIGHT - 4:.0f}" width="{width:.0f}" '
+            f'height="{BAND_HEIGHT + 4}" rx="5"/>'
+        )
+    parts.append(
+        f'<rect class="box" x="{left:.0f}" y="{y:.0f}" width="{width:.0f}" height="{BOX_HEIGHT}" rx="5"/>'
+        f'<text class="token" x="{center:.0f}" y="{y + 16:.0f}">{text(cut(token))}</text>'
+        f'<text class="score" x="{center:.0f}" y="{y + 30:.0f}">{text(scores)}</text>'
+    )
+    if band:
+        parts.append(f'<text class="band" x="{center:.0f}" y="{y + BOX_HEIGHT + 11:.0f}">{text(band)}</text>')
+    return "".join([*parts, "</g>"])
+
+
+def band_text(candidate: BeamCandidate) -> str:
+    """Rank and penalized score of a finished hypothesis, as far as it has them."""
+    rank = f"#{candidate.rank}" if candidate.rank else "out"
+    return rank if candidate.penalized_score is None else f"{rank}  {number_text(candidate.penalized_score)}"
+
+
+def description(candidate: BeamCandidate) -> str:
+    """A candidate in words."""
+    parts = [
+        f"step {candidate.step}: {candidate.token}",
+        fate_text(candidate),
+        f"log-probability {number_text(candidate.log_probability, 4)}",
+        f"sum {number_text(candidate.score, 4)}",
+    ]
+    if candidate.penalized_score is not None:
+        parts.append(f"divided by the length penalty {number_text(candidate.penalized_score, 4)}")
+    return ", ".join(parts)
+
+
+def fate_text(candidate: BeamCandidate) -> str:
+    """What became of a candidate, in words."""
+    if candidate.fate == "finished":
+        return f"finished, rank {candidate.rank}" if candidate.rank else "finished, pushed out by better ones"
+    if candidate.fate == "pruned" and candidate.is_end:
+        return "pruned: it ended, but was not among the best"
+    return candidate.fate
+
+
+def output_line(tree: BeamTree) -> str:
+    return f"output: {isolated(tree.translation)}" if tree.ranking else "no output"
+
+
+def isolated(sentence: str) -> str:
+    """A sentence of any script, so that its direction does not mix with that of the text before it."""
+    return f"\N{FIRST STRONG ISOLATE}{sentence}\N{POP DIRECTIONAL ISOLATE}"
+
+
+def stop_line(tree: BeamTree) -> str:
+    """When and why the search ended."""
+    return f"The search ended at step {len(tree.steps)}: {tree.stop_reason}."
+
+
+def settings_line(tree: BeamTree) -> str:
+    """The settings of the search."""
+    if tree.scoring is None:
+        return "num_beams=1: greedy search"
+    return (
+        f"num_beams={tree.num_beams}, length_penalty={tree.scoring.length_penalty:g}, "
+        f"length_penalty_type={tree.scoring.length_penalty_type}, early_stopping={tree.scoring.early_stopping}"
+    )
+
+
+def number_text(number: float, digits: int = 2) -> str:
+    """A number with a proper minus sign; no minus before zero."""
+    return f"{round(number, digits) + 0.0:.{digits}f}".replace("-", "−")
+
+
+def text(raw: str) -> str:
+    """Any text for XML and HTML: escaped, without the characters that XML forbids."""
+    return escape("".join(c if c.isprintable() or unicodedata.category(c) == "Cf" else " " for c in raw))
+
+
+def cut(token: str) -> str:
+    return token if len(token) <= LONGEST_TOKEN else f"{token[: LONGEST_TOKEN - 1]}…"
+
+
+def _width(token: str) -> float:
+    """A generous guess at the width of a token."""
+    return sum(
+        0 if unicodedata.combining(c) else WIDE if unicodedata.east_asian_width(c) in "WF" else NARROW for c in token
+    )
+
+
+def _lines(sentence: str, width: float) -> list[str]:
+    """A sentence in lines for a figure of some width."""
+    has_wide = any(unicodedata.east_asian_width(c) in "WF" for c in sentence)
+    return textwrap.wrap(sentence, int((width - 2 * MARGIN) / (12.5 if has_wide else LETTER)))
+
+
+def _text_lines(lines: list[tuple[str, str]], y: float) -> list[str]:
+    return [
+        f'<text class="{kind}" x="{MARGIN}" y="{y + number * LINE_HEIGHT:.0f}">{text(line)}</text>'
+        for number, (line, kind) in enumerate(lines)
+    ]
