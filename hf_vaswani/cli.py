@@ -34,8 +34,8 @@ from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, sweep, verify, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention, beam_tree,
-    card, push, pull, average, corpus,
+    train, sweep, verify, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention,
+    beam_tree, card, push, pull, average, corpus,
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1
