@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from hf_vaswani.data import prepared
+from hf_vaswani.data import held_out, prepared
 from hf_vaswani.data.filters import FilterSettings
 from hf_vaswani.data.prepared import prepare_text, tokenize, usable
 from hf_vaswani.data.sources.text_source import TextSource
@@ -37,8 +37,8 @@ def test_text_is_filtered_counted_and_keeps_the_number_of_its_source(source, tmp
 
 def test_prepared_text_is_found_again_by_content_and_settings(source, tmp_path, monkeypatch):
     reads = []
-    original = prepared.iterate_pairs
-    monkeypatch.setattr(prepared, "iterate_pairs", lambda *args: reads.append(1) or original(*args))
+    original = held_out.iterate_pairs
+    monkeypatch.setattr(held_out, "iterate_pairs", lambda *args: reads.append(1) or original(*args))
     settings, cache = FilterSettings(), tmp_path / "cache"
     first = prepare_text([source("a", LINES)], LANGUAGES, settings, cache)
     moved = prepare_text([source("moved", LINES)], LANGUAGES, settings, cache)

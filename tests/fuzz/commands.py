@@ -26,11 +26,13 @@ GOOD = {
     "export": ("model", "out"),
     "push": ("model", "you/de-en"),
     "pull": ("you/de-en", "out"),
+    "beam-tree": ("model", "--text", "a b", "--output", "out.svg"),
+    "verify": ("run", "--steps", "1", "--from", "none"),
 }
 MODEL = {"model", "models", "ensemble", "sources", "training", "trainings"}
 READ = {"input", "prefix", "source", "target", "hypotheses", "reference", "file", "recipe"}
 WRITTEN_FILE = {("translate", "output"), ("evaluate", "output"), ("attention", "output"), ("card", "output"),
-                ("curves", "output")}  # fmt: skip
+                ("curves", "output"), ("beam-tree", "output")}  # fmt: skip
 WRITTEN_FOLDER = {("average", "output"), ("tokenizer", "output"), ("import", "output"), ("export", "output"),
                   ("corpus", "folder"), ("pull", "folder")}  # fmt: skip
 READ_FOLDER = {("import", "source"), ("push", "folder")}
@@ -49,7 +51,7 @@ MODELS = (*PATHS, "owner/name", "text.txt", "fairseq.pt", "run/checkpoints", "ru
 TARGETS = ("mine.txt", "mine", "text.txt", "hard.txt", "link.txt", "to-mine", "to-nothing", "loop", "locked/x",
            "absent/x", "mine.txt/x", "read-only", "x" * 300, "", ".", "..", "/dev/full", "../outside/precious.txt",
            "run/results.json", "a\nb", "\udcff", "model", "run", "--", "out.gz", "./mine/../out")  # fmt: skip
-SUFFIXED = (("attention", "output"), ("curves", "output"), ("card", "output"))
+SUFFIXED = (("attention", "output"), ("curves", "output"), ("card", "output"), ("beam-tree", "output"))
 PLACES = {  # what must be made for such a value
     "loop": ("link", "loop", "loop"),
     "nowhere": ("link", "nowhere", "nothing/here"),
@@ -91,7 +93,7 @@ def parsers() -> dict[str, list[argparse.Action]]:
 def odd_values(command: str, action: argparse.Action) -> Iterator[Input]:
     """A good command with odd values of one argument."""
     option, name, key = max(action.option_strings, default=""), action.dest, (command, action.dest)
-    if key == ("train", "options"):
+    if key in (("train", "options"), ("verify", "options")):
         return  # keys of the recipe: `recipes.py`
     if action.nargs == 0:
         yield case(f"{option}=x", (command, *GOOD[command], f"{option}=x"), refused=True)
@@ -142,7 +144,7 @@ def odd_texts(command: str, action: argparse.Action, option: str) -> Iterator[In
 
 def odd_targets(command: str, action: argparse.Action, option: str) -> Iterator[Input]:
     """Outputs that are there, or cannot be, with and without --overwrite."""
-    suffix = {"attention": ".png", "curves": ".png", "card": ".md"}.get(command, "")
+    suffix = {"attention": ".png", "curves": ".png", "card": ".md", "beam-tree": ".svg"}.get(command, "")
     for value in TARGETS:
         for overwrite in ((), ("--overwrite",)) if (command, action.dest) in WRITTEN_FILE else ((),):
             argv = changed(command, option, value, action.dest)
@@ -187,6 +189,8 @@ def odd_pairs(choose: random.Random, number: int) -> Iterator[Input]:
         command = choose.choice([name for name in commands if any(map(takes_value, commands[name]))])
         first, second = choose.choice(commands[command]), choose.choice([*filter(takes_value, commands[command])])
         one, other = (choose.choice(list(odd_values(command, action)) or [None]) for action in (first, second))
+        if one is None or other is None:
+            continue
         option = max(second.option_strings)
         odd = other.argv[other.argv.index(option, 1) :][:2] if option in other.argv else ()
         steps = tuple(dict.fromkeys(one.steps + other.steps))

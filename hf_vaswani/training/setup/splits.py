@@ -259,7 +259,7 @@ def _with_columns(entry: Any, split: str, data: DataArguments) -> Any:
 
 
 def _split_hint(data: DataArguments, split: str, error: str) -> str:
-    if not data.dataset or split not in SPLITS or "split" not in error or "stream" in error:
+    if data.dataset in (None, BUILT_IN) or split not in SPLITS or "split" not in error or "stream" in error:
         return ""
     ways = {"validation": "for example train[:1%]", "test": "or null for none", "train": "for example train[1%:]"}
     return f" Choose it with data.{split}_split, {ways[split]}."

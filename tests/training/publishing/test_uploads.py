@@ -110,7 +110,7 @@ def test_checkpoint_commits_with_each_model_what_its_run_is_resumed_from(hub_her
     assert checkpoints == [{first}, {first, second}, {second, third}, {second, third}]
     best = [contents(files, f"{RUN}/best") for files in histories(hub_here)]
     assert [len(names) for names in best] == [0, 1, 1, 1]
-    run = {"training_recipe.yaml", "log.jsonl", "tokenizer", "architecture", "checkpoints", "best"}
+    run = {"training_recipe.yaml", "trail.json", "log.jsonl", "tokenizer", "architecture", "checkpoints", "best"}
     assert contents(histories(hub_here)[-1], RUN) == run
     assert not [name for name in histories(hub_here)[-1] if name.startswith("update-")]
 
@@ -213,6 +213,7 @@ def test_hub_that_is_gone_at_the_end_leaves_the_model_here_and_push_brings_it(
     assert files == {name: (folder / name).read_bytes() for name in files_to_push(folder)}
 
 
+@pytest.mark.slow
 def test_hub_that_never_answers_holds_up_neither_the_run_nor_its_end(hub_here, recipe, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(background, "LEAST_SECONDS", 0.3)
     hub_here.holds_commits = True

@@ -220,6 +220,7 @@ def test_on_another_processor_weights_of_a_checkpoint_are_compared_too(finished)
     assert re.fullmatch(r"steps 13 to 14, from .*: losses are equal to 0.0e\+00, weights to 9.5e-07", detail)
 
 
+@pytest.mark.slow
 def test_two_processes_are_replayed_by_two(recipe, tmp_path, capfd):
     run_training(recipe, *FAST, "--dropout=0.2", f"--output_dir={tmp_path / 'out'}", processes=2)
     assert read_trail(tmp_path / "out").environments[0].processes == 2
