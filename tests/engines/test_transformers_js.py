@@ -146,13 +146,13 @@ def in_node(folder: Path, texts: list[str], batch_size: int) -> list[dict]:
     return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-@needs_node
 def test_heads_of_another_width_are_refused(tokenizer, tmp_path):
     with pytest.raises(InputError, match="d_k=3 and d_v=5"):
         export_model(tiny_model(d_k=3, d_v=5), tokenizer, tmp_path / "js", to="transformers.js")
     assert not (tmp_path / "js").exists()
 
 
+@needs_node
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", TOKENIZERS.values(), ids=TOKENIZERS)
 def test_node_gives_the_models_own_ids_tokens_and_texts(arguments, tmp_path):
