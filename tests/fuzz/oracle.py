@@ -24,7 +24,8 @@ UNCLEAR = ("has no attribute", "'NoneType' object", "type 'NoneType'", "position
 OUTPUTS = {  # arguments that name what a command writes; a folder stands for all that is in it
     "translate": ("--output",), "evaluate": ("--output",), "attention": ("--output",), "card": ("--output", 1),
     "beam-tree": ("--output",), "curves": ("--output", 1), "average": ("--output",), "tokenizer": (1,), "import": (2,),
-    "export": (2,), "corpus": (1,), "train": ("--output_dir", "--training.output_dir", "--data.cache_dir", "--cache_dir"),
+    "export": (2,), "corpus": (1,),
+    "train": ("--output_dir", "--training.output_dir", "--data.cache_dir", "--cache_dir"),
 }  # fmt: skip
 OWN = {"card": ("README.md*", "results.json"), "curves": ("curves.png",)}  # of a training's folder, without --output
 
