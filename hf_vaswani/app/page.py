@@ -15,17 +15,18 @@ from ..errors import InputError
 from ..evaluation.attention import KINDS
 from . import attention_view, views
 from .file_translation import summary, translate_file
-from .limits import MOST_BEAMS
+from .limits import LONGEST_LINKED_TEXT, MOST_BEAMS
 from .models import Languages, LoadedModel, ModelShelf
 from .problems import explained
 from .scores import scored
 from .search_view import search_figure
-from .translate import translate_text
+from .translate import Translation, translate_text
 
 TITLE = "Translation"
 UPLOADS_KEPT = 3600, 6 * 3600  # seconds: how often is looked, and how old they may be
-TEXT_FILES = [".txt", ".text", ".md", ".tsv", ".csv", ".gz", ".zst"]
-COMPARED_LINES = 6
+LINES = 6
+# Pixels: below each other where two do not fit side by side, as on a phone.
+NARROWEST = 300
 
 
 class Choice(NamedTuple):
@@ -78,6 +79,17 @@ def answers(work: Callable) -> Callable:
     return answer
 
 
+def state_of(done: Translation, loaded: LoadedModel) -> str:
+    """How far a translation has come, in words."""
+    if not done.is_done:
+        return f"{len(done.sentences):,} of {done.total:,} sentences"
+    if done.has_links:
+        return "Done."
+    if not loaded.has_attention:
+        return "Done. Words are not linked: the engine of this model shows no attention."
+    return f"Done. Words are linked in texts of up to {LONGEST_LINKED_TEXT:,} characters."
+
+
 def _choice(page: gr.Blocks, shelf: ModelShelf, label: str = "Model", first: int = 0) -> Choice:
     with gr.Row():
         model = gr.Dropdown(list(shelf.names), value=shelf.names[first % len(shelf.names)], label=label, scale=2)
@@ -105,12 +117,12 @@ def _open(shelf: ModelShelf, name: str, source: str | None, target: str | None) 
 
 
 def _text_box(label: str, lines: int = 4, **settings: Any) -> gr.Textbox:
-    return gr.Textbox(label=label, lines=lines, max_lines=18, **settings)
+    return gr.Textbox(label=label, lines=lines, max_lines=18, min_width=NARROWEST, **settings)
 
 
 def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
     with gr.Row():
-        text = _text_box("Text", 6, elem_id="text", autofocus=True, placeholder="Type or paste text here.")
+        text = _text_box("Text", 6, elem_id="text", placeholder="Type or paste text here.")
         translation = _text_box("Its translation", 6, elem_id="translation", interactive=False, buttons=["copy"])
     with gr.Row():
         n_best = gr.Slider(1, MOST_BEAMS, value=3, step=1, label="Translations of each sentence to show with scores")
@@ -127,7 +139,7 @@ def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
             is_last = done.is_done
             yield (
                 done.text,
-                views.paragraphs(f"{len(done.sentences):,} of {done.total:,} sentences" if not is_last else "Done."),
+                views.paragraphs(state_of(done, loaded)),
                 views.linked_text(loaded.tokenizer, done),
                 views.alternatives(done.sentences) if is_last else "",
             )
@@ -217,7 +229,7 @@ def _with_text(shelf: ModelShelf, name: str, source: str | None, target: str | N
 
 
 def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
-    upload = gr.File(label="A text file, a sentence a line", file_types=TEXT_FILES, elem_id="upload")
+    upload = gr.File(label="A text file, a sentence a line", elem_id="upload")
     button = gr.Button("Translate the file", variant="primary", elem_id="translate-file")
     state = gr.HTML(elem_id="file-state")
     download = gr.File(label="Its translation", interactive=False, elem_id="download")
@@ -242,8 +254,8 @@ def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
 
 def _score_tab(shelf: ModelShelf, choice: Choice) -> None:
     with gr.Row():
-        text = _text_box("Text, a sentence a line", COMPARED_LINES, elem_id="scored-text")
-        references = _text_box("References, a line for each", COMPARED_LINES, elem_id="references")
+        text = _text_box("Text, a sentence a line", LINES, elem_id="scored-text")
+        references = _text_box("References, a line for each", LINES, elem_id="references")
     button = gr.Button("Translate and score", variant="primary", elem_id="score")
     result = gr.HTML(elem_id="scores")
 

@@ -4,17 +4,28 @@ import errno
 import os
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 from ..engines.extras import import_extra
-from ..errors import InputError
+from ..errors import InputError, reason
 from .limits import LARGEST_FILE
 from .models import ModelShelf, chosen_models
 
 HOST, FIRST_PORT = "127.0.0.1", 7860
 # gradio asks its makers for its newest version, and tells them of errors and starts, unless this says no.
 PRIVACY = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "GRADIO_MCP_SERVER": "False"}
+# A file that is too large is to reach the page, which says so in words.
+LARGEST_UPLOAD = 4 * LARGEST_FILE
+# Dark enough for white letters.
+COLORS = {
+    "button_primary_background_fill": "#1d4ed8",
+    "button_primary_background_fill_dark": "#1d4ed8",
+    "button_primary_background_fill_hover": "#1e40af",
+    "button_primary_background_fill_hover_dark": "#1e40af",
+}
 FONTS = {
     "font": ["system-ui", "Noto Sans", "sans-serif"],
     "font_mono": ["ui-monospace", "monospace"],
@@ -26,36 +37,42 @@ def launch(
     host: str | None = None,
     port: int | None = None,
     trust_remote_code: bool = False,
-    blocks: bool = True,
-):
-    """Serve a page to try models on.
+) -> None:
+    """Serve a page to try models on, until Ctrl+C.
 
     Args:
         models: folders or Hub ids; default: `outputs/quickstart`.
         host: address to listen on; default: `GRADIO_SERVER_NAME`, which a Space sets, or this machine alone.
         port: default: `GRADIO_SERVER_PORT`, or the first free one from 7860 on.
         trust_remote_code: run code that comes with models of types that transformers and this package do not know.
-        blocks: return only when the server is stopped.
-
-    Returns:
-        The app of gradio, and the page's address.
 
     Raises:
         InputError: a model cannot be tried, the port is not free, or gradio is not installed.
     """
-    names = [models] if isinstance(models, str) else list(models)
-    names = check(names, host, port, trust_remote_code)
-    os.environ.update(PRIVACY)
-    gradio = import_extra("gradio", "app")
-    from .page import make_page
+    with served(models, host, port, trust_remote_code) as address:
+        print(f"Open {address} in a browser. Ctrl+C stops the page.", flush=True)
+        with suppress(KeyboardInterrupt):
+            Event().wait()
 
-    here = Path(__file__).parent
-    with tempfile.TemporaryDirectory(prefix="hf-vaswani-app-") as folder:
-        # Where gradio puts what is uploaded, and what can be downloaded.
-        before, os.environ["GRADIO_TEMP_DIR"] = os.environ.get("GRADIO_TEMP_DIR"), folder
-        page = make_page(ModelShelf(names, trust_remote_code), Path(folder))
+
+@contextmanager
+def served(
+    models: str | Sequence[str] = (),
+    host: str | None = None,
+    port: int | None = None,
+    trust_remote_code: bool = False,
+) -> Iterator[str]:
+    """Serve the page within the block, which gets its address; arguments and errors are those of [`launch`]."""
+    names = check([models] if isinstance(models, str) else models, host, port, trust_remote_code)
+    # Where gradio puts what is uploaded, and what can be downloaded.
+    with tempfile.TemporaryDirectory(prefix="hf-vaswani-app-") as folder, _environment(GRADIO_TEMP_DIR=folder):
+        import gradio
+
+        from .page import make_page
+
+        page, here = make_page(ModelShelf(names, trust_remote_code), Path(folder)), Path(__file__).parent
         try:
-            app, address, _ = page.launch(
+            _, address, _ = page.launch(
                 server_name=host or os.environ.get("GRADIO_SERVER_NAME", HOST),
                 server_port=port,
                 prevent_thread_lock=True,
@@ -66,23 +83,33 @@ def launch(
                 run_history=False,
                 enable_monitoring=False,
                 allowed_paths=[],
-                max_file_size=LARGEST_FILE + 1024,
+                max_file_size=LARGEST_UPLOAD,
                 footer_links=[],
-                theme=gradio.themes.Default(**FONTS),
+                theme=gradio.themes.Default(primary_hue="blue", **FONTS).set(**COLORS),
                 css=(here / "page.css").read_text(encoding="utf-8"),
                 head=f"<script>{(here / 'page.js').read_text(encoding='utf-8')}</script>",
             )
-            if blocks:
-                print(f"Open {address} in a browser. Ctrl+C stops the page.", flush=True)
-                page.block_thread()
+        except OSError as error:  # the port was taken in between, or none is free
+            raise InputError(f"The page cannot be served: {reason(error)}") from None
+        try:
+            yield address
         finally:
-            if blocks:
-                page.close()
-            if before is None:
-                os.environ.pop("GRADIO_TEMP_DIR", None)
+            page.close(verbose=False)
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set variables of the environment within the block, and those that keep gradio from telling others."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(PRIVACY | variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
             else:
-                os.environ["GRADIO_TEMP_DIR"] = before
-    return app, address
+                os.environ[name] = value
 
 
 def check(names: Sequence[str], host: str | None, port: int | None, trust_remote_code: bool = False) -> list[str]:
