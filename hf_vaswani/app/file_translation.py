@@ -65,7 +65,7 @@ def translate_file(
         lines, characters = [], 0
         for line in iterate_lines(source, report):
             lines.append(Line(line))
-            characters += len(line)
+            characters += len(line) + 1
             if characters > LARGEST_FILE:
                 raise InputError(f"Unpacked, the file has more than {LARGEST_FILE // 2**20} MB. Divide it.")
         if not lines:
