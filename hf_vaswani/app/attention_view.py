@@ -15,7 +15,7 @@ from ..evaluation.attention import (
     set_languages,
 )
 from .limits import LONGEST_FIGURE, check_text
-from .models import Languages, LoadedModel
+from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained
 from .views import image
 
@@ -30,7 +30,7 @@ class AttentionView:
         self._kept: OrderedDict[tuple, SentenceAttention] = OrderedDict()
 
     def attention(
-        self, loaded: LoadedModel, text: str, target: str | None, languages: Languages = Languages()
+        self, loaded: LoadedModel, text: str, target: str | None, languages: Languages = NO_LANGUAGES
     ) -> SentenceAttention:
         """The attention between a sentence and its translation, by default the model's own.
 

@@ -12,7 +12,7 @@ from ..translation.lines import LineTranslator, as_text, translate_lines
 from ..translation.resumable_output import StreamOutput
 from ..translation.windows import Line
 from .limits import LARGEST_FILE
-from .models import Languages, LoadedModel
+from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained
 
 MOST_REPORTS = 20
@@ -37,7 +37,7 @@ def translate_file(
     loaded: LoadedModel,
     path: str | Path | None,
     folder: Path,
-    languages: Languages = Languages(),
+    languages: Languages = NO_LANGUAGES,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> FileTranslation:
     """Translate a file of text; long lines in pieces.

@@ -34,6 +34,9 @@ class Languages(NamedTuple):
     target: str | None = None
 
 
+NO_LANGUAGES = Languages()
+
+
 class LanguageChoices(NamedTuple):
     """Codes that a model leaves a choice among; none for a model of one pair."""
 
@@ -62,16 +65,16 @@ class LoadedModel:
     @property
     def has_attention(self) -> bool:
         """Whether attention can be read, and words be linked: not where another engine computes the model."""
-        return not getattr(self.model, "makes_batches", False)
+        return not hasattr(self.model.config, "weights_digest")
 
-    def pipeline(self, languages: Languages = Languages()) -> TranslationPipeline:
+    def pipeline(self, languages: Languages = NO_LANGUAGES) -> TranslationPipeline:
         """What translates between two languages.
 
         Raises:
             InputError: a language is missing, or the model does not translate them.
         """
         if not self.choices.sources:
-            languages = Languages()
+            languages = NO_LANGUAGES
         elif None in languages:
             raise InputError(f"{self.name} knows several languages. Choose that of the text and that to translate to.")
         with self.lock:

@@ -162,7 +162,9 @@ def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
         text = _text_box("A sentence", 2, elem_id="attention-text")
         target = _text_box("Its translation; the model's own where this is empty", 2)
     with gr.Row():
-        kind = gr.Dropdown([(name.capitalize(), kind) for kind, name in KINDS.items()], value="cross", label="Attention")
+        kind = gr.Dropdown(
+            [(name.capitalize(), kind) for kind, name in KINDS.items()], value="cross", label="Attention"
+        )
         both = [attention_view.MEAN, attention_view.ALL]
         layer = gr.Dropdown(both, value=attention_view.MEAN, label="Layer, from 0", elem_id="layer")
         head = gr.Dropdown(both, value=attention_view.MEAN, label="Head, from 0", elem_id="head")
@@ -202,7 +204,9 @@ def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
     with gr.Row():
         for place, name in enumerate(shelf.names[:2]):
             with gr.Column():
-                model = gr.Dropdown(list(shelf.names), value=name, label="First model" if place == 0 else "Second model")
+                model = gr.Dropdown(
+                    list(shelf.names), value=name, label="First model" if place == 0 else "Second model"
+                )
                 output = _text_box("Its translation", 4, interactive=False, elem_id=f"compared-{place}")
                 sides.append((model, output))
     ((first, first_output), (second, second_output)) = sides
@@ -234,21 +238,23 @@ def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
     state = gr.HTML(elem_id="file-state")
     download = gr.File(label="Its translation", interactive=False, elem_id="download")
 
-    def translate(name, source, target, path, progress=gr.Progress()):  # noqa: B008: gradio looks for it there
-        try:
-            with explained():
-                loaded, languages = _open(shelf, name, source, target)
+    # gradio looks for its bar among the defaults.
+    @answers
+    def translate(name, source, target, path, progress=gr.Progress()):  # noqa: B008
+        loaded, languages = _open(shelf, name, source, target)
 
-                def show(done: int, total: int) -> None:
-                    progress((done, total), desc=f"{done:,} of {total:,} lines", unit="lines")
+        def show(done: int, total: int) -> None:
+            progress((done, total), desc=f"{done:,} of {total:,} lines", unit="lines")
 
-                result = translate_file(loaded, path, folder, languages, show)
-        except InputError as error:
-            raise gr.Error(escape(str(error)).replace("\n", "<br>"), duration=None, print_exception=False) from None
-        return views.paragraphs(*summary(result)), str(result.path)
+        result = translate_file(loaded, path, folder, languages, show)
+        yield views.paragraphs(*summary(result)), str(result.path)
 
     button.click(
-        translate, inputs=[*choice, upload], outputs=[state, download], api_name="translate_file", show_progress_on=state
+        translate,
+        inputs=[*choice, upload],
+        outputs=[state, download],
+        api_name="translate_file",
+        show_progress_on=state,
     )
 
 

@@ -4,7 +4,7 @@ from ..core.pipeline_inputs import clean
 from ..errors import InputError, counted
 from ..evaluation.score import scores, sentence_scores
 from .limits import LONGEST_TEXT, check_text
-from .models import Languages, LoadedModel
+from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained, untranslated
 from .translate import make_engine
 from .views import paragraphs, table
@@ -17,7 +17,7 @@ def lines_of(text: str) -> list[str]:
     return clean(text).strip("\n").split("\n")
 
 
-def scored(loaded: LoadedModel, source: str, references: str, languages: Languages = Languages()) -> str:
+def scored(loaded: LoadedModel, source: str, references: str, languages: Languages = NO_LANGUAGES) -> str:
     """Translate lines and score them, as HTML: the scores with their signatures, and each line.
 
     Args:

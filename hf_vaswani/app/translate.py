@@ -10,7 +10,7 @@ from ..core.pipeline_inputs import clean, is_blank
 from ..core.pipeline_sentence_splitting import Piece, join_texts, split_text
 from ..errors import InputError
 from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text
-from .models import Languages, LoadedModel
+from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained, untranslated
 
 # Sentences that are translated together: few at first, so that the first is seen at once.
@@ -55,7 +55,7 @@ class Translation:
 
 
 def translate_text(
-    loaded: LoadedModel, text: str, languages: Languages = Languages(), n_best: int = 1
+    loaded: LoadedModel, text: str, languages: Languages = NO_LANGUAGES, n_best: int = 1
 ) -> Iterator[Translation]:
     """Translate a text.
 
@@ -117,7 +117,5 @@ def _translated(engine: TranslationEngine, pieces: list[Piece]) -> list[Sentence
             continue
         result = next(results)
         is_error = isinstance(result, Exception)
-        sentences.append(
-            Sentence(piece, error=untranslated(result)) if is_error else Sentence(piece, tuple(result))
-        )
+        sentences.append(Sentence(piece, error=untranslated(result)) if is_error else Sentence(piece, tuple(result)))
     return sentences

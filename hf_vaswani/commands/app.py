@@ -6,8 +6,8 @@ from ..files import InputPath
 from .common.options import MODEL, up_to
 
 DESCRIPTION = """\
-Serve a page in the browser to try models on: text and files, words and where they come from, attention, searches, scores,
-and two models side by side. It is served to this machine alone, unless --host says otherwise."""
+Serve a page in the browser to try models on: text and files, words and where they come from, attention, searches,
+scores, and two models side by side. It is served to this machine alone, unless --host says otherwise."""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

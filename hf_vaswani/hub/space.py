@@ -1,4 +1,4 @@
-"""A Space that serves the page of `hf-vaswani app` for a model of the Hub: three files, written from the model's name."""
+"""A Space with the page of `hf-vaswani app` for a model of the Hub: three files, written from the model's name."""
 
 import tempfile
 from collections.abc import Sequence

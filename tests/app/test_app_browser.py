@@ -59,7 +59,9 @@ class Page:
         return self.driver.find_element("css selector", selector)
 
     def tab(self, name: str) -> None:
-        code = "return [...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === arguments[0])"
+        code = (
+            "return [...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === arguments[0])"
+        )
         self.run(code, name).click()
 
     def put(self, selector: str, text: str) -> None:
@@ -278,7 +280,9 @@ def test_right_to_left_text_is_written_from_the_right(page):
 
 
 def test_what_is_typed_is_never_code(page):
-    text = "<img src=x onerror='document.title=1'> <script>document.title=1</script> <b>Arzt</b> &amp; [a](javascript:1)"
+    text = (
+        "<img src=x onerror='document.title=1'> <script>document.title=1</script> <b>Arzt</b> &amp; [a](javascript:1)"
+    )
     title = page.run("return document.title")
     page.translate(text)
     assert page.run("return document.title") == title

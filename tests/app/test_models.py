@@ -30,7 +30,9 @@ def test_all_models_that_cannot_be_tried_are_named_at_once(tmp_path, model_folde
     assert errors[3].startswith(f"{tmp_path}/absent is not there")
 
 
-def test_without_a_model_that_of_the_quickstart_is_taken_or_its_making_is_explained(tmp_path, monkeypatch, model_folder):
+def test_without_a_model_that_of_the_quickstart_is_taken_or_its_making_is_explained(
+    tmp_path, monkeypatch, model_folder
+):
     monkeypatch.chdir(tmp_path)
     [error] = refusal()
     assert "outputs/quickstart is not there" in error and error.endswith("bash scripts/quickstart.sh")
