@@ -307,6 +307,19 @@ def test_100000_characters_are_translated_and_more_are_answered_in_words(page):
     assert "The text is empty." in page.message()
 
 
+def test_stop_ends_a_translation_where_it_is(page):
+    page.put("#text", "Das ist mein Arzt.\n" * 5000)
+    page.element("#translate").click()
+    page.wait("document.querySelector('#state p')?.innerText.includes(' of 5,000 sentences')")
+    page.element("#stop").click()
+    page.settle()
+    time.sleep(1)
+    stopped = page.element("#state").text
+    time.sleep(3)
+    assert page.element("#state").text == stopped and not stopped.startswith("Done")
+    assert page.translate("Das ist mein Arzt.")
+
+
 def test_nothing_comes_from_elsewhere(page):
     page.translate("Das ist mein Arzt.")
     loaded = page.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
