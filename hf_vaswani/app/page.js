@@ -5,6 +5,11 @@
   const otherSide = (word) =>
     word.closest(".pair").querySelector(sideOf(word).classList.contains("source") ? ".target" : ".source");
 
+  const linkedTo = (word) => {
+    const others = words(otherSide(word));
+    return word.dataset.to.split(" ").filter(Boolean).map((number) => others[number]).filter(Boolean);
+  };
+
   const clear = () => {
     for (const word of document.querySelectorAll(".linked .on, .linked .to")) word.classList.remove("on", "to");
   };
@@ -12,8 +17,7 @@
   const mark = (word) => {
     clear();
     word.classList.add("on");
-    const others = words(otherSide(word));
-    const linked = word.dataset.to.split(" ").filter(Boolean).map((number) => others[number]).filter(Boolean);
+    const linked = linkedTo(word);
     for (const other of linked) other.classList.add("to");
     const [from, to] = [word.textContent, linked.map((other) => other.textContent).join(" ") || "–"];
     const status = word.closest(".linked").querySelector(".link");
@@ -37,15 +41,17 @@
     const word = wordAt(event);
     if (!word || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "Escape") return clear();
-    const all = [...word.closest(".linked").querySelectorAll(".target .word, .source .word")];
+    const side = sideOf(word).classList.contains("source") ? ".source" : ".target";
+    const all = [...word.closest(".linked").querySelectorAll(`${side} .word`)];
     const forwards = getComputedStyle(sideOf(word)).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
     const at = all.indexOf(word);
-    const to = event.key === "Home" ? 0 : event.key === "End" ? all.length - 1
-      : ["ArrowLeft", "ArrowRight"].includes(event.key) ? at + (event.key === forwards ? 1 : -1)
-      : ["ArrowUp", "ArrowDown"].includes(event.key) ? all.indexOf(words(otherSide(word))[0]) : null;
+    // Along the text, and over to its other side and back.
+    const to = event.key === "Home" ? all[0] : event.key === "End" ? all.at(-1)
+      : ["ArrowLeft", "ArrowRight"].includes(event.key) ? all[at + (event.key === forwards ? 1 : -1)]
+      : ["ArrowUp", "ArrowDown"].includes(event.key) ? linkedTo(word)[0] ?? words(otherSide(word))[0] : null;
     if (to === null) return;
     event.preventDefault();
-    if (all[to]) moveTo(all[to]);
+    if (to) moveTo(to);
   });
 
   const prepare = () => {

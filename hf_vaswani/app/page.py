@@ -29,6 +29,12 @@ LINES = 6
 NARROWEST = 300
 
 
+class StopRequest:
+    """Whether a visitor has asked to stop; one object for each visitor, which both functions see."""
+
+    is_made = False
+
+
 class Choice(NamedTuple):
     """The components by which a model and its languages are chosen."""
 
@@ -79,8 +85,10 @@ def answers(work: Callable) -> Callable:
     return answer
 
 
-def state_of(done: Translation, loaded: LoadedModel) -> str:
+def state_of(done: Translation, loaded: LoadedModel, is_stopped: bool = False) -> str:
     """How far a translation has come, in words."""
+    if not done.is_done and is_stopped:
+        return f"Stopped after {len(done.sentences):,} of {done.total:,} sentences."
     if not done.is_done:
         return f"{len(done.sentences):,} of {done.total:,} sentences"
     if done.has_links:
@@ -131,29 +139,37 @@ def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
     state = gr.HTML(elem_id="state")
     words = gr.HTML(elem_id="words")
     ranked = gr.HTML(elem_id="alternatives")
+    request = gr.State(StopRequest())
 
     @answers
-    def translate(name, source, target, text, n_best):
+    def translate(name, source, target, text, n_best, request):
+        request.is_made = False
         loaded, languages = _open(shelf, name, source, target)
         for done in translate_text(loaded, text, languages, int(n_best)):
-            is_last = done.is_done
+            is_last = done.is_done or request.is_made
             yield (
                 done.text,
-                views.paragraphs(state_of(done, loaded)),
+                views.paragraphs(state_of(done, loaded, request.is_made)),
                 views.linked_text(loaded.tokenizer, done),
                 views.alternatives(done.sentences) if is_last else "",
             )
+            if is_last:
+                break
 
-    event = gr.on(
+    def ask_to_stop(request):
+        request.is_made = True
+
+    gr.on(
         [button.click, text.submit],
         translate,
-        inputs=[*choice, text, n_best],
+        inputs=[*choice, text, n_best, request],
         outputs=[translation, state, words, ranked],
         api_name="translate",
         show_progress="minimal",
         show_progress_on=state,
     )
-    stop.click(None, cancels=[event], api_visibility="private")
+    # What is under way is finished first; gradio's own `cancels` would sometimes report that as an error.
+    stop.click(ask_to_stop, inputs=request, queue=False, api_visibility="private")
 
 
 def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
