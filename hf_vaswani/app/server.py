@@ -11,6 +11,7 @@ from threading import Event
 
 from ..engines.extras import import_extra
 from ..errors import InputError, reason
+from ..runtime.logs import quiet
 from .limits import LARGEST_FILE
 from .models import ModelShelf, chosen_models
 
@@ -92,7 +93,8 @@ def served(
         except OSError as error:  # the port was taken in between, or none is free
             raise InputError(f"The page cannot be served: {reason(error)}") from None
         try:
-            yield address
+            with quiet("hf_vaswani.core.pipeline_engine"):  # whose advice is not for those who see the page
+                yield address
         finally:
             page.close(verbose=False)
 

@@ -9,6 +9,8 @@ from hf_vaswani.app import models
 from hf_vaswani.app.models import Languages, ModelShelf, chosen_models, language_choices
 from hf_vaswani.errors import InputError
 
+from ..families import family
+
 
 def refusal(*names) -> list[str]:
     with pytest.raises(InputError) as error:
@@ -92,3 +94,30 @@ def test_languages_of_a_model_of_many_can_be_chosen_and_must_be(loaded):
 
 def test_languages_that_a_model_has_no_choice_of_are_ignored(loaded):
     assert loaded.pipeline(Languages("xx", "yy")) is loaded.pipeline()
+
+
+CODE = """
+from transformers import MarianConfig, MarianMTModel
+
+class MysteryConfig(MarianConfig):
+    model_type = "mystery"
+
+class Mystery(MarianMTModel):
+    config: MysteryConfig
+    config_class = MysteryConfig
+"""
+
+
+def test_code_of_a_model_runs_only_where_it_is_trusted(monkeypatch, tmp_path):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder = tmp_path / "model"
+    model, tokenizer = family("Marian", tmp_path)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "mystery.py").write_text(CODE)
+    config = json.loads((folder / "config.json").read_text())
+    classes = {"AutoConfig": "mystery.MysteryConfig", "AutoModelForSeq2SeqLM": "mystery.Mystery"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "mystery", "auto_map": classes}))
+    with pytest.raises(InputError, match="'mystery' is unknown to transformers"):
+        ModelShelf([str(folder)]).open(str(folder))
+    assert type(ModelShelf([str(folder)], trust_remote_code=True).open(str(folder)).model).__name__ == "Mystery"
