@@ -116,6 +116,7 @@ def test_only_files_of_the_page_can_be_read(page, client, model_folder, tmp_path
     data = {"path": str(secret), "meta": {"_type": "gradio.FileData"}}
     outcome = called(f"{page}gradio_api/call/translate_file", [str(model_folder), None, None, data])
     assert outcome.startswith("event: error") and "translated" not in outcome
+    assert not list(Path(os.environ["GRADIO_TEMP_DIR"]).rglob("secret*"))
     _, translated = client.predict(str(model_folder), None, None, handle_file(secret), api_name="/translate_file")
     assert Path(translated).name == "secret.translated.txt"
     assert len(Path(translated).read_text().splitlines()) == 1
