@@ -30,7 +30,7 @@ def scored(loaded: LoadedModel, source: str, references: str, languages: Languag
     wanted = lines_of(check_text(references, LONGEST_TEXT, "text of references"))
     if len(sources) != len(wanted):
         raise InputError(
-            f"The text has {counted(len(sources), 'line')}, and the references have {len(wanted):,}. Give one for each."
+            f"The text has {counted(len(sources), 'line')}, and the references have {len(wanted):,}. Give one a line."
         )
     with loaded.lock, explained():
         results = make_engine(loaded, languages).translate(sources)

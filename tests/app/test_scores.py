@@ -25,7 +25,7 @@ def test_scores_are_those_of_sacrebleu_for_the_pipeline_s_translations(loaded):
 
 
 def test_lines_that_do_not_match_are_counted(loaded):
-    with pytest.raises(InputError, match="The text has 2 lines, and the references have 1. Give one for each."):
+    with pytest.raises(InputError, match="The text has 2 lines, and the references have 1. Give one a line."):
         scored(loaded, "w1\nw2", "w1")
     with pytest.raises(InputError, match="The text of references is empty."):
         scored(loaded, "w1\nw2", " ")
