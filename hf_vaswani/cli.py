@@ -8,6 +8,7 @@ import time
 
 from . import __version__, load
 from .commands import (
+    app,
     attention,
     average,
     beam_tree,
@@ -34,7 +35,7 @@ from .files import option_errors, os_error
 from .runtime.interrupts import CTRL_C, interrupt_at_ctrl_c, is_first_process
 
 COMMANDS = (
-    train, sweep, verify, recipes, tokenizer, translate, score, evaluate, importing, export, curves, attention,
+    train, sweep, verify, recipes, tokenizer, translate, app, score, evaluate, importing, export, curves, attention,
     beam_tree, card, push, pull, average, corpus,
 )  # fmt: skip
 

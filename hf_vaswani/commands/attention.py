@@ -49,7 +49,14 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..evaluation.attention import KINDS, attention_figure, selection_errors, sentence_attention, text_errors
+    from ..evaluation.attention import (
+        KINDS,
+        attention_figure,
+        selection_errors,
+        sentence_attention,
+        set_languages,
+        text_errors,
+    )
     from ..evaluation.figure_file import save_figure
     from ..translation.load import load
 
@@ -61,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
         raise InputError.of(errors)
     model, tokenizer = load(options.model)
     check_language_options(options, model, tokenizer, takes_own_target=options.target is None)
-    settings = {**search(options), **_set_languages(tokenizer, languages(options))}
+    settings = {**search(options), **set_languages(tokenizer, languages(options))}
     attention = sentence_attention(model, tokenizer, options.text, options.target, **settings)
     layer, head = (None if which == MEAN else which for which in (options.layer, options.head))
     if errors := [error for kind in kinds for error in selection_errors(attention, kind, layer, head)]:
@@ -75,20 +82,6 @@ def run(options: argparse.Namespace) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_figure(attention_figure(attention, kind, layer, head), path)
         print(path)
-
-
-def _set_languages(tokenizer, given: dict[str, str]) -> dict[str, int]:
-    """Set the languages of a multilingual tokenizer; returns the arguments of `generate()` for the target's."""
-    if not hasattr(tokenizer, "_build_translation_inputs"):
-        return {}
-    for name, code in given.items():
-        setattr(tokenizer, name, code)
-    if "tgt_lang" not in given:
-        return {}
-    inputs = tokenizer._build_translation_inputs(
-        ["a"], return_tensors=None, src_lang=tokenizer.src_lang, tgt_lang=given["tgt_lang"]
-    )
-    return {"forced_bos_token_id": int(inputs["forced_bos_token_id"])}
 
 
 def _which(text: str) -> int | str:

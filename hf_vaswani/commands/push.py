@@ -18,11 +18,18 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--private", action="store_true", default=None, help="make a new repository private")
     parser.add_argument("--revision", metavar="BRANCH", help="branch to upload to, created if missing (default: main)")
     parser.add_argument("--message", default="", metavar="TEXT", help="commit message (default: Upload model)")
+    parser.add_argument(
+        "--space", metavar="NAME", help="also push a Space, where the model can be tried on the page of hf-vaswani app"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..hub.push import push
 
-    address = push(options.folder, options.repository, options.private, options.revision, options.message)
+    address = push(
+        options.folder, options.repository, options.private, options.revision, options.message, options.space
+    )
     print(f"{options.folder} is on the Hub: {address}")
+    if options.space:
+        print(f"It can be tried in the Space {options.space}.")

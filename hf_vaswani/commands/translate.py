@@ -1,10 +1,8 @@
 """`hf-vaswani translate`: translates text line by line."""
 
 import argparse
-import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, counted
 from ..files import InputPath, collect_errors, descriptor_of, is_same_file
+from ..runtime.logs import quiet
 from .common.options import (
     BATCH_SIZE,
     ENSEMBLE,
@@ -230,18 +229,6 @@ def _check_same_model(options: argparse.Namespace, processes: "PartialState | Si
     if len(set(gather_object([own]))) > 1:
         error = InputError(f"{options.model} is not the same model in all processes. Copy it to all machines again.")
         raise in_all_processes(processes, error)
-
-
-@contextmanager
-def quiet(name: str) -> Iterator[None]:
-    """Silence a logger's warnings, which give advice for callers in Python."""
-    logger = logging.getLogger(name)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":

@@ -95,6 +95,24 @@ def sentence_attention(
     )
 
 
+def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> dict[str, int]:
+    """Set the languages of a multilingual tokenizer, and give the arguments of `generate()` for the target's.
+
+    Args:
+        given: `src_lang` and `tgt_lang`, as far as they are known.
+    """
+    if not hasattr(tokenizer, "_build_translation_inputs"):
+        return {}
+    for name, code in given.items():
+        setattr(tokenizer, name, code)
+    if "tgt_lang" not in given:
+        return {}
+    inputs = tokenizer._build_translation_inputs(
+        ["a"], return_tensors=None, src_lang=tokenizer.src_lang, tgt_lang=given["tgt_lang"]
+    )
+    return {"forced_bos_token_id": int(inputs["forced_bos_token_id"])}
+
+
 def text_errors(source: str, target: str | None) -> list[str]:
     """What is wrong with the texts of [`sentence_attention`]."""
     errors = [] if source.strip() else ["The text is empty. Give a sentence to translate."]

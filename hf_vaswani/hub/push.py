@@ -13,6 +13,7 @@ from ..files import read_json
 from ..interop.model_files import CONFIG_FILE, weight_file_errors
 from .file_names import hub_id
 from .repository import MODEL, SPACE, commit_folder, open_repository
+from .space import needed_extras, open_space, push_space
 
 # The key of an adapter's config.
 BASE_MODEL = "base_model_name_or_path"
@@ -27,7 +28,12 @@ OF_PAGES = ("model/**/*", "runtime/*")
 
 
 def push(
-    folder: str | Path, repo_id: str, private: bool | None = None, revision: str | None = None, message: str = ""
+    folder: str | Path,
+    repo_id: str,
+    private: bool | None = None,
+    revision: str | None = None,
+    message: str = "",
+    space: str | None = None,
 ) -> str:
     """Upload model or adapter, tokenizer, code, card, figures and results of a folder; a web page to a static Space.
 
@@ -38,6 +44,8 @@ def push(
         private: of a new repository; default: that of the account or organization.
         revision: branch to upload to, created where it is missing; default: `main`.
         message: of the commit; default: `"Upload model"`.
+        space: name of a Space where the model can be tried, which becomes the page of `hf-vaswani app`; created where
+            it is missing.
 
     Returns:
         The address of the commit.
@@ -47,9 +55,25 @@ def push(
     """
     folder = Path(folder)
     check_folder(folder)
+    if space is not None and (errors := space_errors(folder, revision)):
+        raise InputError.of(errors)
     kind = SPACE if is_page(folder) else MODEL
     name = open_repository(repo_id, private, revision, kind=kind)
-    return commit_folder(name, folder, files_to_push(folder), message or "Upload model", revision, kind=kind)
+    opened = open_space(space, private) if space is not None else None
+    address = commit_folder(name, folder, files_to_push(folder), message or "Upload model", revision, kind=kind)
+    if opened:
+        push_space(opened, name, needed_extras(folder))
+    return address
+
+
+def space_errors(folder: Path, revision: str | None) -> list[str]:
+    """Why a folder's model cannot be tried in a Space."""
+    errors = []
+    if is_page(folder):
+        errors.append(f"{folder} is a web page, which becomes a Space of its own. Leave out --space.")
+    if revision is not None:
+        errors.append("A Space serves the model's main branch. Leave out --revision, or --space.")
+    return errors
 
 
 def check_folder(folder: Path) -> None:

@@ -21,6 +21,8 @@ STATUS = {
 # Kinds of repositories.
 MODEL, SPACE = "model", "space"
 KINDS = (MODEL, "dataset", SPACE)
+# What a Space runs.
+STATIC, GRADIO = "static", "gradio"
 
 
 @contextmanager
@@ -64,6 +66,7 @@ def open_repository(
     create: bool = True,
     key: str = "",
     kind: str = MODEL,
+    sdk: str = STATIC,
 ) -> str:
     """Create a repository and its branch where they are missing, and see that the token may write to them.
 
@@ -73,7 +76,8 @@ def open_repository(
         revision: a branch; default: `main`.
         create: otherwise nothing is changed on the Hub, and a repository that is missing is no error.
         key: of a recipe that the errors begin with.
-        kind: `"model"`, or `"space"` for a static Space.
+        kind: `"model"` or `"space"`.
+        sdk: of a new Space, `"static"` or `"gradio"`.
 
     Returns:
         The name with its namespace.
@@ -97,8 +101,8 @@ def open_repository(
             name = f"{api.whoami()['name']}/{name}"
         try:
             if create:
-                sdk = {"space_sdk": "static"} if kind == SPACE else {}
-                api.create_repo(name, private=private, exist_ok=True, repo_type=kind, **sdk)
+                settings = {"space_sdk": sdk} if kind == SPACE else {}
+                api.create_repo(name, private=private, exist_ok=True, repo_type=kind, **settings)
             check_writable(api, name, kind)
         except HfHubHTTPError as error:
             if error.response.status_code not in (403, 404):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
@@ -17,7 +17,7 @@ from ..engines.folders import is_engine_folder
 from ..errors import InputError
 from ..files import AGAIN
 from ..interop.conversion import weight_errors
-from ..interop.model_files import CONFIG_FILE, check_settings, has_weights, weight_file_errors
+from ..interop.model_files import CONFIG_FILE, check_settings, has_weights, model_kind, weight_file_errors
 from ..interop.pretrained import damage_errors, read_weights
 from .adapters import adapter_base, add_adapter, has_own_tokenizer
 from .ensemble import Ensemble
@@ -47,12 +47,16 @@ def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTraine
         raise InputError(str(error)) from None
 
 
-def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+def load(
+    path: str, dtype: str | None = None, trust_remote_code: bool | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Load model and tokenizer from a folder or the Hub, onto an accelerator where there is one.
 
     Args:
         path: a model, or a PEFT adapter; where that has no tokenizer, its base model's is taken.
         dtype: `"float32"`, `"bfloat16"` or `"float16"`; default: that of the weights.
+        trust_remote_code: whether code that comes with the model may run, where its type is unknown here; by default
+            transformers asks the user.
 
     Raises:
         InputError: where config, weights or tokenizer are missing.
@@ -61,10 +65,11 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
         raise InputError(f"{path} is a file. Name the folder of a model.")
     base = adapter_base(path)
     if base is None:
-        model, tokenizer = _load_whole(path, dtype)
+        model, tokenizer = _load_whole(path, dtype, trust_remote_code=trust_remote_code)
     else:
         try:
-            model, tokenizer = _load_whole(base, dtype, path if has_own_tokenizer(path) else None)
+            own = path if has_own_tokenizer(path) else None
+            model, tokenizer = _load_whole(base, dtype, own, trust_remote_code)
         except InputError as error:
             raise InputError(f"{path} is an adapter, whose base model could not be loaded. {error}") from None
         model = add_adapter(model, path)
@@ -74,19 +79,22 @@ def load(path: str, dtype: str | None = None) -> tuple[PreTrainedModel, PreTrain
 
 
 def _load_whole(
-    path: str, dtype: str | None, tokenizer_path: str | None = None
+    path: str, dtype: str | None, tokenizer_path: str | None = None, trust_remote_code: bool | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Model and tokenizer, from a folder of its own or, by default, the model's."""
     if Path(path).is_dir():
         check_folder(Path(path), tokenizer_path is None)
-        check_settings(Path(path))
-    given = {"dtype": dtype} if dtype else {}
+        if not trust_remote_code or model_kind(Path(path)) in CONFIG_MAPPING:
+            check_settings(Path(path))
+    given: dict[str, Any] = {"dtype": dtype} if dtype else {}
+    if trust_remote_code is not None:
+        given["trust_remote_code"] = trust_remote_code
     model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
     # Of a quantized tensor, those that it is made of.
     tensors = ((name, part) for name, weight in model.named_parameters() for part in _plain_tensors(weight))
     if errors := _weight_errors(path, model, report) + damage_errors(path, tensors):
         raise InputError.of(errors)
-    return model, load_tokenizer(tokenizer_path or path)
+    return model, load_tokenizer(tokenizer_path or path, trust_remote_code)
 
 
 def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:

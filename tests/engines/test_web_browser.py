@@ -6,7 +6,6 @@ as that of `hf-vaswani train quickstart`, with which more is translated, and at 
 """
 
 import functools
-import json
 import os
 import re
 import shutil
@@ -29,18 +28,16 @@ from hf_vaswani.engines.export import export_model
 from hf_vaswani.engines.onnx_model import OnnxModel
 from hf_vaswani.engines.web_runtime import PACKAGES
 
+from ..browser import NEEDS_CHROMIUM, SECONDS, chromium, violations
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomise
 from ..data.tokenizers.test_tokenizer import TEXTS, learn
 
 NODE_MODULES = Path(os.environ.get("HF_VASWANI_NODE_MODULES", "nowhere"))
 TRAINED = os.environ.get("HF_VASWANI_TRAINED_MODEL")
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not (CHROMIUM and shutil.which("chromedriver")), reason="needs chromium and chromedriver on the path"
-    ),
+    NEEDS_CHROMIUM,
     pytest.mark.skipif(
         not all((NODE_MODULES / package.name).is_dir() for package in PACKAGES),
         reason="needs HF_VASWANI_NODE_MODULES: a folder node_modules with onnxruntime-web and @huggingface/tokenizers",
@@ -51,11 +48,6 @@ pytest.importorskip("onnxruntime")
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
-    "--disable-background-networking", "--disable-sync",
-)  # fmt: skip
-SECONDS = 180
 LONG = 100_000
 # Sums in another order round some states to the next of 8 bits: then another token with about the same logit wins.
 TIE, SHARE_OF_TIES = 0.2, 0.03
@@ -131,22 +123,6 @@ def served(folder: Path, path: str = "") -> Iterator[tuple[ThreadingHTTPServer, 
     finally:
         server.shutdown()
         server.server_close()
-
-
-@contextmanager
-def chromium(profile: Path, size: tuple[int, int] = (1280, 900)) -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    driver.set_page_load_timeout(SECONDS)
-    driver.set_script_timeout(SECONDS)
-    try:
-        yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -508,13 +484,7 @@ def test_axe_finds_no_serious_fault_and_nothing_is_cut_off(page, size, scheme, t
         if pictures := os.environ.get("HF_VASWANI_SCREENSHOTS"):
             page.driver.save_screenshot(f"{pictures}/{scheme}_{width}.png")
         assert page.run("return document.documentElement.scrollWidth") <= width
-        # By the driver: the page's own policy lets no such script in.
-        page.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe.read_text()})
-        found = page.driver.execute_async_script(
-            "axe.run().then(({violations}) => arguments[0](JSON.stringify(violations.map("
-            "({id, impact, nodes}) => ({id, impact, html: nodes.map((n) => n.html)})))))"
-        )
-        assert json.loads(found) == []
+        assert violations(page.driver, axe) == []
     finally:
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

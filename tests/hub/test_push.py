@@ -1,17 +1,22 @@
 """Uploading to a Hub over HTTP: in one process; another, without the package, loads and translates."""
 
+import re
 import subprocess
 import sys
+import types
 
 import pytest
+import yaml
 
 from hf_vaswani.cli import main
 from hf_vaswani.hub.push import files_to_push
+from hf_vaswani.hub.space import needed_extras
 
 from .fake_hub import environment
 
 LOAD = """
 import sys
+import types
 sys.modules["hf_vaswani"] = None
 from transformers import pipeline
 translator = pipeline("translation", model="you/de-en", trust_remote_code=True, max_new_tokens=4)
@@ -177,3 +182,36 @@ def test_push_is_one_commit_however_many_files_there_are(hub_here, run_folder):
     assert main(["push", str(run_folder), "you/de-en"]) == 0
     assert hub_here.commits == 1
     assert len(hub_here.repositories["you/de-en"]["main"]) > 300
+
+
+def test_space_is_pushed_beside_the_model_and_serves_it_by_its_id(hub_here, run_folder, capsys):
+    assert main(["push", str(run_folder), "you/de-en", "--space", "you/try"]) == 0
+    assert "the Space you/try" in capsys.readouterr().out
+    assert hub_here.kinds["you/try"] == ("space", "gradio") and hub_here.kinds["you/de-en"] == ("model", None)
+    files = {name: content.decode() for name, content in hub_here.repositories["you/try"]["main"].items()}
+    assert set(files) == {"app.py", "requirements.txt", "README.md"}
+    assert files["requirements.txt"] == "hf-vaswani[app]\n"
+    front = yaml.safe_load(files["README.md"].split("---")[1])
+    assert (front["sdk"], front["app_file"], front["models"]) == ("gradio", "app.py", ["you/de-en"])
+    assert re.fullmatch(r"\d+\.\d+\.\d+", front["sdk_version"])
+    # The app with a page that only tells what it was asked for.
+    asked = []
+    app = types.ModuleType("hf_vaswani.app")
+    app.launch = asked.append
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "hf_vaswani.app", app)
+        exec(compile(files["app.py"], "app.py", "exec"), {})
+    assert asked == ["you/de-en"]
+
+
+def test_space_of_an_adapter_installs_what_loads_it(tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    assert needed_extras(tmp_path) == ["app", "peft"]
+
+
+def test_space_that_cannot_be_is_refused_before_anything_is_uploaded(hub_here, run_folder, capsys):
+    assert main(["push", str(run_folder), "you/de-en", "--revision", "draft", "--space", "you/try"]) == 2
+    assert "Leave out --revision, or --space." in capsys.readouterr().err
+    assert hub_here.repositories == {}
+    assert main(["push", str(run_folder), "you/de-en", "--space", "others/try"]) == 2
+    assert hub_here.repositories == {"you/de-en": {"main": {}}}

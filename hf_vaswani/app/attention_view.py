@@ -1,0 +1,99 @@
+"""The attention of a sentence as a heat map of any layer and head, and in words."""
+
+import base64
+import io
+from collections import OrderedDict
+
+from ..errors import InputError
+from ..evaluation.attention import (
+    KINDS,
+    SentenceAttention,
+    Which,
+    attention_figure,
+    selection_errors,
+    sentence_attention,
+    set_languages,
+)
+from .limits import LONGEST_FIGURE, check_text
+from .models import NO_LANGUAGES, Languages, LoadedModel
+from .problems import explained
+from .views import image
+
+MEAN, ALL = "mean", "all"
+KEPT = 8
+
+
+class AttentionView:
+    """Draws attention, and keeps that of the sentences drawn last, so that another head needs no new search."""
+
+    def __init__(self):
+        self._kept: OrderedDict[tuple, SentenceAttention] = OrderedDict()
+
+    def attention(
+        self, loaded: LoadedModel, text: str, target: str | None, languages: Languages = NO_LANGUAGES
+    ) -> SentenceAttention:
+        """The attention between a sentence and its translation, by default the model's own.
+
+        Raises:
+            InputError: a text is empty or too long, or the model shows no attention.
+        """
+        check_text(text, LONGEST_FIGURE)
+        target = check_text(target, LONGEST_FIGURE, "translation") if target and target.strip() else None
+        if not loaded.has_attention:
+            raise InputError(f"{loaded.name} was exported to an engine that shows no attention. Choose another model.")
+        key = (id(loaded), text, target, languages)
+        if key not in self._kept:
+            with loaded.lock, explained():
+                # It checks the languages, and knows what the model wants before a text.
+                pipeline = loaded.pipeline(languages)
+                given = {"src_lang": languages.source, "tgt_lang": languages.target} if loaded.choices.sources else {}
+                settings = set_languages(loaded.tokenizer, {name: code for name, code in given.items() if code})
+                self._kept[key] = sentence_attention(
+                    loaded.model, loaded.tokenizer, pipeline.prefix + text, target, **settings
+                )
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return self._kept[key]
+
+
+def layers_and_heads(attention: SentenceAttention, kind: str) -> tuple[list[str], list[str]]:
+    """What can be chosen: the mean, all, or one, counted from 0."""
+    layers, heads = getattr(attention.weights, kind).shape[1:3]
+    return [MEAN, ALL, *map(str, range(layers))], [MEAN, ALL, *map(str, range(heads))]
+
+
+def which(choice: str | None) -> Which:
+    """A choice of the page: a number, "all", or None for the mean."""
+    if choice in (None, "", MEAN):
+        return None
+    return ALL if choice == ALL else int(choice)
+
+
+def draw(attention: SentenceAttention, kind: str, layer: str | None, head: str | None) -> str:
+    """A heat map as HTML.
+
+    Raises:
+        InputError: there is no such layer or head.
+    """
+    chosen = which(layer), which(head)
+    if errors := selection_errors(attention, kind, *chosen):
+        raise InputError.of(errors)
+    with explained():
+        content = io.BytesIO()
+        attention_figure(attention, kind, *chosen).savefig(content, format="png", dpi=110)
+    picture = base64.b64encode(content.getvalue()).decode()
+    caption = f"Translation: {attention.translation}"
+    return image(picture, description(attention, kind, *chosen), caption)
+
+
+def description(attention: SentenceAttention, kind: str, layer: Which, head: Which) -> str:
+    """What a heat map shows, in words: what each token looks at most, on the mean of the layers and heads shown."""
+    weights = getattr(attention.weights, kind)[0]
+    weights = weights[[layer]] if isinstance(layer, int) else weights
+    weights = weights[:, [head]] if isinstance(head, int) else weights
+    target = attention.target_tokens
+    rows = attention.source_tokens if kind == "encoder" else target[1:]
+    columns = target[:-1] if kind == "decoder" else attention.source_tokens
+    strongest = weights.mean((0, 1)).argmax(-1).tolist()
+    looks = ", ".join(f"{row} at {columns[column]}" for row, column in zip(rows, strongest))
+    return f"{KINDS[kind].capitalize()}. Most attention: {looks}."

@@ -1,0 +1,121 @@
+"""Translates an uploaded file line by line, as `hf-vaswani translate` does, into a file to download."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..data.sources.text_files import check_file, iterate_lines
+from ..errors import InputError, counted
+from ..translation.lines import LineTranslator, as_text, translate_lines
+from ..translation.resumable_output import StreamOutput
+from ..translation.windows import Line
+from .limits import LARGEST_FILE
+from .models import NO_LANGUAGES, Languages, LoadedModel
+from .problems import explained
+
+MOST_REPORTS = 20
+
+
+@dataclass(frozen=True)
+class FileTranslation:
+    """A translated file.
+
+    Attributes:
+        path: in a folder of its own.
+        lines: how many there are.
+        reports: what was wrong with some of them, in words, the first 20.
+    """
+
+    path: Path
+    lines: int
+    reports: list[str] = field(default_factory=list)
+
+
+def translate_file(
+    loaded: LoadedModel,
+    path: str | Path | None,
+    folder: Path,
+    languages: Languages = NO_LANGUAGES,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> FileTranslation:
+    """Translate a file of text; long lines in pieces.
+
+    Args:
+        folder: where the translation is put, in a folder of its own.
+        progress: called with the number of lines that are done, and of all.
+
+    Raises:
+        InputError: there is no file, it is too large, or cannot be read.
+    """
+    if path is None:
+        raise InputError("There is no file yet. Choose one of text, a sentence a line.")
+    source = Path(path)
+    check_size(source)
+    reports: list[str] = []
+
+    def report(number: int, message: str) -> None:
+        if len(reports) < MOST_REPORTS:
+            reports.append(f"Line {number:,}: {message}")
+
+    with _under_its_own_name(source), explained():
+        check_file(source)
+        # Read once as a whole: packed files are larger than they look.
+        lines, characters = [], 0
+        for line in iterate_lines(source, report):
+            lines.append(Line(line))
+            characters += len(line) + 1
+            if characters > LARGEST_FILE:
+                raise InputError(f"Unpacked, the file has more than {LARGEST_FILE // 2**20} MB. Divide it.")
+        if not lines:
+            raise InputError("The file is empty.")
+        translator = LineTranslator(loaded.pipeline(languages), split_sentences=True, num_workers=1)
+        target = Path(tempfile.mkdtemp(dir=folder)) / f"{_stem(source)}.translated.txt"
+        done = 0
+
+        def more(number: int) -> None:
+            nonlocal done
+            done += number
+            progress(min(done, len(lines)), len(lines))
+
+        translator.engine.progress = more
+
+        def translate(window: list[Line]):
+            with loaded.lock:
+                return translator(window)
+
+        progress(0, len(lines))
+        with target.open("wb") as file:
+            translate_lines(lines, translate, as_text, StreamOutput(file), report)
+    return FileTranslation(target, len(lines), reports)
+
+
+def check_size(path: Path) -> None:
+    """Refuse a file that is too large."""
+    size = path.stat().st_size
+    if size > LARGEST_FILE:
+        raise InputError(
+            f"The file has {size / 2**20:.1f} MB, and at most {LARGEST_FILE // 2**20} MB are translated here. Divide "
+            "it, or translate it with: hf-vaswani translate MODEL --input FILE --output FILE"
+        )
+
+
+@contextmanager
+def _under_its_own_name(path: Path) -> Iterator[None]:
+    """Have errors name an uploaded file as its owner knows it, without the folder that it was put in."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error).replace(str(path), path.name)) from None
+
+
+def summary(translation: FileTranslation) -> list[str]:
+    """What is said of a translated file."""
+    return [f"{counted(translation.lines, 'line')} translated.", *translation.reports]
+
+
+def _stem(path: Path) -> str:
+    """A file's name without what it ends with, in characters that every system takes."""
+    stem = path.name.partition(".")[0]
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in stem)[:60] or "text"

@@ -1,0 +1,208 @@
+"""The models that can be chosen on the page: checked at the start, loaded when they are first used.
+
+They are loaded one at a time, and the two used last are kept: as many as are compared with each other.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+from typing import NamedTuple
+
+from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from ..core.pipeline_inputs import language_codes, language_pairs
+from ..core.pipeline_translation import TranslationPipeline
+from ..errors import InputError, reason
+from ..files import collect_errors, path_error, where_not_found
+from ..interop.model_files import check_settings, model_kind
+from ..translation.adapters import adapter_base
+from ..translation.load import check_folder, load
+
+QUICKSTART = Path("outputs/quickstart")
+KEPT = 2
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+class Languages(NamedTuple):
+    """Codes of the languages that are chosen on the page; None where nothing is."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+NO_LANGUAGES = Languages()
+
+
+class LanguageChoices(NamedTuple):
+    """Codes that a model leaves a choice among; none for a model of one pair."""
+
+    sources: list[str]
+    targets: list[str]
+    source: str | None = None  # what is chosen at first
+
+
+@dataclass
+class LoadedModel:
+    """A model, and pipelines that translate with it.
+
+    Attributes:
+        lock: held while the model computes, or the languages of its tokenizer are set.
+    """
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: Tokenizer
+    lock: RLock = field(default_factory=RLock)
+
+    def __post_init__(self):
+        self.choices = language_choices(self.model, self.tokenizer)
+        self._pipelines: dict[Languages, TranslationPipeline] = {}
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether attention can be read, and words be linked: not where another engine computes the model."""
+        return not hasattr(self.model.config, "weights_digest")
+
+    def pipeline(self, languages: Languages = NO_LANGUAGES) -> TranslationPipeline:
+        """What translates between two languages.
+
+        Raises:
+            InputError: a language is missing, or the model does not translate them.
+        """
+        if not self.choices.sources:
+            languages = NO_LANGUAGES
+        elif None in languages:
+            raise InputError(f"{self.name} knows several languages. Choose that of the text and that to translate to.")
+        with self.lock:
+            if languages not in self._pipelines:
+                given = {"src_lang": languages.source, "tgt_lang": languages.target}
+                device = None if getattr(self.model, "hf_device_map", None) else self.model.device
+                try:
+                    self._pipelines[languages] = TranslationPipeline(
+                        self.model,
+                        tokenizer=self.tokenizer,
+                        device=device,
+                        **{name: code for name, code in given.items() if code},
+                    )
+                except ValueError as error:
+                    raise InputError(" ".join(str(error).split())) from None
+            return self._pipelines[languages]
+
+
+class ModelShelf:
+    """The models of the page.
+
+    Args:
+        names: folders or Hub ids.
+        trust_remote_code: run code that comes with models of types that are unknown to transformers and this package.
+    """
+
+    def __init__(self, names: Sequence[str], trust_remote_code: bool = False):
+        self.names = tuple(dict.fromkeys(names))
+        self.trust_remote_code = trust_remote_code
+        self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
+        self._lock = RLock()
+
+    def open(self, name: str | None) -> LoadedModel:
+        """A model of the page, loaded if it is not yet.
+
+        Raises:
+            InputError: it is not one of them, or cannot be loaded.
+        """
+        if name not in self.names:
+            raise InputError(f"There is no model {name!r} here. Choose one of: {', '.join(self.names)}.")
+        with self._lock:
+            if name not in self._loaded:
+                while len(self._loaded) >= KEPT:
+                    self._loaded.popitem(last=False)
+                code = self.trust_remote_code and has_unknown_type(name)
+                self._loaded[name] = LoadedModel(name, *load(name, trust_remote_code=code))
+            self._loaded.move_to_end(name)
+            return self._loaded[name]
+
+
+def language_choices(model: PreTrainedModel, tokenizer: Tokenizer) -> LanguageChoices:
+    """The languages that a model can be asked to translate from and to."""
+    if hasattr(tokenizer, "_build_translation_inputs"):
+        codes = sorted(language_codes(tokenizer))
+        first = getattr(tokenizer, "src_lang", None)
+        return LanguageChoices(codes, codes, first if first in codes else None)
+    pairs = language_pairs(model, tokenizer)
+    if len(pairs) < 2:
+        return LanguageChoices([], [])
+    sides = [sorted({code for code in side if code}) for side in zip(*pairs)]
+    return LanguageChoices(*sides)
+
+
+def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list[str]:
+    """The given models, or that of the quickstart, after all checks that load none.
+
+    Raises:
+        InputError: names all that cannot be tried, and why.
+    """
+    if not names:
+        if not QUICKSTART.is_dir():
+            raise InputError(
+                f"No model is named, and {QUICKSTART} is not there. Name a folder or a Hub id, or make a model first: "
+                "bash scripts/quickstart.sh"
+            )
+        names = [str(QUICKSTART)]
+    errors: list[str] = []
+    for name in dict.fromkeys(names):
+        collect_errors(errors, lambda name=name: check_model(name, trust_remote_code))
+    if errors:
+        raise InputError.of(errors)
+    return list(names)
+
+
+def check_model(name: str, trust_remote_code: bool = False) -> None:
+    """Refuse what is no model, or none that translates, without loading its weights.
+
+    Raises:
+        InputError: saying why.
+    """
+    path = Path(name)
+    if error := path_error(name):
+        raise InputError(error)
+    if path.is_file():
+        raise InputError(f"{name} is a file. Name the folder of a model.")
+    if not path.exists() and not HUB_ID.fullmatch(name):
+        raise InputError(f"{name} is not there: neither a folder nor the id of a model on the Hub. Name another one.")
+    if adapter_base(name) is not None:
+        return
+    if path.is_dir():
+        check_folder(path)
+        if not (trust_remote_code and model_kind(path) not in CONFIG_MAPPING):
+            check_settings(path)
+        return
+    kind = hub_kind(name)
+    if kind in CONFIG_MAPPING:
+        if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:
+            raise InputError(f"{name}: a model of type {kind!r} is not an encoder-decoder. Name one that translates.")
+    elif not trust_remote_code:
+        raise InputError(
+            f"{name}: model_type {kind!r} is unknown to transformers. If you trust the code that comes with it, add "
+            "--trust_remote_code."
+        )
+
+
+def has_unknown_type(name: str) -> bool:
+    """Whether a model is of a type for which transformers and this package have no code."""
+    return (model_kind(Path(name)) if Path(name).is_dir() else hub_kind(name)) not in CONFIG_MAPPING
+
+
+def hub_kind(name: str) -> str | None:
+    """The model_type of a model on the Hub.
+
+    Raises:
+        InputError: there is no such model, or it cannot be reached.
+    """
+    try:
+        config, _ = PreTrainedConfig.get_config_dict(name)
+    except Exception as error:  # of many types, for what is missing, private, or no model
+        raise InputError(f"{name}{where_not_found(name)} cannot be loaded: {reason(error)}") from None
+    return config.get("model_type")

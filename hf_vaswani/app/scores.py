@@ -1,0 +1,48 @@
+"""BLEU and chrF2 of a text's translations by given references, as `hf-vaswani evaluate` computes them."""
+
+from ..core.pipeline_inputs import clean
+from ..errors import InputError, counted
+from ..evaluation.score import scores, sentence_scores
+from .limits import LONGEST_TEXT, check_text
+from .models import NO_LANGUAGES, Languages, LoadedModel
+from .problems import explained, untranslated
+from .translate import make_engine
+from .views import paragraphs, table
+
+METRICS = ("bleu", "chrf")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a pasted text; a line break at its end begins no further one."""
+    return clean(text).strip("\n").split("\n")
+
+
+def scored(loaded: LoadedModel, source: str, references: str, languages: Languages = NO_LANGUAGES) -> str:
+    """Translate lines and score them, as HTML: the scores with their signatures, and each line.
+
+    Args:
+        source, references: line by line.
+
+    Raises:
+        InputError: a text is empty or too long, or they do not have as many lines.
+    """
+    sources = lines_of(check_text(source, LONGEST_TEXT))
+    wanted = lines_of(check_text(references, LONGEST_TEXT, "text of references"))
+    if len(sources) != len(wanted):
+        raise InputError(
+            f"The text has {counted(len(sources), 'line')}, and the references have {len(wanted):,}. Give one a line."
+        )
+    with loaded.lock, explained():
+        results = make_engine(loaded, languages).translate(sources)
+    if errors := [untranslated(result) for result in results if isinstance(result, Exception)]:
+        raise InputError(f"{counted(len(errors), 'line')} cannot be scored: {errors[0]}")
+    translations = [result[0]["translation_text"] for result in results]
+    with explained():
+        of_text = scores(translations, wanted, METRICS)
+        [of_lines] = sentence_scores(translations, wanted, ["chrf"])
+    rows = [
+        [number, f"{score:.1f}", *texts]
+        for number, (score, *texts) in enumerate(zip(of_lines.values, sources, translations, wanted), start=1)
+    ]
+    headers = ["line", of_lines.name, "text", "translation", "reference"]
+    return paragraphs(*map(str, of_text)) + table("Lines and their scores", headers, rows, numbers=2)

@@ -1,0 +1,153 @@
+"""Serves the page: on this machine alone unless asked otherwise, and with nothing loaded from or sent to elsewhere."""
+
+import errno
+import os
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event
+
+from ..engines.extras import import_extra
+from ..errors import InputError, reason
+from ..runtime.logs import quiet
+from .limits import LARGEST_FILE
+from .models import ModelShelf, chosen_models
+
+HOST, FIRST_PORT = "127.0.0.1", 7860
+# gradio asks its makers for its newest version, and tells them of errors and starts, unless this says no.
+PRIVACY = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "GRADIO_MCP_SERVER": "False"}
+# A file that is too large is to reach the page, which says so in words.
+LARGEST_UPLOAD = 4 * LARGEST_FILE
+# Dark enough for white letters.
+COLORS = {
+    "button_primary_background_fill": "#1d4ed8",
+    "button_primary_background_fill_dark": "#1d4ed8",
+    "button_primary_background_fill_hover": "#1e40af",
+    "button_primary_background_fill_hover_dark": "#1e40af",
+}
+FONTS = {
+    "font": ["system-ui", "Noto Sans", "sans-serif"],
+    "font_mono": ["ui-monospace", "monospace"],
+}
+
+
+def launch(
+    models: str | Sequence[str] = (),
+    host: str | None = None,
+    port: int | None = None,
+    trust_remote_code: bool = False,
+) -> None:
+    """Serve a page to try models on, until Ctrl+C.
+
+    Args:
+        models: folders or Hub ids; default: `outputs/quickstart`.
+        host: address to listen on; default: `GRADIO_SERVER_NAME`, which a Space sets, or this machine alone.
+        port: default: `GRADIO_SERVER_PORT`, or the first free one from 7860 on.
+        trust_remote_code: run code that comes with models of types that transformers and this package do not know.
+
+    Raises:
+        InputError: a model cannot be tried, the port is not free, or gradio is not installed.
+    """
+    with served(models, host, port, trust_remote_code) as address:
+        print(f"Open {address} in a browser. Ctrl+C stops the page.", flush=True)
+        with suppress(KeyboardInterrupt):
+            Event().wait()
+
+
+@contextmanager
+def served(
+    models: str | Sequence[str] = (),
+    host: str | None = None,
+    port: int | None = None,
+    trust_remote_code: bool = False,
+) -> Iterator[str]:
+    """Serve the page within the block, which gets its address; arguments and errors are those of [`launch`]."""
+    names = check([models] if isinstance(models, str) else models, host, port, trust_remote_code)
+    # Where gradio puts what is uploaded, and what can be downloaded.
+    with tempfile.TemporaryDirectory(prefix="hf-vaswani-app-") as folder, _environment(GRADIO_TEMP_DIR=folder):
+        import gradio
+
+        from .page import make_page
+
+        page, here = make_page(ModelShelf(names, trust_remote_code), Path(folder)), Path(__file__).parent
+        try:
+            _, address, _ = page.launch(
+                server_name=host or os.environ.get("GRADIO_SERVER_NAME", HOST),
+                server_port=port,
+                prevent_thread_lock=True,
+                share=False,
+                quiet=True,
+                show_error=True,
+                ssr_mode=False,
+                run_history=False,
+                enable_monitoring=False,
+                allowed_paths=[],
+                max_file_size=LARGEST_UPLOAD,
+                footer_links=[],
+                theme=gradio.themes.Default(primary_hue="blue", **FONTS).set(**COLORS),
+                css=(here / "page.css").read_text(encoding="utf-8"),
+                head=f"<script>{(here / 'page.js').read_text(encoding='utf-8')}</script>",
+            )
+        except OSError as error:  # the port was taken in between, or none is free
+            raise InputError(f"The page cannot be served: {reason(error)}") from None
+        try:
+            with quiet("hf_vaswani.core.pipeline_engine"):  # whose advice is not for those who see the page
+                yield address
+        finally:
+            page.close(verbose=False)
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set variables of the environment within the block, and those that keep gradio from telling others."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(PRIVACY | variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def check(names: Sequence[str], host: str | None, port: int | None, trust_remote_code: bool = False) -> list[str]:
+    """The models, after all checks that load none.
+
+    Raises:
+        InputError: lists all that stands against the page.
+    """
+    errors: list[str] = []
+    chosen: list[str] = []
+    try:
+        import_extra("gradio", "app")
+    except InputError as error:
+        errors.append(str(error))
+    if error := address_error(host or HOST, port):
+        errors.append(error)
+    try:
+        chosen = chosen_models(names, trust_remote_code)
+    except InputError as error:
+        errors += str(error).splitlines()
+    if errors:
+        raise InputError.of(errors)
+    return chosen
+
+
+def address_error(host: str, port: int | None) -> str | None:
+    """Why nothing can listen there; `None` where it can."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+    except (OSError, UnicodeError) as error:
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            return f"--port {port} is in use by another program. Choose another one, or stop that program."
+        if getattr(error, "errno", None) == errno.EACCES:
+            return f"--port {port} is for the system alone. Choose one from 1024 on."
+        return f"--host {host!r} is no address of this machine. Name one, such as {HOST}, or 0.0.0.0 for all."
+    return None

@@ -1,0 +1,121 @@
+"""Translates the text of the page sentence by sentence, and gives what is done as soon as it is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from ..core.pipeline_engine import TranslationEngine
+from ..core.pipeline_hypothesis import Hypothesis
+from ..core.pipeline_inputs import clean, is_blank
+from ..core.pipeline_sentence_splitting import Piece, join_texts, split_text
+from ..errors import InputError
+from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text
+from .models import NO_LANGUAGES, Languages, LoadedModel
+from .problems import explained, untranslated
+
+# Sentences that are translated together: few at first, so that the first is seen at once.
+FIRST_SENTENCES, MOST_SENTENCES, GROWTH = 1, 128, 2
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a text with its translations.
+
+    Attributes:
+        piece: the sentence, and the line break behind it.
+        hypotheses: best first; none where it could not be translated.
+        error: why it could not.
+    """
+
+    piece: Piece
+    hypotheses: tuple[Hypothesis, ...] = ()
+    error: str = ""
+
+    @property
+    def translation(self) -> str:
+        return self.hypotheses[0]["translation_text"] if self.hypotheses else self.error
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What is translated of a text so far."""
+
+    sentences: tuple[Sentence, ...]
+    total: int  # sentences of the whole text
+    has_links: bool
+
+    @property
+    def text(self) -> str:
+        """As plain text, with the line breaks of the source."""
+        return join_texts([s.translation for s in self.sentences], [s.piece for s in self.sentences])
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.sentences) == self.total
+
+
+def translate_text(
+    loaded: LoadedModel, text: str, languages: Languages = NO_LANGUAGES, n_best: int = 1
+) -> Iterator[Translation]:
+    """Translate a text.
+
+    Args:
+        n_best: translations of each sentence; the search has as many beams at least.
+
+    Yields:
+        The translation as far as it goes: after the first sentence, then after ever more of them.
+
+    Raises:
+        InputError: the text cannot be translated.
+    """
+    remedy = "Shorten it, or translate it as a file."
+    text = clean(check_text(text, LONGEST_TEXT, remedy=remedy))
+    if not 1 <= n_best <= MOST_BEAMS:
+        raise InputError(f"1 to {MOST_BEAMS} translations of a sentence can be shown, not {n_best}.")
+    has_links = loaded.has_attention and len(text) <= LONGEST_LINKED_TEXT
+    with explained():
+        engine = make_engine(loaded, languages, n_best, has_links)
+    # A sentence each; the engine divides those that are too long.
+    pieces = split_text(text, lambda _: True, packs=False)
+    done: list[Sentence] = []
+    for group in _groups(pieces):
+        with loaded.lock, explained():
+            done += _translated(engine, group)
+        yield Translation(tuple(done), len(pieces), has_links)
+
+
+def make_engine(
+    loaded: LoadedModel, languages: Languages, n_best: int = 1, has_links: bool = False
+) -> TranslationEngine:
+    """What translates with a model of the page; one text costs no other, and no process is forked off the server."""
+    beams = max(n_best, loaded.model.generation_config.num_beams or 1)
+    return loaded.pipeline(languages).engine(
+        split_sentences=True,
+        on_error="return",
+        num_workers=1,
+        n_best=n_best,
+        num_beams=beams,
+        **{"return_alignments": True} if has_links else {},
+    )
+
+
+def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    rest, size = iter(pieces), FIRST_SENTENCES
+    while group := list(islice(rest, size)):
+        yield group
+        size = min(size * GROWTH, MOST_SENTENCES)
+
+
+def _translated(engine: TranslationEngine, pieces: list[Piece]) -> list[Sentence]:
+    """Pieces with their translations; an empty line is translated by one."""
+    filled = [piece for piece in pieces if not is_blank(piece.text)]
+    results = iter(engine.translate([piece.text for piece in filled]) if filled else [])
+    sentences = []
+    for piece in pieces:
+        if is_blank(piece.text):
+            sentences.append(Sentence(piece))
+            continue
+        result = next(results)
+        is_error = isinstance(result, Exception)
+        sentences.append(Sentence(piece, error=untranslated(result)) if is_error else Sentence(piece, tuple(result)))
+    return sentences

@@ -1,0 +1,111 @@
+"""What the page shows, as HTML. Every text is escaped, and says its own direction."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from transformers import PreTrainedTokenizerBase
+
+from ..evaluation.beam_tree_figure import number_text
+from .translate import Sentence, Translation
+from .words import LinkedSentence, Span, link_words
+
+MOST_ROWS = 200
+HOW_TO = "Point at a word, tap it, or move with the arrow keys, to see where it comes from."
+
+
+def linked_text(tokenizer: PreTrainedTokenizerBase, translation: Translation) -> str:
+    """Each sentence beside its translation; words that belong together know each other's numbers."""
+    if not translation.has_links:
+        return ""
+    rows = [
+        _linked_row(link_words(tokenizer, sentence.piece.text, sentence.hypotheses[0]))
+        for sentence in translation.sentences
+        if sentence.hypotheses
+    ]
+    if not rows:
+        return ""
+    return (
+        f'<div class="linked" role="group" aria-label="Words and where they come from"><p class="hint">{HOW_TO}</p>'
+        f'<p class="link" role="status"></p>{"".join(rows)}</div>'
+    )
+
+
+def _linked_row(linked: LinkedSentence) -> str:
+    of_source: dict[int, list[int]] = {}
+    of_target: dict[int, list[int]] = {}
+    for source, target in linked.links:
+        of_source.setdefault(source, []).append(target)
+        of_target.setdefault(target, []).append(source)
+    source = _words(linked.source, linked.source_words, of_source)
+    target = _words(linked.target, linked.target_words, of_target)
+    return (
+        f'<div class="pair"><p dir="auto" class="source">{source}</p><p dir="auto" class="target">{target}</p></div>'
+    )
+
+
+def _words(text: str, words: Sequence[Span], links: dict[int, list[int]]) -> str:
+    parts, at = [], 0
+    for number, (start, end) in enumerate(words):
+        to = " ".join(map(str, links.get(number, ())))
+        parts.append(f'{escape(text[at:start])}<span class="word" data-to="{to}">{escape(text[start:end])}</span>')
+        at = end
+    return "".join([*parts, escape(text[at:])])
+
+
+def alternatives(sentences: Sequence[Sentence]) -> str:
+    """The translations of each sentence with their scores, best first."""
+    rows = [
+        [str(number), str(rank), number_text(hypothesis["score"], 3), hypothesis["translation_text"]]
+        for number, sentence in enumerate((s for s in sentences if s.hypotheses), start=1)
+        for rank, hypothesis in enumerate(sentence.hypotheses, start=1)
+        if "score" in hypothesis
+    ]
+    return table("Translations and their scores", ["sentence", "rank", "score", "translation"], rows, numbers=3)
+
+
+def table(caption: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], numbers: int = 0) -> str:
+    """A table, of which at most 200 rows are shown.
+
+    Args:
+        numbers: how many columns from the left hold numbers.
+    """
+    if not rows:
+        return ""
+    rest = len(rows) - MOST_ROWS
+    head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
+    body = "".join(
+        f"<tr>{''.join(_cell(value, place < numbers) for place, value in enumerate(row))}</tr>"
+        for row in rows[:MOST_ROWS]
+    )
+    more = f"<p>{rest:,} more rows are not shown.</p>" if rest > 0 else ""
+    return (
+        f'<div class="table" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}"
+    )
+
+
+def _cell(value: Any, is_number: bool) -> str:
+    return f'<td{" class=number" if is_number else ""} dir="auto">{escape(str(value))}</td>'
+
+
+def paragraphs(*texts: str) -> str:
+    """Texts below each other."""
+    return "".join(f'<p dir="auto">{escape(text)}</p>' for text in texts)
+
+
+def figure(svg: str, label: str) -> str:
+    """A figure of its own size, which scrolls where the page is narrower; `svg` is markup, and `label` text."""
+    return f'<div class="figure" role="region" tabindex="0" aria-label="{escape(label)}">{svg}</div>'
+
+
+def image(png: str, description: str, caption: str) -> str:
+    """A picture, from its bytes in base64, with what it shows in words, and a text below."""
+    return (
+        f'<figure class="figure" role="region" tabindex="0" aria-label="Heat map">'
+        f'<img src="data:image/png;base64,{png}" alt="{escape(description)}">'
+        f'<figcaption dir="auto">{escape(caption)}</figcaption></figure>'
+    )
+
+
+__all__ = ["alternatives", "figure", "image", "linked_text", "paragraphs", "table"]

@@ -1,0 +1,92 @@
+"""Which words of a sentence its translation's words come from: the alignment of tokens, carried over to words.
+
+Tokens are found again in the text by their letters, whatever marks a tokenizer puts at their ends; a token that is not
+found links nothing.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from transformers import PreTrainedTokenizerBase
+
+from ..core.pipeline_hypothesis import Hypothesis
+from ..evaluation.token_text import readable_tokens
+
+# Scripts without spaces: each character is a word. Others: letters with what joins them, or a mark alone.
+WORD = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
+    r"|[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
+    r"(?:[\w\u0300-\u036f\u200c\u200d'’·-]*\w)?"
+    r"|[^\w\s]"
+)
+MARKS = re.compile(r"^(?:▁+|##|Ġ+|￭)|(?:@@|</w>|￭|▁+)$")
+# Characters that may stand between two tokens and are in neither: white space, or what a tokenizer does not know.
+FARTHEST = 24
+
+Span = tuple[int, int]
+
+
+class LinkedSentence(NamedTuple):
+    """A sentence and its translation, the places of their words in them, and pairs of numbers of words."""
+
+    source: str
+    target: str
+    source_words: list[Span]
+    target_words: list[Span]
+    links: list[tuple[int, int]]
+
+
+def link_words(tokenizer: PreTrainedTokenizerBase, source: str, hypothesis: Hypothesis) -> LinkedSentence:
+    """The links of a sentence's words with those of its translation; none where there is no alignment."""
+    target = hypothesis["translation_text"]
+    source_words, target_words = word_spans(source), word_spans(target)
+    links: set[tuple[int, int]] = set()
+    if "alignment" in hypothesis:
+        sides = ((source, source_words, "source_tokens"), (target, target_words, "target_tokens"))
+        numbers = [
+            [words_at(words, span) for span in token_spans(readable_tokens(tokenizer, hypothesis[name]), text)]
+            for text, words, name in sides
+        ]
+        for of_source, of_target in hypothesis["alignment"]:
+            links |= {(s, t) for s in numbers[0][of_source] for t in numbers[1][of_target]}
+    return LinkedSentence(source, target, source_words, target_words, sorted(links))
+
+
+def word_spans(text: str) -> list[Span]:
+    """Start and end of each word of a text, and of each mark that is none."""
+    return [match.span() for match in WORD.finditer(text)]
+
+
+def words_at(words: Sequence[Span], span: Span | None) -> list[int]:
+    """Numbers of the words that share a character with a span."""
+    if span is None:
+        return []
+    return [number for number, (start, end) in enumerate(words) if start < span[1] and span[0] < end]
+
+
+def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
+    """The place of each token in a text, from left to right; None where its letters are not there."""
+    folded, at, spans = _folded(text), 0, []
+    for token in tokens:
+        found = None
+        for letters in dict.fromkeys((token, MARKS.sub("", token), MARKS.sub("", MARKS.sub("", token)))):
+            letters = _folded(letters.replace("▁", " ")).strip()
+            start = folded.find(letters, at, at + len(letters) + FARTHEST) if letters else -1
+            if start >= 0:
+                found = (start, start + len(letters))
+                break
+        spans.append(found)
+        at = found[1] if found else at
+    return spans
+
+
+def _folded(text: str) -> str:
+    """A text of the same length without the differences that tokenizers ignore: upper case, compatible forms."""
+    return "".join(_folded_character(character) for character in text)
+
+
+def _folded_character(character: str) -> str:
+    plain = unicodedata.normalize("NFKC", character).lower()
+    return plain if len(plain) == 1 else character

@@ -1,0 +1,43 @@
+"""A model of the page: tiny, with words for tokens, so that what comes of a text can be said beforehand."""
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from hf_vaswani.app.models import LoadedModel, ModelShelf
+
+from ..conftest import tiny_model
+
+
+@pytest.fixture
+def model_folder(tmp_path, tokenizer):
+    """A folder with a model that says different things of different texts, and says them briefly."""
+    model = tiny_model()
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=0.4)
+    model.generation_config.max_new_tokens = 6
+    folder = tmp_path / "model"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def shelf(model_folder) -> ModelShelf:
+    return ModelShelf([str(model_folder)])
+
+
+@pytest.fixture
+def loaded(shelf, model_folder) -> LoadedModel:
+    return shelf.open(str(model_folder))
+
+
+@pytest.fixture
+def other_folder(tmp_path, tokenizer):
+    folder = tmp_path / "other"
+    tiny_model(d_model=8).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tmp_path / "model").save_pretrained(folder)
+    return folder

@@ -1,0 +1,49 @@
+"""Files of the page: as `hf-vaswani translate` translates them."""
+
+import gzip
+
+import pytest
+
+from hf_vaswani.app import file_translation
+from hf_vaswani.app.file_translation import summary, translate_file
+from hf_vaswani.cli import main
+from hf_vaswani.errors import InputError
+
+LINES = ["w1 w2", "", "w3 w4 w5", "w6"]
+
+
+def test_file_is_that_of_the_command(loaded, model_folder, tmp_path, write_lines):
+    path = write_lines("my text.txt", LINES)
+    steps = []
+    result = translate_file(loaded, path, tmp_path, progress=lambda *step: steps.append(step))
+    assert main(["translate", str(model_folder), "--input", path, "--output", str(tmp_path / "expected.txt")]) == 0
+    assert result.path.read_bytes() == (tmp_path / "expected.txt").read_bytes()
+    assert result.path.name == "my_text.translated.txt" and result.path.parent.parent == tmp_path
+    assert steps[0] == (0, 4) and steps[-1] == (4, 4)
+    assert summary(result) == ["4 lines translated."]
+
+
+def test_packed_file_is_read_and_bytes_that_are_not_utf_8_are_reported(loaded, tmp_path):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(b"w1\nw2 \xff\n"))
+    result = translate_file(loaded, path, tmp_path)
+    assert result.path.name == "text.translated.txt" and result.path.read_text().count("\n") == 2
+    assert summary(result)[1:] == ["Line 2: byte 0xff at column 4 is not UTF-8 and read as U+FFFD"]
+
+
+def test_what_cannot_be_read_is_said_in_words_without_the_server_s_folders(loaded, tmp_path, monkeypatch):
+    def refused(name: str, content: bytes) -> str:
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(InputError) as error:
+            translate_file(loaded, path, tmp_path)
+        assert str(tmp_path) not in str(error.value)
+        return str(error.value)
+
+    assert refused("empty.txt", b"") == "empty.txt is empty."
+    assert refused("cut.gz", gzip.compress(b"w1 w2\n" * 99)[:-9]).startswith("cut.gz is truncated")
+    monkeypatch.setattr(file_translation, "LARGEST_FILE", 2**20)
+    assert refused("large.txt", b"w1\n" * 400_000).startswith("The file has 1.1 MB, and at most 1 MB are translated")
+    assert refused("bomb.gz", gzip.compress(b"w1\n" * 400_000)) == "Unpacked, the file has more than 1 MB. Divide it."
+    with pytest.raises(InputError, match="There is no file yet."):
+        translate_file(loaded, None, tmp_path)

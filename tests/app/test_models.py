@@ -1,0 +1,123 @@
+"""Which models the page takes, and when they are loaded."""
+
+import json
+
+import pytest
+from transformers import BertConfig
+
+from hf_vaswani.app import models
+from hf_vaswani.app.models import Languages, ModelShelf, chosen_models, language_choices
+from hf_vaswani.errors import InputError
+
+from ..families import family
+
+
+def refusal(*names) -> list[str]:
+    with pytest.raises(InputError) as error:
+        chosen_models([str(name) for name in names])
+    return str(error.value).splitlines()
+
+
+def test_all_models_that_cannot_be_tried_are_named_at_once(tmp_path, model_folder):
+    BertConfig().save_pretrained(tmp_path / "bert")
+    (tmp_path / "bert" / "model.safetensors").write_bytes(b"")
+    (tmp_path / "bert" / "tokenizer.json").write_text("{}")
+    (tmp_path / "file.txt").write_text("text")
+    (tmp_path / "empty").mkdir()
+    errors = refusal(model_folder, tmp_path / "bert", tmp_path / "file.txt", tmp_path / "empty", tmp_path / "absent")
+    assert len(errors) == 4
+    assert "is not an encoder-decoder. Name one that translates." in errors[0]
+    assert errors[1] == f"{tmp_path}/file.txt is a file. Name the folder of a model."
+    assert "has no config.json" in errors[2]
+    assert errors[3].startswith(f"{tmp_path}/absent is not there")
+
+
+def test_without_a_model_that_of_the_quickstart_is_taken_or_its_making_is_explained(
+    tmp_path, monkeypatch, model_folder
+):
+    monkeypatch.chdir(tmp_path)
+    [error] = refusal()
+    assert "outputs/quickstart is not there" in error and error.endswith("bash scripts/quickstart.sh")
+    (tmp_path / "outputs").mkdir()
+    model_folder.rename(tmp_path / "outputs" / "quickstart")
+    assert chosen_models([]) == ["outputs/quickstart"]
+
+
+def test_type_that_is_unknown_needs_code_that_is_trusted(model_folder):
+    config = json.loads((model_folder / "config.json").read_text())
+    (model_folder / "config.json").write_text(json.dumps({**config, "model_type": "mystery"}))
+    assert "'mystery' is unknown to transformers" in refusal(model_folder)[0]
+    assert chosen_models([str(model_folder)], trust_remote_code=True) == [str(model_folder)]
+
+
+def test_models_are_loaded_when_they_are_used_once_and_the_last_two_are_kept(monkeypatch, model_folder):
+    loads = []
+
+    def load(name, **options):
+        loads.append((name, options["trust_remote_code"]))
+        return real(str(model_folder))
+
+    real = models.load
+    monkeypatch.setattr(models, "load", load)
+    shelf = ModelShelf(["a", "b", "c"])
+    assert loads == []
+    assert shelf.open("a") is shelf.open("a")
+    first, second = shelf.open("a"), shelf.open("b")
+    assert (shelf.open("a"), shelf.open("b")) == (first, second)
+    shelf.open("c")
+    assert shelf.open("b") is second
+    assert loads == [("a", False), ("b", False), ("c", False)]
+    shelf.open("a")
+    assert len(loads) == 4
+    with pytest.raises(InputError, match="There is no model '/etc/passwd' here. Choose one of: a, b, c."):
+        shelf.open("/etc/passwd")
+
+
+class ManyLanguages:
+    """What the page asks of a tokenizer of many languages."""
+
+    lang_code_to_id = {"de": 1, "en": 2, "ar": 3}
+    src_lang = "de"
+
+    def _build_translation_inputs(self): ...
+
+
+def test_languages_of_a_model_of_many_can_be_chosen_and_must_be(loaded):
+    choices = language_choices(loaded.model, ManyLanguages())
+    assert choices == (["ar", "de", "en"], ["ar", "de", "en"], "de")
+    assert language_choices(loaded.model, loaded.tokenizer) == ([], [], None)
+    loaded.choices = choices
+    for languages in (Languages(), Languages("de"), Languages(None, "en")):
+        with pytest.raises(InputError, match="Choose that of the text and that to translate to."):
+            loaded.pipeline(languages)
+
+
+def test_languages_that_a_model_has_no_choice_of_are_ignored(loaded):
+    assert loaded.pipeline(Languages("xx", "yy")) is loaded.pipeline()
+
+
+CODE = """
+from transformers import MarianConfig, MarianMTModel
+
+class MysteryConfig(MarianConfig):
+    model_type = "mystery"
+
+class Mystery(MarianMTModel):
+    config: MysteryConfig
+    config_class = MysteryConfig
+"""
+
+
+def test_code_of_a_model_runs_only_where_it_is_trusted(monkeypatch, tmp_path):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder = tmp_path / "model"
+    model, tokenizer = family("Marian", tmp_path)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "mystery.py").write_text(CODE)
+    config = json.loads((folder / "config.json").read_text())
+    classes = {"AutoConfig": "mystery.MysteryConfig", "AutoModelForSeq2SeqLM": "mystery.Mystery"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "mystery", "auto_map": classes}))
+    with pytest.raises(InputError, match="'mystery' is unknown to transformers"):
+        ModelShelf([str(folder)]).open(str(folder))
+    assert type(ModelShelf([str(folder)], trust_remote_code=True).open(str(folder)).model).__name__ == "Mystery"

@@ -1,0 +1,155 @@
+"""The page as gradio serves it: its answers, its errors, and what it keeps to itself."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from hf_vaswani.app import server
+from hf_vaswani.app.translate import translate_text
+from hf_vaswani.cli import main
+from hf_vaswani.engines import extras
+from hf_vaswani.errors import InputError
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.fixture
+def without_gradio(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+
+
+def test_everything_that_stands_against_the_page_is_told_at_once(without_gradio, tmp_path, capsys):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        assert main(["app", str(tmp_path / "absent"), str(tmp_path), "--port", str(port)]) == 2
+    errors = [line.removeprefix("error: ") for line in capsys.readouterr().err.splitlines()]
+    assert errors[0] == 'gradio is not installed. Install it with: pip install "hf-vaswani[app]"'
+    assert errors[1] == f"--port {port} is in use by another program. Choose another one, or stop that program."
+    assert errors[2].startswith(f"{tmp_path}/absent is not there") and "has no config.json" in errors[3]
+    assert len(errors) == 4
+
+
+@pytest.mark.parametrize("port", ["0", "-1", "65536", "http"])
+def test_port_that_is_none_is_refused(port, capsys):
+    with pytest.raises(SystemExit) as leave:
+        main(["app", "--port", port])
+    assert leave.value.code == 2
+    assert "argument --port: must be" in capsys.readouterr().err
+
+
+def test_host_that_is_not_of_this_machine_is_refused():
+    assert server.address_error("203.0.113.7", None).startswith("--host '203.0.113.7' is no address of this machine.")
+    assert server.address_error("127.0.0.1", None) is None
+
+
+def test_extra_of_the_page_is_named():
+    with pytest.raises(InputError, match=r'pip install "hf-vaswani\[app\]"'):
+        extras.import_extra("nothing_of_this_name", "app")
+
+
+@pytest.fixture
+def page(model_folder, free_port):
+    pytest.importorskip("gradio")
+    with server.served([str(model_folder)], port=free_port) as address:
+        yield address
+
+
+@pytest.fixture
+def client(page):
+    return pytest.importorskip("gradio_client").Client(page, verbose=False)
+
+
+def test_translations_come_through_the_api_as_they_are_made(client, loaded, model_folder):
+    job = client.submit(str(model_folder), None, None, "w1 w2. w3! w4 <b>w5</b>", 2, api_name="/translate")
+    text, state, words, alternatives = job.result()
+    steps = list(translate_text(loaded, "w1 w2. w3! w4 <b>w5</b>"))
+    assert text == steps[-1].text and "Done." in state
+    assert 'class="word"' in words and "&lt;" in words and "<b>" not in words
+    assert alternatives.count("<tr>") == 1 + 2 * 3
+    assert [output[0] for output in job.outputs()] == [step.text for step in steps]
+
+
+def test_errors_are_sentences_and_a_model_that_is_not_offered_is_not_loaded(client, model_folder):
+    def refused(*arguments) -> str:
+        with pytest.raises(Exception) as error:
+            client.predict(*arguments, api_name="/translate")
+        assert "Traceback" not in str(error.value)
+        return str(error.value)
+
+    assert "The text is empty." in refused(str(model_folder), None, None, " ", 1)
+    assert "100,001 characters" in refused(str(model_folder), None, None, "w" * 100_001, 1)
+    assert "not in the list of choices" in refused("/etc", None, None, "w1", 1)
+
+
+def called(address: str, arguments: list) -> str:
+    """What the server answers to a call that no client has looked through."""
+    body = json.dumps({"data": arguments}).encode()
+    started = urlopen(Request(address, body, {"Content-Type": "application/json"}))
+    return urlopen(f"{address}/{json.load(started)['event_id']}").read().decode()
+
+
+def test_only_files_of_the_page_can_be_read(page, client, model_folder, tmp_path):
+    from gradio_client import handle_file
+
+    secret = tmp_path / "secret.txt"
+    secret.write_text("w1\n")
+    for path in (secret, "/etc/passwd", model_folder / "config.json", Path("pyproject.toml").resolve()):
+        with pytest.raises(HTTPError) as error:
+            urlopen(f"{page}gradio_api/file={path}")
+        assert error.value.code in (403, 404)
+    # A path on the server in place of an upload.
+    data = {"path": str(secret), "meta": {"_type": "gradio.FileData"}}
+    outcome = called(f"{page}gradio_api/call/translate_file", [str(model_folder), None, None, data])
+    assert outcome.startswith("event: error") and "translated" not in outcome
+    assert not list(Path(os.environ["GRADIO_TEMP_DIR"]).rglob("secret*"))
+    _, translated = client.predict(str(model_folder), None, None, handle_file(secret), api_name="/translate_file")
+    assert Path(translated).name == "secret.translated.txt"
+    assert len(Path(translated).read_text().splitlines()) == 1
+
+
+def test_page_names_no_other_host_and_analytics_are_off(page):
+    text = urlopen(page).read().decode()
+    assert "fonts.googleapis" not in text and "cdnjs" not in text and "huggingface.co" not in text
+    assert os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
+
+
+def test_uploads_are_gone_when_the_page_is_closed(model_folder, free_port):
+    pytest.importorskip("gradio")
+    gradio_client = pytest.importorskip("gradio_client")
+    with server.served([str(model_folder)], port=free_port) as address:
+        folder = Path(os.environ["GRADIO_TEMP_DIR"])
+        file = model_folder / "config.json"
+        upload = gradio_client.handle_file(file)
+        client = gradio_client.Client(address, verbose=False)
+        client.predict(str(model_folder), None, None, upload, api_name="/translate_file")
+        assert any(folder.rglob("config.json"))
+    assert not folder.exists() and "GRADIO_TEMP_DIR" not in os.environ
+
+
+def test_command_serves_until_ctrl_c(model_folder, free_port):
+    pytest.importorskip("gradio")
+    command = [sys.executable, "-m", "hf_vaswani", "app", str(model_folder), "--port", str(free_port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        assert line == f"Open http://127.0.0.1:{free_port}/ in a browser. Ctrl+C stops the page.\n"
+        assert urlopen(Request(f"http://127.0.0.1:{free_port}/")).status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0 and process.stderr.read() == ""
+    finally:
+        process.kill()

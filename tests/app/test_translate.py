@@ -1,0 +1,69 @@
+"""The text of the page: sentence by sentence, with what the pipeline gives of each."""
+
+import pytest
+
+from hf_vaswani.app.limits import LONGEST_LINKED_TEXT, LONGEST_TEXT
+from hf_vaswani.app.translate import translate_text
+from hf_vaswani.core.pipeline_translation import TranslationPipeline
+from hf_vaswani.errors import InputError
+
+TEXT = "w1 w2 . w3\n\nw4 w5! w6 w7? w8\nw9"
+SENTENCES = ["w1 w2 .", "w3", "", "w4 w5!", "w6 w7?", "w8", "w9"]
+
+
+def translator(loaded):
+    return TranslationPipeline(loaded.model, tokenizer=loaded.tokenizer)
+
+
+def test_translation_grows_by_whole_sentences_and_keeps_the_line_breaks(loaded):
+    steps = list(translate_text(loaded, TEXT))
+    assert [len(step.sentences) for step in steps] == [1, 3, 7]
+    assert [step.is_done for step in steps] == [False, False, True]
+    assert [sentence.piece.text for sentence in steps[-1].sentences] == SENTENCES
+    best = [translator(loaded)(s)[0]["translation_text"] if s else "" for s in SENTENCES]
+    lines = [f"{best[0]} {best[1]}", "", " ".join(best[3:6]), best[6]]
+    assert steps[-1].text == "\n".join(lines)
+    assert len(set(best)) > 3
+
+
+def test_n_best_translations_are_those_of_the_pipeline_with_their_scores(loaded):
+    [step] = translate_text(loaded, "w1 w2 w3", n_best=3)
+    expected = translator(loaded)("w1 w2 w3", n_best=3, num_beams=3)
+    [sentence] = step.sentences
+    assert [h["translation_text"] for h in sentence.hypotheses] == [h["translation_text"] for h in expected]
+    assert [h["score"] for h in sentence.hypotheses] == pytest.approx([h["score"] for h in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t "])
+def test_empty_text_is_refused(loaded, text):
+    with pytest.raises(InputError, match="The text is empty."):
+        next(translate_text(loaded, text))
+
+
+def test_longest_text_is_taken_without_links_and_a_longer_one_is_refused_in_words(loaded):
+    text = "w1 . " * (LONGEST_TEXT // 5)
+    assert len(text) == LONGEST_TEXT
+    assert not next(translate_text(loaded, text)).has_links
+    assert next(translate_text(loaded, text[:LONGEST_LINKED_TEXT])).has_links
+    with pytest.raises(InputError, match="The text has 100,005 characters, and this takes 100,000 at most."):
+        next(translate_text(loaded, text + "w1 . "))
+
+
+def test_sentence_that_fails_is_marked_and_costs_no_other(loaded, monkeypatch):
+    from hf_vaswani.app import translate
+
+    class Engine:
+        def translate(self, texts):
+            return [
+                RuntimeError("out of <memory>") if text == "w2." else [{"translation_text": f"<{text}>", "score": 0.0}]
+                for text in texts
+            ]
+
+    monkeypatch.setattr(translate, "make_engine", lambda *_: Engine())
+    [*_, last] = translate_text(loaded, "w1. w2. w3.")
+    assert last.text == "<w1.> [not translated: RuntimeError: out of <memory>] <w3.>"
+
+
+def test_lone_surrogates_and_control_characters_do_not_break_it(loaded):
+    [*_, last] = translate_text(loaded, "w1 \ud800 w2\x00\x1b\u202e w3")
+    assert last.is_done

@@ -1,0 +1,79 @@
+"""HTML of the page: what people type, and what models say, is never markup."""
+
+from html.parser import HTMLParser
+
+from hf_vaswani.app.attention_view import AttentionView, draw
+from hf_vaswani.app.translate import Sentence, Translation
+from hf_vaswani.app.views import alternatives, linked_text, paragraphs, table
+from hf_vaswani.core.pipeline_sentence_splitting import Piece
+
+NASTY = "<img src=x onerror=alert(1)> & \"'<script>alert(2)</script>"
+
+
+class Tags(HTMLParser):
+    def __init__(self, markup: str):
+        super().__init__()
+        self.names, self.text = set(), ""
+        self.feed(markup)
+
+    def handle_starttag(self, tag, attributes):
+        self.names.add(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def translation(source: str, target: str) -> Translation:
+    hypothesis = {
+        "translation_text": target, "score": -0.5, "alignment": [(0, 0)], "source_tokens": [source],
+        "target_tokens": [target],
+    }  # fmt: skip
+    return Translation((Sentence(Piece(source), (hypothesis,)),), 1, has_links=True)
+
+
+def test_text_stays_text_everywhere(tokenizer):
+    done = translation(NASTY, NASTY)
+    for markup in (
+        linked_text(tokenizer, done),
+        alternatives(done.sentences),
+        table(NASTY, [NASTY], [[NASTY]]),
+        paragraphs(NASTY),
+    ):
+        tags = Tags(markup)
+        assert not tags.names & {"img", "script"}
+        assert NASTY in tags.text
+
+
+def test_every_text_says_its_own_direction(tokenizer):
+    markup = linked_text(tokenizer, translation("مرحبا", "hello"))
+    assert '<p dir="auto" class="source">' in markup and '<p dir="auto" class="target">' in markup
+    assert '<td dir="auto">hello</td>' in alternatives(translation("مرحبا", "hello").sentences)
+
+
+def test_words_know_the_numbers_of_those_that_they_come_from(tokenizer):
+    hypothesis = {"translation_text": "b a", "alignment": [(0, 1), (1, 0)], "source_tokens": ["A", "B"],
+                  "target_tokens": ["b", "a"]}  # fmt: skip
+    markup = linked_text(tokenizer, Translation((Sentence(Piece("A B"), (hypothesis,)),), 1, True))
+    assert markup.count('data-to="1">A<') == markup.count('data-to="0">B<') == 1
+    assert markup.count('data-to="1">b<') == markup.count('data-to="0">a<') == 1
+
+
+def test_table_shows_200_rows_and_says_how_many_more_there_are():
+    markup = table("Rows", ["n"], [[n] for n in range(1203)], numbers=1)
+    assert markup.count("<td") == 200 and "1,003 more rows are not shown." in markup
+
+
+def test_heat_map_is_described_in_words_and_another_head_needs_no_new_search(loaded, monkeypatch):
+    view = AttentionView()
+    attention = view.attention(loaded, "w1 w2", "w3")
+    markup = draw(attention, "cross", "1", "2")
+    assert "data:image/png;base64," in markup
+    weights = attention.weights.cross[0, 1, 2]
+    assert weights.shape == (2, 3)  # the target and its end, the source and its end
+    source = ["w1", "w2", "</s>"]
+    expected = [f"{token} at {source[row.argmax()]}" for token, row in zip(["w3", "</s>"], weights)]
+    text = f'alt="Cross-attention. Most attention: {", ".join(expected)}."'
+    assert text.replace("</s>", "&lt;/s&gt;") in markup
+    monkeypatch.setattr(type(loaded.model), "forward", None)
+    assert view.attention(loaded, "w1 w2", "w3") is attention
+    assert draw(attention, "cross", "0", "mean") != markup

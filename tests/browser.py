@@ -1,0 +1,49 @@
+"""Headless Chromium for tests of pages, where it is installed with its driver, and selenium with it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
+NEEDS_CHROMIUM = pytest.mark.skipif(
+    not (CHROMIUM and shutil.which("chromedriver")), reason="needs chromium and chromedriver on the path"
+)
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
+    "--disable-background-networking", "--disable-sync",
+)  # fmt: skip
+SECONDS = 180
+
+
+@contextmanager
+def chromium(profile: Path, size: tuple[int, int] = (1280, 900)) -> Iterator[Any]:
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    driver.set_page_load_timeout(SECONDS)
+    driver.set_script_timeout(SECONDS)
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def violations(driver: Any, axe: Path) -> list[dict]:
+    """What axe-core, a script, finds wrong with the page that is open."""
+    # By the driver: a page's own policy may let no such script in.
+    driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe.read_text(encoding="utf-8")})
+    found = driver.execute_async_script(
+        "axe.run().then(({violations}) => arguments[0](JSON.stringify(violations.map("
+        "({id, impact, nodes}) => ({id, impact, html: nodes.map((n) => n.html)})))))"
+    )
+    return json.loads(found)
