@@ -101,6 +101,11 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
         recipe = read_yaml(files["recipe.yaml"])
     if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
         raise InputError(f"{name}: its recipe.yaml is damaged. Copy the card again from where it came from.")
+    if "stages" in recipe:
+        raise InputError(
+            f"{name} is the card of a run after stages, whose models and texts are in the folder of the run alone. "
+            "Verify that folder, or the folder of a stage in it."
+        )
     return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)
 
 

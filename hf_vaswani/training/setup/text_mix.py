@@ -3,6 +3,7 @@ that stages have made, each with a weight."""
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ...configuration.name_hints import hint
@@ -16,7 +17,7 @@ def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> 
     """The sources of a mixture, with the weights that make its parts as large as it says.
 
     Args:
-        text: `data.text`: `"own"`, `"reversed"`, or the file of a stage's pairs.
+        text: `data.text`: `"own"`, `"reversed"`, or a file of pairs, such as that of a stage.
         own: sources of the recipe's own text.
 
     Raises:
@@ -54,7 +55,7 @@ def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) ->
     for name in text:
         if name in others:
             errors.append(f"data.text: stage '{name}' makes a model, and no text; texts are {', '.join(known)}")
-        elif name not in known:
+        elif name not in known and not Path(name).is_file():  # as a stage has left it
             meant = hint(name, dict(zip(known, known)), {}) or f"known are {', '.join(known)}"
             errors.append(f"data.text: unknown text '{name}'; {meant}")
     if isinstance(text, dict):
