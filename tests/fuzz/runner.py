@@ -97,7 +97,8 @@ def prepare(folder: Path) -> None:
 
     torch.set_num_threads(1)
     for module in pkgutil.walk_packages([str(PACKAGE)], "hf_vaswani."):
-        importlib.import_module(module.name)
+        if not module.name.startswith("hf_vaswani.app."):  # which needs gradio
+            importlib.import_module(module.name)
 
 
 def make_world(folder: Path) -> None:
