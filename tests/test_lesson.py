@@ -52,7 +52,7 @@ def run(script: Path, namespace: dict, shown: list) -> None:
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """A folder of its own, trainings of two steps, figures that no window shows."""
+    """A folder of its own, training runs of two steps, figures that no window shows."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LESSON_STEPS", "2")
     with matplotlib.rc_context():

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from ..files import InputPath
-from .common.options import OUTPUT_FILE, CommandParser, up_to
+from .common.options import OUTPUT_FILE, CommandParser, divided, up_to
 
 OWN = ("grid", "seeds", "output_dir", "jobs")
 
@@ -23,22 +23,8 @@ class SweepParser(CommandParser):
                 "--grid learning_rate=0.001,0.002 --seeds 1,2,3 --output_dir outputs/rates\n"
                 "give a recipe or a sweep's file; hf-vaswani recipes lists the recipes of the package"
             )
-        own, keys = _divided(arguments[1:])
+        own, keys = divided(arguments[1:], OWN)
         return super().parse_known_args([*own, arguments[0], *keys], namespace)
-
-
-def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The options of the sweep, each as one word, and the others."""
-    own, keys, rest = [], [], list(arguments)
-    while rest:
-        word = rest.pop(0)
-        name, equals, _ = word.partition("=")
-        if word.startswith("--") and name[2:].replace("-", "_") in OWN:
-            value = [] if equals or not rest or rest[0].startswith("--") else [rest.pop(0)]
-            own.append("=".join([word, *value]))
-        else:
-            keys.append(word)
-    return own, keys
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -180,9 +180,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
     def begin() -> "tuple[Iterator[Line], Callable[[], bool]]":
         lines, is_waiting = _lines(options, reports)
         if is_resumable:
-            left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
-            settings = {name: value for name, value in vars(options).items() if name not in left_out}
-            output.begin({"model": own, **settings, "prefix": bool(options.prefix)}, lines)
+            output.begin({"model": own, **output_settings(options), "prefix": bool(options.prefix)}, lines)
         return lines, is_waiting
 
     begun: list[tuple[Iterator[Line], Callable[[], bool]]] = []
@@ -216,6 +214,16 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
             how = "--resume instead of --overwrite" if options.overwrite else "--resume"
             raise KeyboardInterrupt(f"Interrupted after {done}. The same command with {how} continues.") from None
     reports.summarize()
+
+
+def output_settings(options: argparse.Namespace, further: Collection[str] = ()) -> dict[str, Any]:
+    """The options that an output depends on, which is resumed with the same ones.
+
+    Args:
+        further: names of options that it does not depend on.
+    """
+    left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
+    return {name: value for name, value in vars(options).items() if name not in left_out and name not in further}
 
 
 def _check_same_model(options: argparse.Namespace, processes: "PartialState | SingleProcess", own: str) -> None:

@@ -9,12 +9,11 @@ from ..files import InputPath, OutputPath
 from .common.options import MODEL, CommandParser, add_speed_options, up_to, with_option_names
 from .common.reports import LineReports, progress_bar
 from .translate import (
-    BATCHES,
-    NO_SETTINGS,
     add_batch_options,
     add_length_options,
     add_search_options,
     option_errors,
+    output_settings,
     translator_settings,
 )
 
@@ -112,9 +111,7 @@ def run(options: argparse.Namespace) -> None:
             actors = RayActors(OpenWorker(translator_settings(options)), options.num_actors)
             try:
                 models = _models(options, actors)
-                left_out = (NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES) | FURTHER
-                settings = {name: value for name, value in vars(options).items() if name not in left_out}
-                settings = {"model": models, **settings}
+                settings = {"model": models, **output_settings(options, FURTHER)}
                 begin_folder(output, settings)
                 reports = LineReports()
                 with progress_bar() as bar:

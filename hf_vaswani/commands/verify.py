@@ -4,33 +4,22 @@ import argparse
 import sys
 
 from ..files import InputPath
-from .common.options import CommandParser, up_to
+from .common.options import CommandParser, divided, up_to
 
 DIFFERENT = 1
-OWN = {"--steps", "--from"}
+OWN = ("steps", "from")
 
 
 class RunParser(CommandParser):
     """Parses the run and the command's own options; others after the run are keys of its recipe."""
 
     def parse_known_args(self, args=None, namespace=None):
-        own, rest = _split(sys.argv[1:] if args is None else list(args))
-        return super().parse_known_args([*own, *rest], namespace)
-
-
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The command's own options, each as one argument, and all others."""
-    own, rest, left = [], [], list(arguments)
-    while left:
-        argument = left.pop(0)
-        name, equals, _ = argument.partition("=")
-        if argument in ("-h", "--help") or (name in OWN and equals):
-            own.append(argument)
-        elif argument in OWN and left:
-            own.append(f"{argument}={left.pop(0)}")
-        else:
-            rest.append(argument)
-    return own, rest
+        arguments = sys.argv[1:] if args is None else list(args)
+        if {"-h", "--help"} & set(arguments):
+            self.print_help()
+            self.exit()
+        own, others = divided(arguments, OWN)
+        return super().parse_known_args([*own, *others], namespace)
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

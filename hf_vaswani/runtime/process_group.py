@@ -1,4 +1,4 @@
-"""The processes that a launcher started for one command other than training, on one machine or several."""
+"""The processes that a launcher started, on one machine or several, and the work that a command shares among them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from ..errors import InputError
 from .launcher import end_with_launcher, is_set, process_errors, processes_started
 from .threads import asked_threads, share_of_cores
 
-# The others wait for the slowest process of a round, which may be on a slow machine.
+# The others wait for the slowest process, or for the first one while it prepares a large corpus.
 PATIENCE = timedelta(days=1)
 
 
@@ -25,6 +25,23 @@ class SingleProcess:
     process_index: int = 0
     is_main_process: bool = True
     is_local_main_process: bool = True
+
+
+@contextmanager
+def process_group(cpu: bool) -> Iterator[PartialState]:
+    """The group of processes that a launcher started, while the block runs.
+
+    Args:
+        cpu: whether they compute on the CPU, whatever else there is.
+    """
+    processes = PartialState(cpu=cpu, timeout=PATIENCE)
+    try:
+        yield processes
+        # A process that is done must not take down the group while another still works.
+        processes.wait_for_everyone()
+    finally:
+        processes.destroy_process_group()
+        AcceleratorState._reset_state(reset_partial_state=True)
 
 
 @contextmanager
@@ -43,14 +60,8 @@ def launched_processes() -> Iterator[PartialState | SingleProcess]:
         return
     end_with_launcher()
     has_devices = torch.accelerator.is_available() and not is_set("ACCELERATE_USE_CPU")
-    processes = PartialState(cpu=not has_devices, timeout=PATIENCE)
-    try:
+    with process_group(cpu=not has_devices) as processes:
         if processes.device.type == "cpu":
             asked, _ = asked_threads(None)
             torch.set_num_threads(asked or share_of_cores(processes))
         yield processes
-        # A process that is done must not take down the group while another still works.
-        processes.wait_for_everyone()
-    finally:
-        processes.destroy_process_group()
-        AcceleratorState._reset_state(reset_partial_state=True)

@@ -1,35 +1,21 @@
-"""The processes that train, set up for their devices; and the group that they are in, which several runs may share."""
+"""The processes that train, set up for their devices. Several runs may share the group that they are in."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 
 import torch
 from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin, InitProcessGroupKwargs
 
+from ..runtime.launcher import is_set
 from ..runtime.memory import keep_freed_memory
+from ..runtime.process_group import PATIENCE
 from ..runtime.processes import on_main_process
 from ..runtime.threads import asked_threads, share_of_cores
-from .check import available_trackers, is_set
+from .check import available_trackers
 from .recipe.recipe import Recipe
 from .setup.precision import precision_to_begin_with
-
-# A large corpus takes hours to prepare, while the other processes wait for the first.
-PATIENCE = timedelta(days=1)
-
-
-@contextmanager
-def process_group() -> Iterator[PartialState]:
-    """The group of processes that a launcher started, for several runs of [`processes_of`] in the block."""
-    state = PartialState(cpu=is_set("ACCELERATE_USE_CPU"), **InitProcessGroupKwargs(timeout=PATIENCE).to_kwargs())
-    try:
-        yield state
-        state.wait_for_everyone()
-    finally:
-        state.destroy_process_group()
-        AcceleratorState._reset_state(reset_partial_state=True)
 
 
 @contextmanager
@@ -37,7 +23,7 @@ def processes_of(recipe: Recipe, ends_group: bool = True) -> Iterator[Accelerato
     """The processes that train, each set up for its device, while the block runs.
 
     Args:
-        ends_group: whether their group ends with the block, and not with that of [`process_group`] around it.
+        ends_group: whether their group ends with the block, and not with that of `runtime.process_group` around it.
     """
     accelerator = make_accelerator(recipe)
     try:

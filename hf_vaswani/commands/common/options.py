@@ -5,7 +5,7 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...configuration.name_hints import hint
@@ -96,6 +96,25 @@ class _HelpFormatter(argparse.HelpFormatter):
     def __init__(self, prog: str):
         super().__init__(prog, max_help_position=30, width=help_width())
         self._action_max_length = 13  # argparse ignores the indentation of subcommand names
+
+
+def divided(arguments: list[str], names: Collection[str]) -> tuple[list[str], list[str]]:
+    """A command's own options, each as one word, and all other words, such as keys of a recipe.
+
+    Args:
+        names: of the options, without hyphens before them, with underscores.
+    """
+    own, others, rest = [], [], list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, _ = word.partition("=")
+        if word.startswith("--") and name[2:].replace("-", "_") in names:
+            # Without a value it must not take the next word, which would then be missing.
+            is_alone = not rest or rest[0].startswith("--")
+            own.append(word if equals else f"{word}={'' if is_alone else rest.pop(0)}")
+        else:
+            others.append(word)
+    return own, others
 
 
 def help_width() -> int:

@@ -11,6 +11,8 @@ SPLITS = ("train", "validation", "test")
 MAIN_TEST = "test"
 # A larger number is a typo: tokens of a sentence; threads or processes of a machine; anything that fills memory.
 LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
+# How a run is uploaded to the Hub, given that `push_to_hub` says so.
+HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
 # A path, the fields of a `TextSource`, or a list of these to mix.
 Sources = str | dict | list | None
 
@@ -271,7 +273,7 @@ class TrainingArguments(Section):
 def hub_keys_given(arguments: TrainingArguments) -> list[str]:
     """The keys that say how a run is uploaded to the Hub, those that are not at their defaults."""
     keys = TrainingArguments.model_fields
-    return [name for name in keys if name.startswith("hub_") and getattr(arguments, name) != keys[name].default]
+    return [name for name in HUB_KEYS if getattr(arguments, name) != keys[name].default]
 
 
 class GenerationArguments(Section):

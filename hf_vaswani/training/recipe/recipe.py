@@ -28,7 +28,7 @@ from ..stages.options import key_of_stage
 from ..stages.order import reference_errors
 from ..stages.read import read_stages
 from .adapter_arguments import PeftArguments
-from .arguments import DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
+from .arguments import HUB_KEYS, DataArguments, EvaluationArguments, GenerationArguments, TrainingArguments
 from .bundled_recipes import recipe_file
 from .model_arguments import SET_ELSEWHERE, ModelArguments
 from .overrides import add_implied, remove_replaced
@@ -147,7 +147,7 @@ def _not_null(given: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 def hub_options(options: Iterable[str]) -> str:
     """Those of the options that say how a run is uploaded to the Hub."""
-    return ", ".join(f"--{name}" for name in sorted(options) if name.startswith("hub_"))
+    return ", ".join(f"--{name}" for name in sorted(options) if name in HUB_KEYS)
 
 
 def value_errors(recipe: Sections) -> list[str]:

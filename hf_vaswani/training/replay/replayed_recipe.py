@@ -6,18 +6,15 @@ from typing import Any
 import yaml
 
 from ...errors import InputError
-from ..recipe.arguments import SPLITS, text_keys
+from ..recipe.arguments import HUB_KEYS, SPLITS, text_keys
 from ..recipe.recipe import SECTIONS, Recipe, load_recipe
 from .recorded_run import RecordedRun
 
 # What a replay writes, shows or scores is its own.
 LEFT_OUT = {
     "data": {"test", "test_source", "test_target", "tests", "name", "license"},
-    "training": {
-        "output_dir", "overwrite", "report_to", "cpu_threads", "license", "push_to_hub", "hub_model_id",
-        "hub_private_repo", "hub_strategy", "hub_revision",
-    },
-}  # fmt: skip
+    "training": {"output_dir", "overwrite", "report_to", "cpu_threads", "license", "push_to_hub", *HUB_KEYS},
+}
 # Given as options, these would replace what the recipe says of the model.
 PLACES = {
     "start_from": ("training", "start_from"), "training.start_from": ("training", "start_from"),

@@ -70,7 +70,7 @@ class TranslateArguments(Section):
         """Files of text, where other than the training text is translated."""
         return [self.input] if isinstance(self.input, str) else list(self.input or [])
 
-    def contradictions(self) -> list[str]:
+    def violations(self) -> list[str]:
         """Contradictions between keys that are valid one by one."""
         errors = [] if self.models else ["translate.model is missing: a stage, or the folder or Hub id of a model"]
         if self.mbr and self.sample:
@@ -110,7 +110,7 @@ class AverageArguments(Section):
     )
     best: int | None = Key(None, "the best weights in validation of each run, this many", ge=1, le=COUNTLESS)
 
-    def contradictions(self) -> list[str]:
+    def violations(self) -> list[str]:
         """Contradictions between keys that are valid one by one."""
         errors = [] if self.models else ["average.models is missing: a list of stages or folders"]
         if self.last and self.best:

@@ -186,7 +186,7 @@ def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recip
 
 
 def with_overwrite(recipe: Recipe, overwrite: bool) -> Recipe:
-    """A recipe that does or does not begin anew."""
+    """A recipe that does or does not start over."""
     return recipe.model_copy(update={"training": recipe.training.model_copy(update={"overwrite": overwrite})})
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...configuration.name_hints import OTHER_NAMES, hint
 from ...configuration.renamed_keys import Sections
 from ..checkpoints.output_folder import STAGES_FOLDER
+from ..recipe.arguments import HUB_KEYS
 from ..recipe.overrides import remove_replaced
 from .arguments import KINDS, SECTION_OF_KIND, TRAIN, Stage
 from .options import PREFIX, kind_of
@@ -18,12 +19,9 @@ if TYPE_CHECKING:  # which imports this module
 # These say what the last training run is, not what those before it have in common with it.
 OF_THE_LAST_RUN = {
     "data": ("text", "reversed"),
-    "training": (
-        "output_dir", "start_from", "freeze", "overwrite", "push_to_hub", "hub_model_id", "hub_private_repo",
-        "hub_strategy", "hub_revision",
-    ),
+    "training": ("output_dir", "start_from", "freeze", "overwrite", "push_to_hub", *HUB_KEYS),
     "tokenizer": ("path",),
-}  # fmt: skip
+}
 # Keys of a file that an option of the command line takes the place of: other ways to translate.
 REPLACED_BY = {
     "mbr": ("num_beams", "length_penalty", "sample"), "sample": ("num_beams", "length_penalty", "mbr"),
@@ -107,7 +105,7 @@ def _read_training(
         if key in given.get("training", {}):
             errors.append(
                 f"{PREFIX}.{name}.training.{key}: a stage has its folder in that of the recipe, training.output_dir, "
-                "and is written anew with the recipe's training.overwrite; leave it out"
+                "and is written again with the recipe's training.overwrite; leave it out"
             )
     folder = Path(recipe.training.output_dir or "") / STAGES_FOLDER / name
     values.setdefault("training", {})["output_dir"] = str(folder)
@@ -136,5 +134,5 @@ def _read_other(
     given |= {key: option_value(text, keys[key]) for key, text in texts.items()}
     typed, invalid = section.checked(given)
     arguments = section.model_construct(**typed)
-    found = [*invalid.values(), *([] if invalid else arguments.contradictions())]
+    found = [*invalid.values(), *([] if invalid else arguments.violations())]
     return Stage(name, kind, arguments, given), errors + [f"{PREFIX}.{name}.{error}" for error in found]

@@ -17,11 +17,13 @@ from ...errors import InputError, reason
 from ...hub.run_report import RunReport
 from ...hub.wording import duration
 from ...interop.model_files import CONFIG_FILE
+from ...runtime.launcher import is_set
+from ...runtime.process_group import process_group
 from ...runtime.processes import on_main_process, say
 from ...runtime.signals import StopSignals
 from ..checkpoints.average import average
 from ..checkpoints.output_folder import RECIPE_FILE, held
-from ..processes import process_group, processes_of
+from ..processes import processes_of
 from ..recipe.recipe import Recipe
 from ..setup.output import remove_earlier_run
 from ..setup.resume import FINISHED
@@ -51,7 +53,7 @@ def run_stages(recipe: Recipe, train_one: TrainOne) -> RunReport | None:
             runs.
     """
     plan = make_plan(recipe)
-    with process_group() as group:
+    with process_group(cpu=is_set("ACCELERATE_USE_CPU")) as group:
         with processes_of(plan.last, ends_group=False) as processes:
             found = on_main_process(processes, lambda: check_stages(plan, processes))
         with _held(plan.folder, group):
