@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,30 @@ def chromium(profile: Path, size: tuple[int, int] = (1280, 900)) -> Iterator[Any
         yield driver
     finally:
         driver.quit()
+
+
+class OpenPage:
+    """A page in a browser."""
+
+    # Of the console, what counts as an error.
+    levels: tuple[str, ...] = ("SEVERE",)
+
+    def __init__(self, driver: Any, address: str):
+        self.driver, self.address = driver, address
+
+    def run(self, code: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(code, *arguments)
+
+    def wait(self, condition: str) -> Any:
+        """Wait until something holds, and return it."""
+        end = time.monotonic() + SECONDS
+        while not (value := self.run(f"return {condition}")):
+            assert time.monotonic() < end, f"{condition}: {self.run('return document.body.innerText')} {self.errors()}"
+            time.sleep(0.05)
+        return value
+
+    def errors(self) -> list[dict]:
+        return [entry for entry in self.driver.get_log("browser") if entry["level"] in self.levels]
 
 
 def violations(driver: Any, axe: Path) -> list[dict]:

@@ -17,7 +17,7 @@ from hf_vaswani.app import server
 from hf_vaswani.app.models import ModelShelf
 from hf_vaswani.app.translate import translate_text
 
-from ..browser import NEEDS_CHROMIUM, SECONDS, chromium, violations
+from ..browser import NEEDS_CHROMIUM, OpenPage, chromium, violations
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomise
 from ..data.tokenizers.test_tokenizer import learn
@@ -34,22 +34,8 @@ PHONE = (390, 844)
 TEXT = "Ein Mann kauft einen Mantel. Das ist mein Arzt.\nWer kommt?"
 
 
-class Page:
+class Page(OpenPage):
     """The page in a browser."""
-
-    def __init__(self, driver: Any, address: str):
-        self.driver, self.address = driver, address
-
-    def run(self, code: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(code, *arguments)
-
-    def wait(self, condition: str) -> Any:
-        """Wait until something holds, and return it."""
-        end = time.monotonic() + SECONDS
-        while not (value := self.run(f"return {condition}")):
-            assert time.monotonic() < end, f"{condition}: {self.run('return document.body.innerText')} {self.errors()}"
-            time.sleep(0.05)
-        return value
 
     def open(self) -> None:
         self.driver.get(self.address)
@@ -96,9 +82,6 @@ class Page:
         self.run("document.querySelector('.toast-close').click()")
         self.wait("!document.querySelector('.toast-body')")
         return text
-
-    def errors(self) -> list[dict]:
-        return [entry for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
     def picture(self, name: str) -> None:
         if SCREENSHOTS:

@@ -28,7 +28,7 @@ from hf_vaswani.engines.export import export_model
 from hf_vaswani.engines.onnx_model import OnnxModel
 from hf_vaswani.engines.web_runtime import PACKAGES
 
-from ..browser import NEEDS_CHROMIUM, SECONDS, chromium, violations
+from ..browser import NEEDS_CHROMIUM, SECONDS, OpenPage, chromium, violations
 from ..conftest import tiny_model
 from ..core.test_modeling_vaswani import randomise
 from ..data.tokenizers.test_tokenizer import TEXTS, learn
@@ -54,26 +54,14 @@ TIE, SHARE_OF_TIES = 0.2, 0.03
 PHONE = (390, 844)
 
 
-class Page:
+class Page(OpenPage):
     """A page in a browser."""
 
-    def __init__(self, driver: Any, address: str):
-        self.driver, self.address = driver, address
+    levels = ("SEVERE", "WARNING")
 
     def open(self) -> None:
         self.driver.get(self.address)
         self.wait("document.getElementById('state').textContent === 'Ready.'")
-
-    def run(self, code: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(code, *arguments)
-
-    def wait(self, condition: str) -> Any:
-        """Wait until something holds, and return it."""
-        end = time.monotonic() + SECONDS
-        while not (value := self.run(f"return {condition}")):
-            assert time.monotonic() < end, f"{condition}: {self.run('return document.body.innerText')} {self.errors()}"
-            time.sleep(0.05)
-        return value
 
     def element(self, name: str) -> Any:
         return self.driver.find_element("id", name)
@@ -104,9 +92,6 @@ class Page:
         """The words that are marked in text and translation."""
         code = "return [...document.querySelectorAll(arguments[0])].map((word) => word.textContent)"
         return self.run(code, "#mirror mark"), self.run(code, "#translation .linked")
-
-    def errors(self) -> list[dict]:
-        return [entry for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
 
 
 class Handler(SimpleHTTPRequestHandler):
