@@ -6,7 +6,7 @@ import sys
 from ..files import InputPath
 from .common.options import OUTPUT_FILE, CommandParser, divided, up_to
 
-OWN = ("grid", "seeds", "output_dir", "jobs")
+OWN = ("grid", "search", "trials", "seeds", "output_dir", "jobs")
 
 
 class SweepParser(CommandParser):
@@ -33,11 +33,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         parser=SweepParser,
         rest_is_free=True,
         help="train all combinations of some values with several seeds, and compare them",
-        usage="hf-vaswani sweep RECIPE --grid key=value,value [--grid ...] [--seeds 1,2,3] --output_dir FOLDER "
-        "[--jobs N] [--key value ...]",
+        usage="hf-vaswani sweep RECIPE (--grid key=value,value | --search key=low..high) ... [--trials N] "
+        "[--seeds 1,2,3] --output_dir FOLDER [--jobs N] [--key value ...]",
         description="Train a recipe with every combination of some values of its keys, each with several seeds, side "
         "by side; then write a table with spreads and significance, and the learning curves. The same command resumes "
-        "a sweep that was stopped. In place of a recipe, a file may describe the sweep.",
+        "a sweep that was stopped. In place of a recipe, a file may describe the sweep. With --search, Optuna "
+        "proposes the values by the validation losses so far.",
     )
     sweep.add_argument(
         "recipe", type=InputPath, metavar="RECIPE", help="a recipe, as for hf-vaswani train, or a sweep's YAML file"
@@ -52,6 +53,17 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         metavar="KEY=VALUE,...",
         help="a key of the recipe and its values; lists in brackets; may be given several times",
     )
+    sweep.add_argument(
+        "--search",
+        action="append",
+        default=[],
+        metavar="KEY=LOW..HIGH",
+        help="a key of the recipe and the range, or with commas the values, in which to search; may be given several "
+        "times",
+    )
+    sweep.add_argument(
+        "--trials", type=up_to(5_000), metavar="N", help="combinations that a search tries (default: 20)"
+    )
     sweep.add_argument("--seeds", metavar="N,...", help="random seeds of each combination (default: 1)")
     sweep.add_argument("--output_dir", **{**OUTPUT_FILE, "metavar": "FOLDER"}, help="folder of the sweep")
     sweep.add_argument(
@@ -65,15 +77,31 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..training.sweep.request import read_request
+    from ..training.sweep.search import check_search, run_search
     from ..training.sweep.sweep import CURVES_FILE, PAGE_FILE, RESULT_FILE, check_sweep, failure, run_sweep
-    from ..training.sweep.table import result_table
+    from ..training.sweep.table import best_line, result_table
 
     errors: list[str] = []
-    request = read_request(options.recipe, options.output_dir, options.grid, options.seeds, options.options, errors)
-    plan = check_sweep(request, errors)
-    report = run_sweep(plan, options.jobs)
-    print(f"{result_table(report)}\n")
+    request = read_request(
+        options.recipe,
+        options.output_dir,
+        options.grid,
+        options.seeds,
+        options.options,
+        errors,
+        searches=options.search,
+        trials=options.trials,
+    )
+    if request.space:
+        search = check_search(request, errors)
+        folder, report = search.plan.folder, run_search(search, options.jobs)
+    else:
+        if options.trials is not None:
+            errors.append("--trials is the number of combinations of a search: give --search too, or leave it out")
+        plan = check_sweep(request, errors)
+        folder, report = plan.folder, run_sweep(plan, options.jobs)
+    print("\n\n".join(part for part in (result_table(report), best_line(report)) if part) + "\n")
     files = [PAGE_FILE, RESULT_FILE, *([CURVES_FILE] if report.figure else [])]
-    print("\n".join(str(plan.folder / name) for name in files))
-    if error := failure(report, plan.folder):
+    print("\n".join(str(folder / name) for name in files))
+    if error := failure(report, folder):
         raise error

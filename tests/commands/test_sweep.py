@@ -49,7 +49,25 @@ def test_status_is_1_where_a_run_fails_and_the_table_is_printed_all_the_same(pla
     assert out.splitlines()[-3:] == [str(plan.folder / name) for name in ("README.md", "sweep.json", "curves.png")]
 
 
-@pytest.mark.parametrize("option", ["--grid", "--seeds", "--output_dir", "--jobs"])
+def test_search_prints_its_table_and_the_lowest_loss(plan_of, runs, capsys):  # noqa: F811
+    pytest.importorskip("optuna")
+    plan = plan_of()
+    for number in (1, 2):
+        runs.write(f"trial_{number}_seed_1", 2.0 - number / 10, REFERENCES)
+    runs.write("recipe_seed_1", 2.0, REFERENCES)
+    search = ["--search", "dropout=0.1..0.3", "--trials", "2", "--jobs", "3"]
+    assert main(["sweep", plan.recipe, *search, "--output_dir", str(plan.folder)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("| row     | dropout ") and "\nLowest validation loss: trial_2 (dropout 0." in out
+
+
+def test_trials_without_a_search_are_refused(plan_of, capsys):  # noqa: F811
+    plan = plan_of()
+    assert main(["sweep", plan.recipe, "--trials", "3", "--output_dir", str(plan.folder)]) == 2
+    assert "--trials is the number of combinations of a search" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--grid", "--search", "--trials", "--seeds", "--output_dir", "--jobs"])
 @pytest.mark.parametrize(
     "value",
     ["", "=", "a", "dropout=", "dropout=[", "dropout=,", "٣", "nan", "\udcff", "x" * 300, "1e9", "../..", "a\nb=1"],

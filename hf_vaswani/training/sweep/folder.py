@@ -98,6 +98,15 @@ def content_errors(plan: SweepPlan) -> list[str]:
     return _run_errors(plan)
 
 
+def stored_combinations(folder: Path) -> dict[str, dict[str, str]]:
+    """Name → values of the combinations of the sweep in a folder, in their order; none where there is no sweep.
+
+    Raises:
+        InputError: the file that has them is damaged.
+    """
+    return _read(folder)["combinations"] if (folder / STATE_FILE).exists() else {}
+
+
 def _run_errors(plan: SweepPlan) -> list[str]:
     """Runs in the folder that cannot be resumed with their recipes of now, those with the same reason together."""
     reasons: dict[str, list[str]] = {}

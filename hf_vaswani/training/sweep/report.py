@@ -172,6 +172,12 @@ class SweepReport(Part):
         """The runs that failed."""
         return [run for result in self.combinations for run in result.runs if run.state == "failed"]
 
+    @property
+    def best(self) -> CombinationResult | None:
+        """The combination with the lowest mean of validation losses; `None` where there are not two to choose from."""
+        results = [(loss.mean, result) for result in self.combinations if (loss := result.validation_loss)]
+        return min(results, key=lambda pair: pair[0])[1] if len(results) > 1 else None
+
     def to_json(self) -> str:
         """The content of `sweep.json`."""
         return json.dumps(self.model_dump(), indent=2, ensure_ascii=False) + "\n"

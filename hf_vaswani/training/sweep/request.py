@@ -1,5 +1,7 @@
-"""What is asked of a sweep, on the command line or in a file: a recipe, rows, a grid, seeds, further keys."""
+"""What is asked of a sweep, on the command line or in a file: a recipe; rows and a grid, or a space to search; seeds;
+further keys."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ from ...files import option_errors, path_error
 from ..recipe.bundled_recipes import FOLDER
 from ..recipe.recipe import recipe_keys
 from .grid import NAME, as_text, split_values
+from .space import Space, parse_space
 
 SWEEPS = FOLDER / "sweeps"
 # Keys of a sweep's file besides those of the recipe.
-OWN_KEYS = ("recipe", "grid", "rows", "seeds", "output_dir")
+OWN_KEYS = ("recipe", "grid", "rows", "search", "trials", "seeds", "output_dir")
 DEFAULT_SEEDS = (1,)
+DEFAULT_TRIALS, MOST_TRIALS = 20, 5_000
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class SweepRequest:
         output_dir: `None` where it is missing.
         rows: name → key → text.
         grid: key → texts.
+        space: to search, in place of rows and a grid.
+        trials: of the search.
         seeds: of each combination.
         options: further keys of all runs, as on the command line.
     """
@@ -37,12 +43,22 @@ class SweepRequest:
     output_dir: str | None = None
     rows: dict[str, dict[str, str]] = field(default_factory=dict)
     grid: dict[str, list[str]] = field(default_factory=dict)
+    space: Space = field(default_factory=dict)
+    trials: int = DEFAULT_TRIALS
     seeds: tuple[int, ...] = DEFAULT_SEEDS
     options: tuple[str, ...] = ()
 
 
 def read_request(
-    source: str, output_dir: str | None, grids: list[str], seeds: str | None, options: list[str], errors: list[str]
+    source: str,
+    output_dir: str | None,
+    grids: list[str],
+    seeds: str | None,
+    options: list[str],
+    errors: list[str],
+    *,
+    searches: Sequence[str] = (),
+    trials: int | None = None,
 ) -> SweepRequest:
     """What a command line asks for; what it says takes the place of what the file says.
 
@@ -52,34 +68,49 @@ def read_request(
         seeds: numbers with commas.
         options: further keys of the recipe.
         errors: to which those of all parts are added.
+        searches: texts `key=low..high` or `key=value,value`.
+        trials: of the search.
 
     Raises:
         InputError: a file names no recipe, or an option is not UTF-8.
     """
     path = sweep_file(source)
     request = parse_file(path, errors) if path else SweepRequest(source)
-    grid, given = dict(request.grid), set()
     not_utf8 = [line for text in grids for line in option_errors({"grid": text})]
+    not_utf8 += [line for text in searches for line in option_errors({"search": text})]
     not_utf8 += [line for text in options for line in option_errors({"key": text})]
     if not_utf8:
         raise InputError.of([*errors, *not_utf8])
-    for text in grids:
-        key, equals, values = text.partition("=")
-        if not equals or not key:
-            errors.append(f"--grid {text}: write it --grid key=value,value")
-            continue
-        key = key.removeprefix("--").replace("-", "_")
-        if key in given:
-            errors.append(f"--grid {key} is given twice: list all of its values in one")
-        given.add(key)
-        grid[key] = split_values(values)
+    grid = {key: split_values(text) for key, text in _keyed("--grid", "value,value", grids, errors).items()}
+    space = parse_space(_keyed("--search", "low..high", searches, errors), "--search", errors)
     return replace(
         request,
         output_dir=output_dir or request.output_dir,
-        grid=grid,
+        grid={**request.grid, **grid},
+        space={**request.space, **space},
+        trials=request.trials if trials is None else trials,
         seeds=_seeds(split_values(seeds), "--seeds", errors) if seeds is not None else request.seeds,
         options=(*request.options, *options),
     )
+
+
+def _keyed(option: str, form: str, texts: Sequence[str], errors: list[str]) -> dict[str, str]:
+    """Texts `key=…` by their keys. What is wrong is added to the errors, and left out.
+
+    Args:
+        form: of what comes after the `=`, for the errors.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        key = key.removeprefix("--").replace("-", "_")
+        if not equals or not key:
+            errors.append(f"{option} {text}: write it {option} key={form}")
+        elif key in found:
+            errors.append(f"{option} {key} is given twice: list all of its values in one")
+        else:
+            found[key] = value
+    return found
 
 
 def sweep_file(source: str) -> Path | None:
@@ -92,7 +123,8 @@ def sweep_file(source: str) -> Path | None:
             content = read_yaml(path.read_text(encoding="utf-8"))
         except (OSError, yaml.YAMLError, UnicodeDecodeError):  # reported as a recipe's
             return None
-        return path if isinstance(content, dict) and {"recipe", "grid", "rows", "seeds"} & content.keys() else None
+        own = {"recipe", "grid", "rows", "search", "seeds"}
+        return path if isinstance(content, dict) and own & content.keys() else None
     return bundled_sweeps().get(source)
 
 
@@ -128,16 +160,29 @@ def parse_file(path: Path, errors: list[str]) -> SweepRequest:
             )
         if not isinstance(row or {}, dict):
             errors.append(f"{path}: rows: {name} needs keys and values, got {row!r}")
+    space = _mapping(path, "search", content, errors)
+    texts = {
+        str(key): [as_text(value) for value in values] if isinstance(values, list) else as_text(values)
+        for key, values in space.items()
+    }
+    trials = content.get("trials", DEFAULT_TRIALS)
+    if type(trials) is not int or not 1 <= trials <= MOST_TRIALS:
+        errors.append(f"{path}: trials must be a whole number from 1 to {MOST_TRIALS:,}, got {trials!r}")
+        trials = DEFAULT_TRIALS
     seeds = content.get("seeds", list(DEFAULT_SEEDS))
     seeds = seeds if isinstance(seeds, list) else split_values(str(seeds))
     output_dir = content.get("output_dir")
     return SweepRequest(
         recipe,
         str(output_dir) if output_dir is not None else None,
-        {str(name): _texts(row or {}) for name, row in rows.items() if isinstance(row or {}, dict)},
-        {str(key): [as_text(value) for value in values] for key, values in grid.items() if isinstance(values, list)},
-        _seeds(seeds, f"{path}: seeds", errors),
-        tuple(f"--{key}={text}" for key, text in _texts(_further(content)).items()),
+        rows={str(name): _texts(row or {}) for name, row in rows.items() if isinstance(row or {}, dict)},
+        grid={
+            str(key): [as_text(value) for value in values] for key, values in grid.items() if isinstance(values, list)
+        },
+        space=parse_space(texts, f"{path}: search:", errors),
+        trials=trials,
+        seeds=_seeds(seeds, f"{path}: seeds", errors),
+        options=tuple(f"--{key}={text}" for key, text in _texts(_further(content)).items()),
     )
 
 

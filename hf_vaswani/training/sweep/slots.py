@@ -38,14 +38,30 @@ def slots(plan: SweepPlan, jobs: int | None) -> list[Slot]:
     """
     if devices := gpus():
         return [Slot(devices[number % len(devices)]) for number in range(jobs or len(devices))]
-    if torch.backends.mps.is_available() and not is_set("ACCELERATE_USE_CPU"):
+    if _is_mps():
         return [Slot()] * (jobs or 1)
-    cores = available_cores()
-    by_recipe = max((run.recipe.training.cpu_threads or 0 for run in plan.runs), default=0)
-    asked = by_recipe or threads_of_user() or 0
-    number = jobs or min(max(cores // (asked or 1), 1), len(plan.runs))
-    threads = None if by_recipe else asked or max(cores // number, 1)
+    number = jobs or min(runs_side_by_side(plan), len(plan.runs))
+    by_recipe = _threads_of_recipe(plan)
+    threads = None if by_recipe else threads_of_user() or max(available_cores() // number, 1)
     return [Slot(threads=threads)] * number
+
+
+def runs_side_by_side(plan: SweepPlan) -> int:
+    """How many runs the machine takes at a time, however many the sweep has."""
+    if devices := gpus():
+        return len(devices)
+    if _is_mps():
+        return 1
+    return max(available_cores() // (_threads_of_recipe(plan) or threads_of_user() or 1), 1)
+
+
+def _threads_of_recipe(plan: SweepPlan) -> int:
+    """The most threads that a run's recipe asks for; 0 where none does."""
+    return max((run.recipe.training.cpu_threads or 0 for run in plan.runs), default=0)
+
+
+def _is_mps() -> bool:
+    return torch.backends.mps.is_available() and not is_set("ACCELERATE_USE_CPU")
 
 
 def gpus() -> list[str]:

@@ -72,6 +72,7 @@ def page(report: SweepReport, figure: str) -> str:
     if report.options:
         parts.append(f"Further keys: `{' '.join(report.options)}`")
     parts.append(result_table(report))
+    parts += [line] if (line := best_line(report)) else []
     if len(report.combinations) > 1 and any(result.tests for result in report.combinations):
         parts.append(METHOD.format(resamples=report.resamples))
     elif len(report.seeds) > 1:
@@ -82,6 +83,16 @@ def page(report: SweepReport, figure: str) -> str:
     parts += ["## All runs", run_table(report)]
     parts += [f"![Learning curves of all runs]({figure})"] if report.figure else []
     return "\n\n".join(parts) + "\n"
+
+
+def best_line(report: SweepReport) -> str:
+    """Which combination has the lowest validation loss, as a sentence; empty where there are not two."""
+    if (best := report.best) is None or best.validation_loss is None:
+        return ""
+    values = ", ".join(f"{key} {text}" for key, text in best.values.items())
+    is_named = best.name not in (WITHOUT_GRID, *_of_values(best)) and values
+    what = f"{best.name} ({values})" if is_named else values or best.name
+    return f"Lowest validation loss: {what}, {best.validation_loss.mean:.4f}."
 
 
 def describe_failure(run: RunResult) -> str:

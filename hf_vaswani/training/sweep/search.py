@@ -1,0 +1,160 @@
+"""A search: a sweep whose combinations are not listed, but proposed one after another by Optuna's TPE.
+
+The rows of such a sweep are the recipe as it is, and then trials. Each round proposes as many trials as run side by
+side, from the validation losses of all rounds before it, and trains them as a sweep with these rows. What is proposed
+depends on nothing else, so a search that was killed goes on as if it had not been.
+
+Source: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011 (the tree-structured Parzen
+estimator); https://optuna.org.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...engines.extras import import_extra
+from ...errors import InputError
+from .folder import stored_combinations
+from .grid import combination_name
+from .plan import SweepPlan, make_plan
+from .report import SweepReport
+from .request import SweepRequest
+from .slots import runs_side_by_side
+from .space import Range, Space, corners, holds
+from .sweep import check_sweep, run_sweep
+
+# The first row of a search, and the names of the others.
+BASELINE, TRIAL = "recipe", "trial_{number}"
+# Proposals in a row that are of no use, because they were made before or make no recipe, until a search ends.
+PATIENCE = 200
+
+Trial = dict[str, str]  # key → text as on the command line
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search that may begin, or go on.
+
+    Attributes:
+        request: without rows and grid.
+        space: its keys written as in a plan.
+        trials: those that its folder has.
+        plan: of the first row and these.
+    """
+
+    request: SweepRequest
+    space: Space
+    trials: list[Trial]
+    plan: SweepPlan
+
+
+def check_search(request: SweepRequest, errors: list[str]) -> Search:
+    """A search in which nothing is wrong that can be seen before its runs. Nothing is written.
+
+    Args:
+        errors: what is wrong with the request so far.
+
+    Raises:
+        InputError: all errors at once, also of the recipes at the ends of the space; Optuna is not installed.
+    """
+    errors = list(errors)
+    if request.grid or request.rows:
+        errors.append("a search proposes the values itself: give either --search, or a grid and rows")
+    request = replace(request, rows={}, grid={})
+    ends = {combination_name("", values): values for values in corners(request.space)}
+    at_ends = make_plan(replace(request, rows=ends), errors)
+    space = dict(zip(at_ends.combinations[0].values, request.space.values()))
+    import_extra("optuna", "search")
+    stored = stored_combinations(at_ends.folder)
+    trials = list(stored.values())[1:]
+    is_search = list(stored) == list(_rows(trials)) if stored else True
+    if not is_search or not all(holds(space, trial) for trial in trials):
+        raise InputError(
+            f"--output_dir {at_ends.folder} holds another sweep, or a search with trials outside of this space. Widen "
+            "the space, or choose another folder."
+        )
+    return Search(request, space, trials, check_sweep(replace(request, rows=_rows(trials)), []))
+
+
+def run_search(search: Search, jobs: int | None = None) -> SweepReport:
+    """Propose and train until the number of trials is reached, or nothing new is found; each round writes the table.
+
+    Args:
+        jobs: runs side by side; by default as many as the machine allows. With another number, a search that is
+            resumed goes on in other rounds.
+
+    Raises:
+        InputError: where another sweep holds the folder.
+        TrainingInterrupted: at SIGTERM or Ctrl-C; the same call resumes.
+    """
+    request, trials = search.request, search.trials
+    jobs = jobs or min(runs_side_by_side(search.plan), (request.trials + 1) * len(request.seeds))
+    in_round = max(jobs // len(request.seeds), 1)
+    if not trials:  # the first row is part of the first round, whose trials are random
+        trials = propose(search, [], [], min(in_round - 1, request.trials))
+    while True:
+        report = run_sweep(check_sweep(replace(request, rows=_rows(trials)), []), jobs)
+        losses = [loss.mean if (loss := result.validation_loss) else None for result in report.combinations[1:]]
+        new = propose(search, trials, losses, min(in_round, request.trials - len(trials)))
+        if not new:
+            return report
+        trials = [*trials, *new]
+
+
+def propose(search: Search, trials: list[Trial], losses: list[float | None], number: int) -> list[Trial]:
+    """New trials: at most the number asked for, fewer where nothing new is found.
+
+    Args:
+        trials: all so far.
+        losses: validation loss of each; `None` where it failed.
+    """
+    optuna: Any = import_extra("optuna", "search")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space, failed = search.space, optuna.trial.TrialState.FAIL
+    distributions = {key: _distribution(part) for key, part in space.items()}
+    # Seeded with the number of trials, a resumed search proposes what it would have proposed.
+    sampler = optuna.samplers.TPESampler(seed=len(trials), constant_liar=True)
+    study = optuna.create_study(direction="minimize", sampler=sampler)
+    for trial, loss in zip(trials, losses):
+        state = failed if loss is None else optuna.trial.TrialState.COMPLETE
+        values = {
+            key: part.number(trial[key]) if isinstance(part, Range) else trial[key] for key, part in space.items()
+        }
+        study.add_trial(optuna.trial.create_trial(state=state, params=values, distributions=distributions, value=loss))
+    found: list[Trial] = []
+    misses = 0
+    while len(found) < number and misses < PATIENCE:
+        asked = study.ask(distributions)
+        texts = {
+            key: part.text(asked.params[key]) if isinstance(part, Range) else asked.params[key]
+            for key, part in space.items()
+        }
+        if texts in trials or texts in found or not _makes_a_recipe(search.request, texts):
+            study.tell(asked, state=failed)
+            misses += 1
+        else:
+            found.append(texts)
+            misses = 0
+    return found
+
+
+def _distribution(part: Range | list[str]) -> Any:
+    optuna: Any = import_extra("optuna", "search")
+    if not isinstance(part, Range):
+        return optuna.distributions.CategoricalDistribution(part)
+    if part.is_whole:
+        return optuna.distributions.IntDistribution(int(part.low), int(part.high), log=part.is_log)
+    return optuna.distributions.FloatDistribution(part.low, part.high, log=part.is_log)
+
+
+def _rows(trials: list[Trial]) -> dict[str, Trial]:
+    """The rows of a sweep: the recipe as it is, and the trials."""
+    return {BASELINE: {}} | {TRIAL.format(number=number): trial for number, trial in enumerate(trials, start=1)}
+
+
+def _makes_a_recipe(request: SweepRequest, trial: Trial) -> bool:
+    """Whether a trial is a recipe without errors, and another one than that which is searched from."""
+    try:
+        make_plan(replace(request, rows=_rows([trial])), [])
+    except InputError:
+        return False
+    return True

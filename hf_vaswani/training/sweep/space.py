@@ -1,0 +1,103 @@
+"""The space of a search: for each key of a recipe a range of numbers, or a list of values to choose from."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .grid import split_values
+
+RANGE = re.compile(r"\s*([^,\[{'\"]+?)\.\.([^,]+?)\s*")
+# A range that spans this factor is searched on a logarithmic scale.
+WIDE = 10
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers from one to another, both included.
+
+    Attributes:
+        is_whole: whether they are whole numbers.
+    """
+
+    low: float
+    high: float
+    is_whole: bool
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is searched on a logarithmic scale."""
+        return self.low > 0 and self.high >= WIDE * self.low
+
+    def number(self, text: str) -> float | None:
+        """A value as a number of this range; `None` where it is none."""
+        try:
+            value = int(text) if self.is_whole else float(text)
+        except ValueError:
+            return None
+        return value if self.low <= value <= self.high else None
+
+    def text(self, number: float) -> str:
+        """A number as on the command line, with three significant digits; the ends are not rounded."""
+        if self.is_whole:
+            return str(round(number))
+        return repr(min(max(float(f"{number:.3g}"), self.low), self.high))
+
+    @property
+    def ends(self) -> list[str]:
+        """Its lowest and highest number as texts."""
+        return [self.text(self.low), self.text(self.high)]
+
+
+Space = dict[str, Range | list[str]]
+
+
+def parse_space(texts: Mapping[str, str | list[str]], where: str, errors: list[str]) -> Space:
+    """The space of `key` → `low..high`, `value,value`, or a list. What is wrong is added to the errors, and left out.
+
+    Args:
+        where: from which the texts are, for the errors.
+    """
+    space: Space = {}
+    for key, text in texts.items():
+        if isinstance(text, str) and (match := RANGE.fullmatch(text)):
+            found = _range(*match.groups())
+            if isinstance(found, str):
+                errors.append(f"{where} {key}={text}: {found}")
+            else:
+                space[key] = found
+            continue
+        values = split_values(text) if isinstance(text, str) else text
+        if len(set(values)) < 2 or "" in values:
+            errors.append(
+                f"{where} {key}={text}: write a range, such as {key}=0.1..0.3, or at least two values with commas"
+            )
+        else:
+            space[key] = list(dict.fromkeys(values))
+    return space
+
+
+def corners(space: Space) -> list[dict[str, str]]:
+    """Combinations that together have both ends of each range, and each value of each list."""
+    values = {key: part.ends if isinstance(part, Range) else part for key, part in space.items()}
+    number = max(len(texts) for texts in values.values())
+    return [{key: texts[min(row, len(texts) - 1)] for key, texts in values.items()} for row in range(number)]
+
+
+def holds(space: Space, values: dict[str, str]) -> bool:
+    """Whether a combination is of this space."""
+    return space.keys() == values.keys() and all(
+        part.number(values[key]) is not None if isinstance(part, Range) else values[key] in part
+        for key, part in space.items()
+    )
+
+
+def _range(low: str, high: str) -> Range | str:
+    """A range from its ends, or what is wrong with it."""
+    is_whole = all(re.fullmatch(r"[-+]?\d+", end.strip()) for end in (low, high))
+    try:
+        ends = [int(end) if is_whole else float(end) for end in (low, high)]
+    except ValueError:
+        return "a range has numbers at its ends, such as 0.1..0.3"
+    if not all(abs(end) < float("inf") for end in ends) or not ends[0] < ends[1]:
+        return "a range begins with its lower end, such as 0.1..0.3"
+    return Range(ends[0], ends[1], is_whole)
