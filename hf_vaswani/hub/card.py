@@ -16,6 +16,7 @@ from .file_names import file_names
 from .markdown import fenced, plain, table
 from .metadata import HUB_METRICS, languages_of, metadata, title_of
 from .run_report import RunReport, Source, StageReport
+from .trail import Trail
 from .usage import usage_code
 from .wording import duration, energy, optimization, regularization, scientific, tokenizer_words
 
@@ -73,7 +74,8 @@ def card_text(
         max_length_offset=recipe["generation"]["max_length_offset"],
         again=_again(recipe["training"], report),
         recipe=fenced(recipe_file, "yaml"),
-        trail=fenced(report.trail.shown().to_json().strip(), "json") if report.trail else None,
+        trail=_trail(report.trail) if report.trail else None,
+        stage_trails={stage.name: _trail(stage.trail) for stage in report.stages or [] if stage.trail},
         **_figures(report.figures, figures_in),
     )
     return text.encode("utf-8", "replace").decode()
@@ -188,6 +190,11 @@ def _filters(report: RunReport) -> str:
         + (f" Left out: {words[0]}." if words[0] else " Nothing was left out.")
         + (f" Kept: {words[1]}." if words[1] else "")
     )
+
+
+def _trail(trail: Trail) -> str:
+    """A trail as its file, between fences."""
+    return fenced(trail.shown().to_json().strip(), "json")
 
 
 def _stages(report: RunReport) -> str:

@@ -232,6 +232,7 @@ class StageReport(Part):
         search: how, in words.
         lines, pairs: that were translated, and that came of them.
         left_out: translations by why they are not among the pairs.
+        trail: of a training run that needs no other stage, so that it can be replayed from the card.
     """
 
     name: str
@@ -249,6 +250,7 @@ class StageReport(Part):
     lines: int | None = None
     pairs: int | None = None
     left_out: dict[str, int] | None = None
+    trail: Trail | None = None
 
 
 class SearchReport(Part):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,18 @@ from ...configuration.yaml_reader import read_yaml
 from ...errors import InputError, reason
 from ...files import where_not_found
 from ...hub.file_names import hub_id
-from ...hub.trail import Trail, parse_trail, read_trail
+from ...hub.trail import TRAIL_FILE, Trail, parse_trail, read_trail
 from ..checkpoints.checkpoint import checkpoint_folders
 from ..checkpoints.output_folder import CHECKPOINTS, RECIPE_FILE, read_stored
-from ..recipe.recipe import SECTIONS
+from ..recipe.recipe import SECTIONS, load_recipe
 from ..reporting.artifacts import CARD_FILE, read_results
+from ..stages.plan import make_plan
 
 # A file in a card: its name in a summary, its content between fences.
-IN_CARD = re.compile(r"<summary>(recipe\.yaml|trail\.json)</summary>\s+(`{3,})\w*\n(.*?)\n\2(?:\n|$)", re.DOTALL)
+IN_CARD = re.compile(
+    r"<summary>(recipe\.yaml|(?:stages/[^/<]+/)?trail\.json)</summary>\s+(`{3,})\w*\n(.*?)\n\2(?:\n|$)", re.DOTALL
+)
+OF_STAGE = re.compile(r"stages/(.+)/trail\.json")
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class RecordedRun:
         recipe_file: that its recipe was read from, as messages call it.
         recipe: section → key → value.
         folder: of the run; `None` where there is its card alone.
+        stage: of a run in stages, which this is.
     """
 
     name: str
@@ -40,6 +46,7 @@ class RecordedRun:
     recipe: dict[str, dict[str, Any]]
     trail: Trail
     folder: Path | None = None
+    stage: str | None = None
 
     @property
     def checkpoints(self) -> list[Path]:
@@ -102,11 +109,39 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
     if not isinstance(recipe, dict) or not all(isinstance(keys, dict) for keys in recipe.values()):
         raise InputError(f"{name}: its recipe.yaml is damaged. Copy the card again from where it came from.")
     if "stages" in recipe:
-        raise InputError(
-            f"{name} is the card of a run after stages, whose models and texts are in the folder of the run alone. "
-            "Verify that folder, or the folder of a stage in it."
-        )
+        return _first_stage(name, files)
     return RecordedRun(name, f"recipe.yaml in {name}", with_new_names(recipe), trail)
+
+
+def _first_stage(name: str, files: dict[str, str]) -> RecordedRun:
+    """Of a card after stages, the first stage that was trained on the text alone: what the others need besides is in
+    the folder of the run.
+
+    Args:
+        name: of the card.
+        files: those in it.
+    """
+    stage = next((match[1] for file in files if (match := OF_STAGE.fullmatch(file))), None)
+    if stage is None:
+        raise InputError(
+            f"{name} is the card of a run after stages, none of which was trained on its text alone, or an earlier "
+            "version wrote it. Verify the folder of the run, or of a stage in it."
+        )
+    trail = parse_trail(files[f"stages/{stage}/{TRAIL_FILE}"])
+    if trail is None:
+        raise InputError(
+            f"{name}: the trail of stage {stage} is damaged. Copy the card again from where it came from."
+        )
+    with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as folder:
+        file = Path(folder) / RECIPE_FILE
+        file.write_text(files["recipe.yaml"], encoding="utf-8")
+        try:
+            recipe = make_plan(load_recipe(file, [f"--training.output_dir={folder}"])).named(stage).arguments
+        except (InputError, StopIteration) as error:
+            why = str(error).replace(str(file), "recipe.yaml")
+            raise InputError(f"{name}: its recipe.yaml cannot be read: {why}") from None
+    sections = {section: keys for section, keys in recipe.to_dict().items() if section in SECTIONS}
+    return RecordedRun(name, f"recipe.yaml in {name}", sections, trail, stage=stage)
 
 
 def _downloaded_card(repo_id: str) -> Path:

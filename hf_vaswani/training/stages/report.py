@@ -15,6 +15,7 @@ from ...errors import InputError
 from ...evaluation.score import bleu
 from ...hub.file_names import file_names
 from ...hub.run_report import RunReport, SearchReport, StageReport, TeacherReport, TestScores
+from ...hub.trail import read_trail
 from ...runtime.cores import available_cores
 from ...runtime.processes import say
 from ...translation.lines import LineTranslator
@@ -73,6 +74,8 @@ def stage_report(planned: PlannedStage, record: Record) -> StageReport:
         values |= {name: result[name] for name in ("steps", "parameters", "validation_loss")}
         values |= {"text": parts + (", the other direction" if data.reversed else "")}
         values |= {"tests": {name: TestScores(**scores) for name, scores in result["tests"].items()}}
+        if not planned.needs and (trail := read_trail(planned.folder)):
+            values["trail"] = trail.shown()
         if arguments.training.start_from:
             values["start"] = file_names(arguments.training.start_from)
     elif stage.kind == TRANSLATE:

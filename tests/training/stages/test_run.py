@@ -2,11 +2,13 @@
 
 import gzip
 import json
+import shutil
 
 import pytest
 import yaml
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
+from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting.card import rewrite_card
@@ -210,3 +212,18 @@ def test_two_processes_share_the_stages_and_report_errors_once(staged, tmp_path)
     with pytest.raises(AssertionError) as error:
         run_training(staged, f"--output_dir={tmp_path / 'out'}", "--forward.n_best=1", processes=2)
     assert str(error.value).count("translate.n_best was 2 and is now 1") == 1
+
+
+def test_card_and_text_suffice_to_verify_the_first_stage(finished, tmp_path, capsys):
+    staged, out, report = finished
+    assert [stage.name for stage in report.stages if stage.trail] == ["both"]
+    shutil.copy(out / "README.md", tmp_path / "README.md")
+    text = [option for option in staged.command[1:] if not option.startswith("--test")]
+    assert main(["verify", str(tmp_path / "README.md"), *text, "--steps", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Replaying stage both, steps 1 to 5"
+    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
+    other = tmp_path / "other.source"
+    other.write_text((out.parent / "train.source").read_text().replace("a", "b", 1))
+    assert main(["verify", str(tmp_path / "README.md"), *text, f"--train_source={other}"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("different: training text")
