@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
         searches=options.search,
         trials=options.trials,
     )
-    if request.space:
+    if request.space or options.search:
         search = check_search(request, errors)
         folder, report = search.plan.folder, run_search(search, options.jobs)
     else:

@@ -5,14 +5,14 @@ from functools import partial
 
 from ...data.sources.parallel_files import Pair
 from ...errors import InputError, reason
+from ...evaluation.score import bleu
 from ...evaluation.seed_bootstrap import seed_bootstrap
 from ...evaluation.significance import RESAMPLES
 from ...files import collect_errors
 from ..recipe.recipe import Recipe
 from ..reporting.artifacts import TRANSLATIONS
-from ..reporting.scores import bleu_and_chrf
 from ..setup.splits import load_test_sets, parse_sources
-from .plan import Run
+from .plan import Run, own_text
 from .report import BleuDifference, RunResult
 
 Finished = list[tuple[Run, RunResult]]
@@ -66,11 +66,12 @@ def _settings(recipe: Recipe) -> dict:
 
 def _test_sets(recipe: Recipe, known: dict[str, dict[str, list[Pair]]], notes: list[str]) -> dict[str, list[Pair]]:
     """The test sets of a recipe, read once."""
-    key = str(recipe.data)
+    data = own_text(recipe)
+    key = str(data)
     if key not in known:
         known[key] = {}
         try:
-            known[key] = load_test_sets(recipe.data, parse_sources(recipe.data))
+            known[key] = load_test_sets(data, parse_sources(data))
         except (InputError, OSError) as error:
             notes.append(f"The test sets cannot be read again: {reason(error)}")
     return known[key]
@@ -91,7 +92,7 @@ def _translations(members: Finished, test: str, references: list[str]) -> list[l
             raise InputError(f"{path} cannot be read: {reason(error)}.") from None
         is_own = len(lines) == len(references)
         if is_own:
-            score = bleu_and_chrf(lines, references, run.recipe.evaluation.tokenize)[0].value
+            score = bleu(lines, references, **_settings(run.recipe)).value
             is_own = math.isclose(score, result.tests[test].bleu, abs_tol=1e-6)
         if not is_own:
             raise InputError(f"{path} is not what its run has scored: its combination is not compared.")

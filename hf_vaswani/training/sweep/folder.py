@@ -112,7 +112,7 @@ def _run_errors(plan: SweepPlan) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for run in plan.runs:
         try:
-            differences = stored_differences(run.recipe)
+            differences = stored_differences(run.last)
         except InputError as error:
             differences = [str(error)]
         if differences:
@@ -164,7 +164,9 @@ def _lock(descriptor: int, folder: Path) -> None:
 
 
 def _read(folder: Path) -> dict:
-    path, remedy = folder / STATE_FILE, "Delete it; the runs are resumed, or are found to be finished."
-    state = read_json(path, remedy)
+    path = folder / STATE_FILE
+    state = read_json(path, "Write {} into it; the runs are resumed, or are found to be finished.")
+    if not state:
+        return {"combinations": {}, "seeds": [], "finished": {}}
     check_types(path, state, STATE_TYPES)
     return state

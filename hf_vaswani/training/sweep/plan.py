@@ -5,16 +5,30 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...configuration.keys import traits
 from ...errors import InputError
 from ...files import collect_errors
+from ..check import bleu_errors, freeze_errors, path_errors, tracker_errors
 from ..recipe.arguments import DataArguments
 from ..recipe.recipe import Recipe, load_recipe, parse_options, recipe_keys, section_of
 from ..setup.splits import parse_sources, source_errors
+from ..stages.options import PREFIX as STAGES
+from ..stages.plan import make_plan as stages_plan
 from .grid import Combination, combinations
 from .request import SweepRequest
 
+# Besides those of validation, the keys that decide which text a model is validated on.
+OF_TEXT = (
+    "dataset",
+    "dataset_config",
+    "dataset_revision",
+    "split_seed",
+    "reversed",
+    "source_language",
+    "target_language",
+)
 # More are a typo, or take years.
 MOST_RUNS = 10_000
 # Keys that no combination can have, and why.
@@ -48,9 +62,14 @@ class Run:
         return self.folder.name
 
     @property
+    def last(self) -> Recipe:
+        """The recipe of the run in its folder: of one in stages the last."""
+        return stages_plan(self.recipe).last if self.recipe.stages else self.recipe
+
+    @property
     def digest(self) -> str:
         """By which a finished run is known to be of this recipe."""
-        keys = recipe_keys()
+        keys = {**recipe_keys(), STAGES: {}}
         values = {
             section: {
                 name: value
@@ -122,7 +141,7 @@ def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
             "training.push_to_hub: a sweep uploads none of its runs. Leave it out, and push the one that you choose "
             "with hf-vaswani push"
         )
-    errors += _text_errors([run.recipe for run in loaded])
+    errors += _errors_of_recipes([run.recipe for run in loaded])
     if errors:
         raise InputError.of(errors)
     runs = [_with_seed(run, seed, folder, request) for run in loaded for seed in request.seeds]
@@ -217,11 +236,30 @@ def _same_recipes(loaded: list[Run]) -> list[str]:
     return errors
 
 
-def _text_errors(recipes: list[Recipe]) -> list[str]:
-    """What is wrong with the texts of the recipes, as far as it shows without reading them whole; each error once."""
-    found: dict[str, DataArguments] = {str(recipe.data): recipe.data for recipe in recipes}
+def losses_compare(recipes: list[Recipe]) -> bool:
+    """Whether validation losses of these recipes compare: they are per token, of one vocabulary and one text."""
+
+    def of_loss(recipe: Recipe) -> list[Any]:
+        data = recipe.data.model_dump()
+        text = {name: value for name, value in data.items() if name.startswith("validation") or name in OF_TEXT}
+        return [recipe.tokenizer.model_copy(update={"bpe_dropout": 0.0}), recipe.training.start_from, text]
+
+    return all(of_loss(recipe) == of_loss(recipes[0]) for recipe in recipes)
+
+
+def own_text(recipe: Recipe) -> DataArguments:
+    """What a recipe says of its texts, without what its stages make of them."""
+    return recipe.data.model_copy(update={"text": None})
+
+
+def _errors_of_recipes(recipes: list[Recipe]) -> list[str]:
+    """What is wrong with the recipes, as far as it shows without a model and without reading texts whole; each error
+    once."""
     errors: list[str] = []
-    for data in found.values():
+    for data in {str(data): data for data in map(own_text, recipes)}.values():
         sources = collect_errors(errors, partial(parse_sources, data))
         errors += source_errors(data, sources) if sources else []
+    for recipe in recipes:
+        errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
+        errors += freeze_errors(recipe) + path_errors(recipe)
     return list(dict.fromkeys(errors))

@@ -1,6 +1,7 @@
 """What a sweep came to: the typed content of its `sweep.json`."""
 
 import json
+import math
 import statistics
 from typing import Literal
 
@@ -11,7 +12,8 @@ class Spread(Part):
     """The values of several seeds.
 
     Attributes:
-        deviation: the sample standard deviation, with n - 1 in its denominator; `None` of a single value.
+        deviation: the sample standard deviation, with n - 1 in its denominator; `None` of a single value, or where one
+            is not finite.
         values: in the order of the runs.
     """
 
@@ -22,7 +24,8 @@ class Spread(Part):
     @classmethod
     def of(cls, values: list[float]) -> "Spread":
         """Mean and deviation of at least one value."""
-        deviation = statistics.stdev(values) if len(values) > 1 else None
+        has_deviation = len(values) > 1 and all(map(math.isfinite, values))
+        deviation = statistics.stdev(values) if has_deviation else None
         return cls(mean=statistics.fmean(values), deviation=deviation, values=values)
 
 
@@ -114,6 +117,13 @@ class CombinationResult(Part):
         """The runs that have values."""
         return [run for run in self.runs if run.state == "finished"]
 
+    @property
+    def full_loss(self) -> float | None:
+        """The mean of validation losses; `None` where a run failed, since the luck of the others would count."""
+        loss = self.validation_loss
+        is_full = loss is not None and len(loss.values) == len(self.runs) and math.isfinite(loss.mean)
+        return loss.mean if loss is not None and is_full else None
+
     @classmethod
     def of(
         cls, name: str, values: dict[str, str], runs: list[RunResult], differences: dict[str, BleuDifference]
@@ -155,7 +165,8 @@ class SweepReport(Part):
         recipe: file or name, as it was given.
         options: further keys of all runs.
         combinations: the first one is what the others are compared with.
-        notes: why there is no difference, where there is none.
+        notes: why there is no difference, where there is none; what makes runs differ besides their values.
+        losses_compare: whether the validation losses of all combinations do.
         figure: whether curves were drawn.
     """
 
@@ -165,6 +176,7 @@ class SweepReport(Part):
     resamples: int
     combinations: list[CombinationResult]
     notes: list[str] = []
+    losses_compare: bool = True
     figure: bool = False
 
     @property
@@ -174,9 +186,12 @@ class SweepReport(Part):
 
     @property
     def best(self) -> CombinationResult | None:
-        """The combination with the lowest mean of validation losses; `None` where there are not two to choose from."""
-        results = [(loss.mean, result) for result in self.combinations if (loss := result.validation_loss)]
-        return min(results, key=lambda pair: pair[0])[1] if len(results) > 1 else None
+        """The combination with the lowest mean of validation losses; `None` where there are not two to choose from, or
+        their losses do not compare."""
+        results = [result for result in self.combinations if result.full_loss is not None]
+        if len(results) < 2 or not self.losses_compare:
+            return None
+        return min(results, key=lambda result: result.full_loss or 0.0)
 
     def to_json(self) -> str:
         """The content of `sweep.json`."""

@@ -8,14 +8,16 @@ Source: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 
 estimator); https://optuna.org.
 """
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...engines.extras import import_extra
-from ...errors import InputError
+from ...errors import InputError, counted
 from .folder import stored_combinations
 from .grid import combination_name
-from .plan import SweepPlan, make_plan
+from .plan import SweepPlan, losses_compare, make_plan
+from .processes import Outcome
 from .report import SweepReport
 from .request import SweepRequest
 from .slots import runs_side_by_side
@@ -26,6 +28,8 @@ from .sweep import check_sweep, run_sweep
 BASELINE, TRIAL = "recipe", "trial_{number}"
 # Proposals in a row that are of no use, because they were made before or make no recipe, until a search ends.
 PATIENCE = 200
+# At least as many rounds, whatever the machine: what is proposed in one knows nothing of what else is in it.
+ROUNDS = 5
 
 Trial = dict[str, str]  # key → text as on the command line
 
@@ -64,6 +68,11 @@ def check_search(request: SweepRequest, errors: list[str]) -> Search:
     at_ends = make_plan(replace(request, rows=ends), errors)
     space = dict(zip(at_ends.combinations[0].values, request.space.values()))
     import_extra("optuna", "search")
+    if not losses_compare([run.recipe for run in at_ends.runs]):
+        raise InputError(
+            "a search compares validation losses per token, which do not compare with another tokenizer or validation "
+            "text. Try such values with --grid, and compare BLEU"
+        )
     stored = stored_combinations(at_ends.folder)
     trials = list(stored.values())[1:]
     is_search = list(stored) == list(_rows(trials)) if stored else True
@@ -87,16 +96,25 @@ def run_search(search: Search, jobs: int | None = None) -> SweepReport:
         TrainingInterrupted: at SIGTERM or Ctrl-C; the same call resumes.
     """
     request, trials = search.request, search.trials
-    jobs = jobs or min(runs_side_by_side(search.plan), (request.trials + 1) * len(request.seeds))
+    if not jobs:
+        jobs = min(runs_side_by_side(search.plan), max(request.trials // ROUNDS, 1) * len(request.seeds))
     in_round = max(jobs // len(request.seeds), 1)
     if not trials:  # the first row is part of the first round, whose trials are random
         trials = propose(search, [], [], min(in_round - 1, request.trials))
+    failed: dict[str, Outcome] = {}
     while True:
-        report = run_sweep(check_sweep(replace(request, rows=_rows(trials)), []), jobs)
-        losses = [loss.mean if (loss := result.validation_loss) else None for result in report.combinations[1:]]
+        plan = check_sweep(replace(request, rows=_rows(trials)), [])
+        report = run_sweep(plan, jobs, failed, is_draft=True)
+        # A failed run is tried again by the next command, not in each round of this one.
+        failed = {run.folder: Outcome(run.exit_code, run.error) for run in report.failed}
+        losses = [result.full_loss for result in report.combinations[1:]]
         new = propose(search, trials, losses, min(in_round, request.trials - len(trials)))
         if not new:
-            return report
+            if len(trials) < request.trials:
+                print(
+                    f"The search ends after {counted(len(trials), 'trial')}: it finds no other values", file=sys.stderr
+                )
+            return run_sweep(plan, jobs, failed)
         trials = [*trials, *new]
 
 
@@ -109,13 +127,13 @@ def propose(search: Search, trials: list[Trial], losses: list[float | None], num
     """
     optuna: Any = import_extra("optuna", "search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    space, failed = search.space, optuna.trial.TrialState.FAIL
+    space, states = search.space, optuna.trial.TrialState
     distributions = {key: _distribution(part) for key, part in space.items()}
     # Seeded with the number of trials, a resumed search proposes what it would have proposed.
     sampler = optuna.samplers.TPESampler(seed=len(trials), constant_liar=True)
     study = optuna.create_study(direction="minimize", sampler=sampler)
     for trial, loss in zip(trials, losses):
-        state = failed if loss is None else optuna.trial.TrialState.COMPLETE
+        state = states.FAIL if loss is None else states.COMPLETE
         values = {
             key: part.number(trial[key]) if isinstance(part, Range) else trial[key] for key, part in space.items()
         }
@@ -129,8 +147,7 @@ def propose(search: Search, trials: list[Trial], losses: list[float | None], num
             for key, part in space.items()
         }
         if texts in trials or texts in found or not _makes_a_recipe(search.request, texts):
-            study.tell(asked, state=failed)
-            misses += 1
+            misses += 1  # it stays open in the study, which then looks elsewhere
         else:
             found.append(texts)
             misses = 0

@@ -79,7 +79,7 @@ def parse_space(texts: Mapping[str, str | list[str]], where: str, errors: list[s
 def corners(space: Space) -> list[dict[str, str]]:
     """Combinations that together have both ends of each range, and each value of each list."""
     values = {key: part.ends if isinstance(part, Range) else part for key, part in space.items()}
-    number = max(len(texts) for texts in values.values())
+    number = max((len(texts) for texts in values.values()), default=1)
     return [{key: texts[min(row, len(texts) - 1)] for key, texts in values.items()} for row in range(number)]
 
 

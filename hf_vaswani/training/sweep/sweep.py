@@ -1,6 +1,7 @@
 """A sweep from its request to its table: plan, runs, comparison, report."""
 
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,10 +10,11 @@ from ...evaluation.curves import draw_curves
 from ...evaluation.significance import RESAMPLES
 from ...files import replace_files
 from ...hub.run_report import RESULTS_FILE, RunReport, read_report
+from ...hub.trail import Trail
 from ..checkpoints.output_folder import CURVES_FILE, LOG_FILE
 from .comparison import differences
 from .folder import SweepState, content_errors, open_folder, place_errors
-from .plan import Run, SweepPlan, make_plan
+from .plan import Run, SweepPlan, losses_compare, make_plan
 from .processes import Outcome, log_file, run_all
 from .report import CombinationResult, RunResult, SweepReport
 from .request import SweepRequest
@@ -38,11 +40,15 @@ def check_sweep(request: SweepRequest, errors: list[str]) -> SweepPlan:
     return plan
 
 
-def run_sweep(plan: SweepPlan, jobs: int | None = None) -> SweepReport:
+def run_sweep(
+    plan: SweepPlan, jobs: int | None = None, failed: Mapping[str, Outcome] | None = None, is_draft: bool = False
+) -> SweepReport:
     """Train what is not finished yet, and write the table: `sweep.json`, `README.md` and `curves.png`.
 
     Args:
         jobs: runs side by side; by default as many as the machine allows.
+        failed: runs by name that are not tried again.
+        is_draft: whether more runs follow: nothing is compared and drawn yet.
 
     Returns:
         The report, also where runs have failed.
@@ -52,30 +58,41 @@ def run_sweep(plan: SweepPlan, jobs: int | None = None) -> SweepReport:
         TrainingInterrupted: at SIGTERM or Ctrl-C; the same call resumes.
     """
     with open_folder(plan) as state:
-        outcomes = _train(plan, state, slots(plan, jobs))
-        report = make_report(plan, outcomes)
-        drawn = _draw_curves(plan)
+        outcomes = _train(plan, state, slots(plan, jobs), failed or {})
+        report = make_report(plan, outcomes, is_draft)
+        drawn = not is_draft and _draw_curves(plan)
         report = report.model_copy(update={"figure": drawn})
         files = {plan.folder / PAGE_FILE: page(report, CURVES_FILE), plan.folder / RESULT_FILE: report.to_json()}
         replace_files({path: text.encode("utf-8", "replace") for path, text in files.items()})
     return report
 
 
-def make_report(plan: SweepPlan, outcomes: dict[str, Outcome]) -> SweepReport:
+def make_report(plan: SweepPlan, outcomes: dict[str, Outcome], is_draft: bool = False) -> SweepReport:
     """What the runs have come to.
 
     Args:
         outcomes: name of each run → how its process ended.
+        is_draft: whether to leave out the differences.
     """
-    results = {run.name: _result(run, outcomes[run.name]) for run in plan.runs}
-    finished = [
-        (
-            combination.name,
-            [(run, results[run.name]) for run in plan.runs_of(combination) if results[run.name].state == "finished"],
-        )
-        for combination in plan.combinations
-    ]
-    compared, notes = differences(finished)
+    reports = {run.name: _report_of(run) if outcomes[run.name].exit_code == 0 else None for run in plan.runs}
+    results = {run.name: _result(run, outcomes[run.name], reports[run.name]) for run in plan.runs}
+    finished = (
+        []
+        if is_draft
+        else [
+            (
+                combination.name,
+                [
+                    (run, results[run.name])
+                    for run in plan.runs_of(combination)
+                    if results[run.name].state == "finished"
+                ],
+            )
+            for combination in plan.combinations
+        ]
+    )
+    compared, notes = ({}, []) if is_draft else differences(finished)
+    notes += _notes_on_texts([(run, report) for run in plan.runs if (report := reports[run.name])])
     return SweepReport(
         recipe=plan.recipe,
         options=list(plan.options),
@@ -86,18 +103,40 @@ def make_report(plan: SweepPlan, outcomes: dict[str, Outcome]) -> SweepReport:
                 combination.name,
                 combination.values,
                 [results[run.name] for run in plan.runs_of(combination)],
-                compared[combination.name],
+                compared.get(combination.name, {}),
             )
             for combination in plan.combinations
         ],
         notes=notes,
+        losses_compare=losses_compare([run.recipe for run in plan.runs]),
     )
 
 
-def _train(plan: SweepPlan, state: SweepState, places: list[Slot]) -> dict[str, Outcome]:
-    """Train the runs that are not finished; the outcome of each run of the plan, by its name."""
+def _notes_on_texts(finished: list[tuple[Run, RunReport]]) -> list[str]:
+    """Runs whose texts have changed since another run read them from the same files."""
+    first: dict[str, tuple[str, Trail]] = {}
+    notes = []
+    for run, report in finished:
+        if report.trail is None:
+            continue
+        name, trail = first.setdefault(str(run.recipe.data), (run.name, report.trail))
+        # After stages each run has its own translations.
+        splits = [split for split in trail.texts if split == "validation" or not run.recipe.stages]
+        changed = [s for s in splits if (text := report.trail.texts.get(s)) and text.digest != trail.texts[s].digest]
+        if changed:
+            notes.append(
+                f"{run.name} had other {' and '.join(changed)} text than {name}, in the same files. Train one of them "
+                "again before you compare them."
+            )
+    return notes
+
+
+def _train(
+    plan: SweepPlan, state: SweepState, places: list[Slot], failed: Mapping[str, Outcome]
+) -> dict[str, Outcome]:
+    """Train the runs that are not finished, nor known to fail; the outcome of each run of the plan, by its name."""
     done = [run for run in plan.runs if state.is_finished(run.name, run.digest) and _report_of(run) is not None]
-    outcomes = {run.name: Outcome(0) for run in done}
+    outcomes = {run.name: Outcome(0) for run in done} | dict(failed)
     left = [run for run in plan.runs if run.name not in outcomes]
     _say(f"{counted(len(left), 'run')} to train, {min(len(places), len(left))} at a time" + f"; {len(done)} finished")
 
@@ -121,8 +160,7 @@ def _train(plan: SweepPlan, state: SweepState, places: list[Slot]) -> dict[str, 
     return outcomes
 
 
-def _result(run: Run, outcome: Outcome) -> RunResult:
-    report = _report_of(run) if outcome.exit_code == 0 else None
+def _result(run: Run, outcome: Outcome, report: RunReport | None) -> RunResult:
     if report is not None:
         return RunResult.of(run.seed, run.name, report)
     error = outcome.error or f"{RESULTS_FILE} cannot be read"

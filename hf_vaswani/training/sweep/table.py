@@ -87,12 +87,12 @@ def page(report: SweepReport, figure: str) -> str:
 
 def best_line(report: SweepReport) -> str:
     """Which combination has the lowest validation loss, as a sentence; empty where there are not two."""
-    if (best := report.best) is None or best.validation_loss is None:
+    if (best := report.best) is None:
         return ""
     values = ", ".join(f"{key} {text}" for key, text in best.values.items())
     is_named = best.name not in (WITHOUT_GRID, *_of_values(best)) and values
     what = f"{best.name} ({values})" if is_named else values or best.name
-    return f"Lowest validation loss: {what}, {best.validation_loss.mean:.4f}."
+    return f"Lowest validation loss: {what}, {best.full_loss:.4f}."
 
 
 def describe_failure(run: RunResult) -> str:

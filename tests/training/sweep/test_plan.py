@@ -54,11 +54,12 @@ def test_every_combination_has_every_seed_and_a_folder_of_its_own():
 
 def test_values_may_be_lists_null_and_text():
     plan = planned(
-        "quickstart", grids=["freeze=[],[model.encoder, model.decoder]", "max_grad_norm=null,1", "name='a, b',c"]
+        "quickstart",
+        grids=["freeze=[],[model.encoder.layers.0, model.encoder.layers.1]", "max_grad_norm=null,1", "name='a, b',c"],
     )
     first, last = plan.runs[0].recipe, plan.runs[-1].recipe
     assert (first.training.freeze, first.training.max_grad_norm, first.data.name) == ([], None, "a, b")
-    assert last.training.freeze == ["model.encoder", "model.decoder"]
+    assert last.training.freeze == ["model.encoder.layers.0", "model.encoder.layers.1"]
     assert (last.training.max_grad_norm, last.data.name) == (1.0, "c")
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hf_vaswani.errors import InputError
+from hf_vaswani.training.sweep import search as search_module
 from hf_vaswani.training.sweep.request import SweepRequest, read_request
 from hf_vaswani.training.sweep.search import check_search, propose, run_search
 from hf_vaswani.training.sweep.space import parse_space
@@ -100,6 +101,9 @@ def test_failed_trials_count_as_tried(request_of, runs, losses):
     (runs.folder / "trial_2_seed_1").rmdir()
     report = run_search(check_search(request_of(trials=4), []), jobs=1)
     assert [run.folder for run in report.failed] == ["trial_2_seed_1"] and len(report.combinations) == 5
+    assert [line.split()[0] for line in runs.started()].count("trial_2_seed_1") == 1
+    run_search(check_search(request_of(trials=4), []), jobs=1)
+    assert [line.split()[0] for line in runs.started()] == ["trial_2_seed_1"]
 
 
 def test_search_ends_where_all_combinations_were_tried(request_of, losses):
@@ -107,6 +111,50 @@ def test_search_ends_where_all_combinations_were_tried(request_of, losses):
     report = run_search(check_search(request_of(texts, trials=8), []), jobs=3)
     tried = [tuple(result.values.values()) for result in report.combinations[1:]]
     assert sorted(tried) == [("1", "post"), ("1", "pre"), ("2", "post"), ("2", "pre")]
+
+
+@pytest.mark.parametrize(
+    "texts, number",
+    [
+        ({"encoder_layers": "1..4", "decoder_layers": "1..5"}, 20),
+        ({"encoder_layers": "1,2,3,4", "dropout": "0,0.1,0.2,0.3"}, 16),
+    ],
+)
+def test_small_space_is_tried_whole(request_of, texts, number):
+    search = check_search(request_of(texts), [])
+    trials: list[dict[str, str]] = []
+    for _ in range(number):
+        # The lowest loss always lies at one end, which would be proposed again and again.
+        trials += propose(search, trials, [sum(map(float, trial.values())) for trial in trials], 1)
+    assert len({tuple(trial.values()) for trial in trials}) == len(trials) == number
+    assert propose(search, trials, [1.0] * number, 1) == []
+
+
+def test_rounds_are_several_on_a_large_machine(request_of, losses, monkeypatch):
+    monkeypatch.setattr(search_module, "runs_side_by_side", lambda plan: 64)
+    asked = []
+    monkeypatch.setattr(search_module, "propose", lambda *given: asked.append(given[-1]) or propose(*given))
+    run_search(check_search(request_of(trials=4), []))
+    assert asked == [0, 1, 1, 1, 1, 0]
+
+
+def test_trial_of_which_a_seed_fails_has_no_loss(request_of, runs, losses):
+    for number in range(1, 4):
+        runs.write(f"trial_{number}_seed_2", losses[f"trial_{number}"], REFERENCES)
+    runs.write("recipe_seed_2", 3.0, REFERENCES)
+    runs.write("trial_2_seed_1", 0.1, REFERENCES)
+    runs.write("trial_3_seed_1", math.nan, REFERENCES)
+    for path in (runs.folder / "trial_2_seed_2").iterdir():
+        path.unlink()
+    (runs.folder / "trial_2_seed_2").rmdir()
+    report = run_search(check_search(request_of(trials=3, seeds=(1, 2)), []), jobs=2)
+    assert report.best is not None and report.best.name == "trial_1"
+
+
+def test_losses_that_do_not_compare_are_not_searched(request_of):
+    with pytest.raises(InputError, match="do not compare with another tokenizer"):
+        check_search(request_of({"vocab_size": "1000..8000"}), [])
+    check_search(request_of({"bpe_dropout": "0.0..0.1", "max_length": "50..100"}), [])
 
 
 def test_values_that_make_no_recipe_are_not_trained(request_of, losses):

@@ -14,6 +14,8 @@ from hf_vaswani.evaluation.seed_bootstrap import seed_bootstrap
 from hf_vaswani.training.sweep import folder as folder_module
 from hf_vaswani.training.sweep import slots as slots_module
 from hf_vaswani.training.sweep.folder import content_errors, open_folder, place_errors
+from hf_vaswani.training.sweep.plan import make_plan
+from hf_vaswani.training.sweep.request import SweepRequest
 from hf_vaswani.training.sweep.slots import Slot, slots
 from hf_vaswani.training.sweep.sweep import failure, run_sweep
 from hf_vaswani.training.sweep.table import result_table
@@ -220,3 +222,50 @@ def test_gpus_are_those_that_this_process_sees(monkeypatch):
     assert slots_module.gpus() == ["0", "1"]
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     assert slots_module.gpus() == []
+
+
+def test_damaged_state_is_named_with_a_remedy_that_helps(plan_of, runs, written):
+    plan = plan_of(grid=GRID)
+    run_sweep(plan, jobs=2)
+    (plan.folder / "state.json").write_text('{"combinations": ')
+    [error] = content_errors(plan)
+    assert "Write {} into it" in error
+    (plan.folder / "state.json").write_text("{}")
+    assert content_errors(plan) == [] and place_errors(plan.folder) == []
+    assert not run_sweep(plan, jobs=2).failed
+
+
+def test_losses_of_other_vocabularies_are_not_ranked(plan_of, runs):
+    plan = plan_of(grid={"vocab_size": ["100", "200"]})
+    for number, run in enumerate(plan.runs):
+        runs.write(run.name, 2.0 - number, REFERENCES)
+    report = run_sweep(plan, jobs=2)
+    assert report.best is None and "Lowest validation loss" not in (plan.folder / "README.md").read_text()
+
+
+def test_other_text_in_the_same_files_is_noted(plan_of, runs):
+    plan = plan_of(seeds=(1, 2, 3))
+    for run, digest in zip(plan.runs, "aab"):
+        trail = {"texts": {"train": {"digest": digest}, "validation": {"digest": "c"}}, "environments": [{}]}
+        runs.write(run.name, 2.0, REFERENCES, trail=trail)
+    assert run_sweep(plan, jobs=2).notes == [
+        "recipe_seed_3 had other train text than recipe_seed_1, in the same files. Train one of them again before you "
+        "compare them."
+    ]
+
+
+def test_recipes_in_stages_are_swept(plan_of, runs, tmp_path):
+    plan_of()  # writes the text, and a recipe of it
+    path = tmp_path / "staged.yaml"
+    path.write_text(
+        (tmp_path / "recipe.yaml").read_text().replace("data:", "data:\n  text: [own, made]")
+        + "training: {start_from: first}\nstages:\n  first: {train: {}}\n  made: {translate: {model: first}}\n"
+    )
+    plan = make_plan(SweepRequest(str(path), str(tmp_path / "out"), seeds=(1, 2)), [])
+    assert [run.last.training.start_from for run in plan.runs] == [f"{run.folder}/stages/first" for run in plan.runs]
+    for run, texts in zip(plan.runs, (GOOD, POOR)):
+        runs.write(run.name, 2.0, texts)
+    report = run_sweep(plan, jobs=2)
+    assert not report.failed and report.notes == []
+    assert content_errors(plan) == [] and not run_sweep(plan, jobs=2).failed
+    assert len(runs.started()) == 2
