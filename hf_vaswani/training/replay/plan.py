@@ -13,7 +13,7 @@ NO_CHECKPOINT = "none"
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive steps of a run, made in one environment.
+    """Consecutive steps of a run, made with the same processes, precision and loop.
 
     Attributes:
         first, last: steps; the last is recorded in the trail.
@@ -36,10 +36,14 @@ def launched(environment: Environment) -> tuple[str, int, str, str]:
     return environment.device, environment.processes, environment.mixed_precision, environment.loop
 
 
+def environments_within(trail: Trail, first: int, last: int) -> list[Environment]:
+    """Those that a run made a range of steps in, in their order."""
+    return [trail.environment_of(first), *(entry for entry in trail.environments if first < entry.first_step <= last)]
+
+
 def is_one_launch(trail: Trail, first: int, last: int) -> bool:
     """Whether a run made all steps of a range with the same processes, precision and loop."""
-    within = [entry for entry in trail.environments if first < entry.first_step <= last]
-    return all(launched(entry) == launched(trail.environment_of(first)) for entry in within)
+    return len({launched(entry) for entry in environments_within(trail, first, last)}) == 1
 
 
 def first_part(trail: Trail, steps: int | None) -> Part | None:

@@ -29,7 +29,7 @@ from .compare import (
 from .digests import tensors_digest
 from .launch import run_job
 from .loops import TRAINER
-from .plan import Part, checkpoint_part, first_part, launched
+from .plan import Part, checkpoint_part, environments_within, first_part, launched
 from .recorded_run import RecordedRun, read_run
 from .replay import JobPart, Replayed, ReplayedPart, ReplayJob
 from .replayed_recipe import hints, replayed_recipe
@@ -121,9 +121,11 @@ def compare(
     by_part = []
     for part, _, result in replayed:
         recorded = [record for record in trail.steps if part.first <= record.step <= part.last]
-        causes = causes_of(trail.environment_of(part.first), result.environment)
-        by_part.append(compare_steps(str(part), recorded, result.steps, causes, result.distance))
-        all_causes += causes
+        then = environments_within(trail, part.first, part.last)
+        causes = [(entry.first_step, causes_of(entry, here)) for entry, here in zip(then, result.environments)]
+        other_from = next((step for step, found in causes if found), None)
+        by_part.append(compare_steps(str(part), recorded, result.steps, other_from, result.distance))
+        all_causes += itertools.chain.from_iterable(found for _, found in causes)
 
     def is_close() -> bool:
         return bool(all_causes) and by_part[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)

@@ -203,6 +203,43 @@ def read_here(folder) -> dict:
     return json.loads((folder / "results.json").read_text())["trail"]["environments"][0]
 
 
+@pytest.mark.parametrize(("step", "outcome"), [(4, Outcome.DIFFERENT), (8, Outcome.CLOSE)])
+def test_environment_that_changed_within_a_part_is_a_reason_from_there_on(finished, step, outcome):
+    """As of a run that was stopped after step 5 and resumed on another machine."""
+
+    def other(trail):
+        here = trail["environments"][0]
+        trail["environments"].append({**here, "first_step": 6, "processor": "Another CPU"})
+        change_last_bits(trail, step)
+
+    change_trail(finished, other)
+    found = verify(str(finished), checkpoint="none")
+    assert found.outcome == outcome
+    assert "another processor: Another CPU then, " in found.verdict
+
+
+@pytest.mark.parametrize(("threads", "outcome"), [(2, Outcome.DIFFERENT), (3, Outcome.CLOSE)])
+def test_threads_are_a_reason_where_this_machine_has_fewer_than_the_run_had(recipe, monkeypatch, threads, outcome):
+    folder = train(recipe(*FAST, "--cpu_threads=1")).folder
+    monkeypatch.setattr(replay, "share_of_cores", lambda processes: 2)
+
+    def other(trail):
+        here = trail["environments"][0]
+        trail["environments"].append({**here, "first_step": 6, "threads": threads})
+        change_last_bits(trail, 8)
+
+    change_trail(folder, other)
+    found = verify(str(folder), checkpoint="none")
+    assert found.outcome == outcome
+    assert ("another number of threads: 3 then, 2 here" in found.verdict) == (threads == 3)
+
+
+def change_last_bits(trail: dict, step: int) -> None:
+    """Make a recorded step one that another order of sums comes to."""
+    record = trail["steps"][step - 1]
+    record.update(loss=(float.fromhex(record["loss"]) * (1 + 1e-7)).hex(), weights="0" * 64)
+
+
 def test_on_another_processor_weights_of_a_checkpoint_are_compared_too(finished):
     """The trail is of weights that are near those of the replay, as those of another machine would be."""
     checkpoint = finished / "checkpoints" / "update-00000014" / "model.safetensors"
