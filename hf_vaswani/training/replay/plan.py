@@ -57,6 +57,25 @@ def first_part(trail: Trail, steps: int | None) -> Part | None:
     return Part(1, within[-1]) if within and trail.initial else None
 
 
+def shortfall(trail: Trail, last: int, steps: int | None) -> str | None:
+    """Why the first part ends before the step that was asked for, in words; `None` where it does not.
+
+    Args:
+        last: step of the part.
+        steps: that were asked for.
+    """
+    if steps is None or last == steps:
+        return None
+    following = next((record.step for record in trail.steps if record.step > last), None)
+    if following is None:
+        return f"--steps {steps}: no step after {last:,} is recorded. Replaying to there."
+    if not is_one_launch(trail, 1, following):
+        words = f"the steps up to {following:,} were made with other processes, precision or loop"
+        return f"--steps {steps}: {words}. Replaying to {last:,}."
+    words = f"no step between {last:,} and {following:,} is recorded"
+    return f"--steps {steps}: {words}. Replaying to {last:,}; --steps {following} replays to there."
+
+
 def checkpoint_part(trail: Trail, checkpoints: list[Path], wanted: str | None) -> Part | None:
     """The part from one of the checkpoints to the next recorded one; `None` where there is none.
 

@@ -157,7 +157,7 @@ class ReplayListener(StepListener):
             self.bar.close()
 
     def set_threads(self, step: int) -> None:
-        """Compute with as many threads as the run did at a step, as far as this machine has them, and note the result."""
+        """Compute with as many threads as the run did at a step, as far as this machine has them; note that environment."""
         then = self.job.environment_of(step)
         if self.run.accelerator.device.type == "cpu":
             torch.set_num_threads(min(then.threads or self.share, self.share))

@@ -29,7 +29,7 @@ from .compare import (
 from .digests import tensors_digest
 from .launch import run_job
 from .loops import TRAINER
-from .plan import Part, checkpoint_part, environments_within, first_part, launched
+from .plan import Part, checkpoint_part, environments_within, first_part, launched, shortfall
 from .recorded_run import RecordedRun, read_run
 from .replay import JobPart, Replayed, ReplayedPart, ReplayJob
 from .replayed_recipe import hints, replayed_recipe
@@ -70,7 +70,8 @@ def verify(
     Args:
         where: folder of a run, a card, or the id of a model on the Hub.
         options: keys of the recipe, as on the command line: `["--train_source=train.de"]`.
-        steps: how many of the first ones to replay; by default those that were recorded one by one.
+        steps: how many of the first ones to replay, up to the last recorded one of them; by default those that were
+            recorded one by one.
         checkpoint: to replay from: name, path, step, or "none"; by default that with the shortest way to the next.
         report: called with a line about what is done, before that takes time.
 
@@ -90,12 +91,15 @@ def verify(
         stored = stored_findings(run)
         whole = [path for path in run.checkpoints if path.name not in stored or not _is_bad(stored[path.name])]
         later = collect_errors(errors, lambda: checkpoint_part(run.trail, whole, checkpoint))
-        parts = [part for part in (first_part(run.trail, steps), later) if part]
+        first = first_part(run.trail, steps)
+        parts = [part for part in (first, later) if part]
         if not parts and not errors:
             errors.append(f"{run.name} has no recorded step that could be replayed: it has made none, or an earlier "
                           "version made them.")  # fmt: skip
         if errors or recipe is None:
             raise InputError.of(_with_texts(errors, recipe))
+        if first and (line := shortfall(run.trail, first.last, steps)):
+            report(line)
         try:
             replayed = [(part, *entry) for part, entry in zip(parts, _replay(run, parts, file, left, folder, report))]
         except InputError as error:

@@ -180,6 +180,34 @@ def test_steps_and_checkpoint_can_be_chosen(finished):
         verify(str(finished), checkpoint="7")
 
 
+@pytest.mark.parametrize(
+    ("steps", "last", "line"),
+    [
+        (12, 12, None),
+        (13, 12, "--steps 13: no step between 12 and 14 is recorded. Replaying to 12; --steps 14 replays to there."),
+        (99, 14, "--steps 99: no step after 14 is recorded. Replaying to there."),
+    ],
+)
+def test_steps_that_end_where_nothing_is_recorded_end_before_and_say_so(finished, steps, last, line):
+    said = []
+    found = verify(str(finished), steps=steps, checkpoint="none", report=said.append)
+    assert f"steps 1 to {last}" in outcomes(found)
+    assert said[:-1] == ([line] if line else [])
+
+
+def test_steps_that_other_processes_made_are_not_replayed_with_the_first_ones_and_this_is_said(finished):
+    def other(trail):
+        trail["environments"].append({**trail["environments"][0], "first_step": 13, "processes": 2})
+
+    change_trail(finished, other)
+    said = []
+    verify(str(finished), steps=14, checkpoint="none", report=said.append)
+    assert said == [
+        "--steps 14: the steps up to 14 were made with other processes, precision or loop. Replaying to 12.",
+        "Replaying steps 1 to 12",
+    ]
+
+
 @pytest.mark.parametrize(("change", "outcome"), [(1e-7, Outcome.CLOSE), (1e-3, Outcome.DIFFERENT)])
 def test_on_another_processor_losses_are_compared_within_a_tolerance(finished, change, outcome):
     def other(trail):
