@@ -157,7 +157,10 @@ class ReplayListener(StepListener):
             self.bar.close()
 
     def set_threads(self, step: int) -> None:
-        """Compute with as many threads as the run did at a step, as far as this machine has them; note that environment."""
+        """Compute with as many threads as the run did at a step, as far as this machine has them.
+
+        Where the run's environment begins at that step, that of here is noted.
+        """
         then = self.job.environment_of(step)
         if self.run.accelerator.device.type == "cpu":
             torch.set_num_threads(min(then.threads or self.share, self.share))

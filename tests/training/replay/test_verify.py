@@ -1,10 +1,16 @@
 """A run is verified by its folder or its card: what is the same is found equal to the bit, what is not is named."""
 
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import yaml
@@ -12,22 +18,25 @@ from safetensors.torch import load_file, save_file
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError, TrainingInterrupted
-from hf_vaswani.hub.trail import read_trail
+from hf_vaswani.hub.trail import Environment, read_trail
+from hf_vaswani.runtime.signals import StopSignals
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.replay import replay
 from hf_vaswani.training.replay.compare import Outcome
 from hf_vaswani.training.replay.digests import tensors_digest
+from hf_vaswani.training.replay.launch import run_job
 from hf_vaswani.training.replay.recorder import write_trail
 from hf_vaswani.training.replay.verify import verify
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
-from ..helpers import files_in, run_training
+from ..helpers import PROJECT, files_in, run_training
 from ..test_adapters import base
 from .test_recorder import interrupt_after
 
 __all__ = ["base"]
 FAST = ("--max_steps=14", "--save_steps=6", "--eval_steps=100", "--eval_sentences=0")
+FIRST_STEP = replay.JobPart(first=1, last=1, checkpoint=None, target=None, steps=[1])
 
 
 def outcomes(found) -> dict[str, Outcome]:
@@ -283,6 +292,43 @@ def test_on_another_processor_weights_of_a_checkpoint_are_compared_too(finished)
     found = verify(str(finished))
     [detail] = [str(f) for f in found.findings if f.outcome == Outcome.CLOSE]
     assert re.fullmatch(r"steps 13 to 14, from .*: losses are equal to 0.0e\+00, weights to 9.5e-07", detail)
+
+
+def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeypatch):
+    """The launcher notes SIGTERM, and would otherwise end after some seconds."""
+    launcher = tmp_path / "launcher"
+    launcher.write_text(
+        "#!/bin/sh\n"
+        f"trap 'touch {tmp_path}/stopped; exit 1' TERM\n"
+        "kill -TERM $PPID\n"
+        "for i in $(seq 50); do sleep 0.1; done\n"
+    )
+    launcher.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(launcher))
+    job = replay.ReplayJob(recipe="", options=[], environments=[Environment(processes=2)], parts=[FIRST_STEP])
+    # Without a handler of its own, the signal would end the tests.
+    with StopSignals(), pytest.raises(TrainingInterrupted, match=r"^Stopped by SIGTERM\.$") as raised:
+        run_job(job, tmp_path)
+    assert raised.value.signal == signal.SIGTERM
+    assert (tmp_path / "stopped").exists()
+
+
+@pytest.mark.slow
+def test_stopped_replay_by_two_processes_leaves_none_and_no_folder(recipe, tmp_path):
+    run_training(recipe, *FAST, f"--output_dir={tmp_path / 'out'}", processes=2)
+    (tmp_path / "temporary").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hf_vaswani", "verify", str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "TMPDIR": str(tmp_path / "temporary")},
+    )
+    command = psutil.Process(process.pid)
+    while len(children := command.children(recursive=True)) < 3:
+        assert process.poll() is None, "it ended before it was stopped"
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list((tmp_path / "temporary").glob("hf-vaswani-*")) == []
 
 
 @pytest.mark.slow
