@@ -405,6 +405,14 @@ def test_bad_input_is_refused_before_work(finished, tmp_path, monkeypatch, capsy
     assert "holds no trail (trail.json)" in errors_of(finished, capsys)[0]
 
 
+def test_replay_that_cannot_be_made_has_not_the_status_of_one_that_differs(finished, capsys):
+    state = finished / "checkpoints" / "update-00000012" / "optimizer.pt"
+    state.write_bytes(state.read_bytes()[:100])
+    [error] = errors_of(finished, capsys)
+    assert error.startswith("error: ")
+    assert "update-00000012" in error
+
+
 def errors_of(where, capsys, *options: str) -> list[str]:
     assert main(["verify", str(where), *options]) == 2
     return capsys.readouterr().err.splitlines()
