@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from ..errors import InputError, TrainingError
 from ..files import InputPath
 from .common.options import CommandParser, divided, up_to
 
@@ -31,7 +32,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         usage="hf-vaswani verify RUN [--steps N] [--from CHECKPOINT] [--key value ...]",
         description="Replay the first steps of a run, and those from one of its checkpoints to the next, on the same "
         "text, and compare losses and weights with those that the run recorded. The run's folder stays as it is. The "
-        "exit status is 0 if they are equal, 1 if they differ.",
+        "exit status is 0 if they are equal, 1 if they differ, 2 if the run cannot be replayed.",
     )
     parser.add_argument(
         "training", type=InputPath, metavar="RUN", help="folder of a run, its card, or its model's id on the Hub"
@@ -60,7 +61,11 @@ def run(options: argparse.Namespace) -> int:
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    found = verify(options.training, options.options, options.steps, options.checkpoint)
+    try:
+        found = verify(options.training, options.options, options.steps, options.checkpoint)
+    except TrainingError as error:
+        # Its own exit status is that of a run that differs.
+        raise InputError(str(error)) from None
     for finding in found.findings:
         print(finding)
     print(found.verdict)

@@ -79,13 +79,13 @@ def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:
 
 
 def compare_steps(
-    part: str, recorded: list[StepRecord], now: list[StepRecord], causes: list[str], distance: float | None = None
+    part: str, recorded: list[StepRecord], now: list[StepRecord], other_from: int | None, distance: float | None = None
 ) -> Finding:
     """Compare steps of a run with those of its replay.
 
     Args:
         recorded, now: of the same steps, as far as each has made them.
-        causes: what is other here, and may change the last bits.
+        other_from: the first step for which something is other here that may change the last bits.
         distance: of the last weights, where it is known.
     """
     replayed = {record.step: record for record in now}
@@ -97,7 +97,8 @@ def compare_steps(
     is_same_text = all(here and then.batches == here.batches for then, here in pairs if then.batches)
     is_close = bool(gaps) and max(gaps) <= TOLERANCE and (distance is None or distance <= TOLERANCE)
     weights = "" if distance is None else f", weights to {distance:.1e}"
-    if causes and is_close and is_same_text and all(here for _, here in pairs):
+    is_explained = other_from is not None and other_from <= first[0].step
+    if is_explained and is_close and is_same_text and all(here for _, here in pairs):
         return Finding(part, Outcome.CLOSE, f"losses are equal to {max(gaps):.1e}{weights}")
     words = f"they first differ at step {first[0].step:,}: {difference(*first)}"
     if gaps:

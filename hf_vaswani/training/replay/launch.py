@@ -9,13 +9,16 @@ from pathlib import Path
 
 import torch
 
-from ...errors import InputError, TrainingError
+from ...errors import InputError, TrainingError, TrainingInterrupted
+from ...runtime.signals import StopSignals
 from .replay import Replayed, ReplayJob, replay
 
 USE_CPU = "ACCELERATE_USE_CPU"
 JOB_FILE, RESULT_FILE, ERRORS_FILE = "job.json", "result.json", "errors.txt"
 # Lines of the output of processes that failed.
 SHOWN = 20
+# Seconds between looks for a signal.
+BETWEEN_LOOKS = 0.1
 
 
 def run_job(job: ReplayJob, folder: Path) -> Replayed:
@@ -53,19 +56,43 @@ def _in_processes(job: ReplayJob, processes: int, on_cpu: bool, folder: Path) ->
     (folder / JOB_FILE).write_text(job.model_dump_json(), encoding="utf-8")
     for name in (RESULT_FILE, ERRORS_FILE):
         (folder / name).unlink(missing_ok=True)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    done = subprocess.run(
-        [*launcher, "-m", "hf_vaswani.training.replay.worker", str(folder)],
-        env={**os.environ, **({USE_CPU: "true"} if on_cpu else {})},
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    command += ["-m", "hf_vaswani.training.replay.worker", str(folder)]
+    with StopSignals() as stop:
+        output = _output(command, {**os.environ, **({USE_CPU: "true"} if on_cpu else {})}, stop)
+    if stop.received:
+        raise TrainingInterrupted(f"Stopped by {stop.name}.", stop.received)
+    if (folder / ERRORS_FILE).exists():
+        raise InputError((folder / ERRORS_FILE).read_text(encoding="utf-8"))
+    if not (folder / RESULT_FILE).exists():
+        last = "\n".join(output.splitlines()[-SHOWN:])
+        raise TrainingError(f"{processes} processes could not replay the run:\n{last}")
+    return Replayed.model_validate_json((folder / RESULT_FILE).read_text(encoding="utf-8"))
+
+
+def _output(command: list[str], environment: dict[str, str], stop: StopSignals) -> str:
+    """What a launcher and its processes print to their end, which a signal has them come to early."""
+    launcher = subprocess.Popen(
+        command,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        check=False,
+        # Ctrl-C comes to this process alone, which stops them.
+        start_new_session=True,
     )
-    if (folder / ERRORS_FILE).exists():
-        raise InputError((folder / ERRORS_FILE).read_text(encoding="utf-8"))
-    if not (folder / RESULT_FILE).exists():
-        last = "\n".join(done.stdout.splitlines()[-SHOWN:])
-        raise TrainingError(f"{processes} processes could not replay the run:\n{last}")
-    return Replayed.model_validate_json((folder / RESULT_FILE).read_text(encoding="utf-8"))
+    is_told = False
+    try:
+        while True:
+            try:
+                return launcher.communicate(timeout=BETWEEN_LOOKS)[0]
+            except subprocess.TimeoutExpired:
+                if stop.received and not is_told:
+                    launcher.terminate()
+                    is_told = True
+    finally:
+        # At a second Ctrl-C; its processes end with it.
+        if launcher.poll() is None:
+            launcher.kill()
+            launcher.wait()

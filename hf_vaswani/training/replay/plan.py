@@ -13,7 +13,7 @@ NO_CHECKPOINT = "none"
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive steps of a run, made in one environment.
+    """Consecutive steps of a run, made with the same processes, precision and loop.
 
     Attributes:
         first, last: steps; the last is recorded in the trail.
@@ -36,10 +36,14 @@ def launched(environment: Environment) -> tuple[str, int, str, str]:
     return environment.device, environment.processes, environment.mixed_precision, environment.loop
 
 
+def environments_within(trail: Trail, first: int, last: int) -> list[Environment]:
+    """Those that a run made a range of steps in, in their order."""
+    return [trail.environment_of(first), *(entry for entry in trail.environments if first < entry.first_step <= last)]
+
+
 def is_one_launch(trail: Trail, first: int, last: int) -> bool:
     """Whether a run made all steps of a range with the same processes, precision and loop."""
-    within = [entry for entry in trail.environments if first < entry.first_step <= last]
-    return all(launched(entry) == launched(trail.environment_of(first)) for entry in within)
+    return len({launched(entry) for entry in environments_within(trail, first, last)}) == 1
 
 
 def first_part(trail: Trail, steps: int | None) -> Part | None:
@@ -51,6 +55,25 @@ def first_part(trail: Trail, steps: int | None) -> Part | None:
     recorded = [record.step for record in trail.steps if is_one_launch(trail, 1, record.step)]
     within = [step for step in recorded if step <= (steps or FIRST_STEPS)]
     return Part(1, within[-1]) if within and trail.initial else None
+
+
+def shortfall(trail: Trail, last: int, steps: int | None) -> str | None:
+    """Why the first part ends before the step that was asked for, in words; `None` where it does not.
+
+    Args:
+        last: step of the part.
+        steps: that were asked for.
+    """
+    if steps is None or last == steps:
+        return None
+    following = next((record.step for record in trail.steps if record.step > last), None)
+    if following is None:
+        return f"--steps {steps}: no step after {last:,} is recorded. Replaying to there."
+    if not is_one_launch(trail, 1, following):
+        words = f"the steps up to {following:,} were made with other processes, precision or loop"
+        return f"--steps {steps}: {words}. Replaying to {last:,}."
+    words = f"no step between {last:,} and {following:,} is recorded"
+    return f"--steps {steps}: {words}. Replaying to {last:,}; --steps {following} replays to there."
 
 
 def checkpoint_part(trail: Trail, checkpoints: list[Path], wanted: str | None) -> Part | None:

@@ -78,11 +78,11 @@ class ReplayedPart(TrailPart):
     """What the steps of a part came to.
 
     Attributes:
-        environment: that they were made in here.
+        environments: that they were made in here, one for each that the run made them in.
         distance: of the last weights from those of the run, relative to their norm; `None` where they are not there.
     """
 
-    environment: Environment
+    environments: list[Environment]
     steps: list[StepRecord]
     distance: float | None = None
 
@@ -123,16 +123,19 @@ class ReplayListener(StepListener):
 
     Args:
         share: most threads of a process here.
+
+    Attributes:
+        environments: one for each that the run made the steps in, as they are here.
     """
 
     def __init__(self, run: ReplayRun, job: ReplayJob, part: JobPart, share: int):
         self.run, self.part, self.share = run, part, share
         self.job = job
         self.records: list[StepRecord] = []
+        self.environments: list[Environment] = []
         self.bar: tqdm | None = None
 
     def on_run_begin(self, progress: Progress) -> None:
-        self.set_threads(progress.step + 1)
         steps = self.part.last - progress.step
         # Only on a terminal, and in one process.
         self.bar = tqdm(total=steps, unit=" steps", disable=None if self.run.accelerator.is_main_process else True)
@@ -146,17 +149,23 @@ class ReplayListener(StepListener):
             processes = self.run.accelerator
             batches = batches_digest(processes, result.batches) if step <= FIRST_STEPS else None
             self.records.append(step_record(self.run, result.loss, batches))
-        self.set_threads(step + 1)
+        if step < self.part.last:
+            self.set_threads(step + 1)
 
     def on_run_end(self) -> None:
         if self.bar is not None:
             self.bar.close()
 
     def set_threads(self, step: int) -> None:
-        """Compute with as many threads as the run did at a step, as far as this machine has them."""
+        """Compute with as many threads as the run did at a step, as far as this machine has them.
+
+        Where the run's environment begins at that step, that of here is noted.
+        """
+        then = self.job.environment_of(step)
         if self.run.accelerator.device.type == "cpu":
-            threads = self.job.environment_of(step).threads
-            torch.set_num_threads(min(threads or self.share, self.share))
+            torch.set_num_threads(min(then.threads or self.share, self.share))
+        if step in (self.part.first, then.first_step):
+            self.environments.append(environment_of(self.run, then.loop))
 
 
 def replay(job: ReplayJob) -> Replayed:
@@ -179,14 +188,13 @@ def replay(job: ReplayJob) -> Replayed:
             listener = ReplayListener(run, job, part, share)
             run.listeners.append(listener)
             listener.set_threads(part.first)
-            environment = environment_of(run, job.environment.loop)
-            trail = trail or beginning(setup, setup.model, environment)
+            trail = trail or beginning(setup, setup.model, listener.environments[0])
             with run.active():
                 loop_of(job.environment.loop)(run)
             distance = None
             if part.target:
                 distance = weights_distance(gather_weights(run.raw_model), load_file(Path(part.target) / WEIGHTS_FILE))
-            parts.append(ReplayedPart(environment=environment, steps=listener.records, distance=distance))
+            parts.append(ReplayedPart(environments=listener.environments, steps=listener.records, distance=distance))
         assert trail is not None, "a job has a part at least"
         return Replayed(trail=trail, parts=parts)
 

@@ -29,7 +29,7 @@ from .compare import (
 from .digests import tensors_digest
 from .launch import run_job
 from .loops import TRAINER
-from .plan import Part, checkpoint_part, first_part, launched
+from .plan import Part, checkpoint_part, environments_within, first_part, launched, shortfall
 from .recorded_run import RecordedRun, read_run
 from .replay import JobPart, Replayed, ReplayedPart, ReplayJob
 from .replayed_recipe import hints, replayed_recipe
@@ -70,7 +70,8 @@ def verify(
     Args:
         where: folder of a run, a card, or the id of a model on the Hub.
         options: keys of the recipe, as on the command line: `["--train_source=train.de"]`.
-        steps: how many of the first ones to replay; by default those that were recorded one by one.
+        steps: how many of the first ones to replay, up to the last recorded one of them; by default those that were
+            recorded one by one.
         checkpoint: to replay from: name, path, step, or "none"; by default that with the shortest way to the next.
         report: called with a line about what is done, before that takes time.
 
@@ -90,12 +91,15 @@ def verify(
         stored = stored_findings(run)
         whole = [path for path in run.checkpoints if path.name not in stored or not _is_bad(stored[path.name])]
         later = collect_errors(errors, lambda: checkpoint_part(run.trail, whole, checkpoint))
-        parts = [part for part in (first_part(run.trail, steps), later) if part]
+        first = first_part(run.trail, steps)
+        parts = [part for part in (first, later) if part]
         if not parts and not errors:
             errors.append(f"{run.name} has no recorded step that could be replayed: it has made none, or an earlier "
                           "version made them.")  # fmt: skip
         if errors or recipe is None:
             raise InputError.of(_with_texts(errors, recipe))
+        if first and (line := shortfall(run.trail, first.last, steps)):
+            report(line)
         try:
             replayed = [(part, *entry) for part, entry in zip(parts, _replay(run, parts, file, left, folder, report))]
         except InputError as error:
@@ -121,9 +125,11 @@ def compare(
     by_part = []
     for part, _, result in replayed:
         recorded = [record for record in trail.steps if part.first <= record.step <= part.last]
-        causes = causes_of(trail.environment_of(part.first), result.environment)
-        by_part.append(compare_steps(str(part), recorded, result.steps, causes, result.distance))
-        all_causes += causes
+        then = environments_within(trail, part.first, part.last)
+        causes = [(entry.first_step, causes_of(entry, here)) for entry, here in zip(then, result.environments)]
+        other_from = next((step for step, found in causes if found), None)
+        by_part.append(compare_steps(str(part), recorded, result.steps, other_from, result.distance))
+        all_causes += itertools.chain.from_iterable(found for _, found in causes)
 
     def is_close() -> bool:
         return bool(all_causes) and by_part[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)

@@ -1,10 +1,16 @@
 """A run is verified by its folder or its card: what is the same is found equal to the bit, what is not is named."""
 
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import yaml
@@ -12,22 +18,25 @@ from safetensors.torch import load_file, save_file
 
 from hf_vaswani.cli import main
 from hf_vaswani.errors import InputError, TrainingInterrupted
-from hf_vaswani.hub.trail import read_trail
+from hf_vaswani.hub.trail import Environment, read_trail
+from hf_vaswani.runtime.signals import StopSignals
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.replay import replay
 from hf_vaswani.training.replay.compare import Outcome
 from hf_vaswani.training.replay.digests import tensors_digest
+from hf_vaswani.training.replay.launch import run_job
 from hf_vaswani.training.replay.recorder import write_trail
 from hf_vaswani.training.replay.verify import verify
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
-from ..helpers import files_in, run_training
+from ..helpers import PROJECT, files_in, run_training
 from ..test_adapters import base
 from .test_recorder import interrupt_after
 
 __all__ = ["base"]
 FAST = ("--max_steps=14", "--save_steps=6", "--eval_steps=100", "--eval_sentences=0")
+FIRST_STEP = replay.JobPart(first=1, last=1, checkpoint=None, target=None, steps=[1])
 
 
 def outcomes(found) -> dict[str, Outcome]:
@@ -180,6 +189,34 @@ def test_steps_and_checkpoint_can_be_chosen(finished):
         verify(str(finished), checkpoint="7")
 
 
+@pytest.mark.parametrize(
+    ("steps", "last", "line"),
+    [
+        (12, 12, None),
+        (13, 12, "--steps 13: no step between 12 and 14 is recorded. Replaying to 12; --steps 14 replays to there."),
+        (99, 14, "--steps 99: no step after 14 is recorded. Replaying to there."),
+    ],
+)
+def test_steps_that_end_where_nothing_is_recorded_end_before_and_say_so(finished, steps, last, line):
+    said = []
+    found = verify(str(finished), steps=steps, checkpoint="none", report=said.append)
+    assert f"steps 1 to {last}" in outcomes(found)
+    assert said[:-1] == ([line] if line else [])
+
+
+def test_steps_that_other_processes_made_are_not_replayed_with_the_first_ones_and_this_is_said(finished):
+    def other(trail):
+        trail["environments"].append({**trail["environments"][0], "first_step": 13, "processes": 2})
+
+    change_trail(finished, other)
+    said = []
+    verify(str(finished), steps=14, checkpoint="none", report=said.append)
+    assert said == [
+        "--steps 14: the steps up to 14 were made with other processes, precision or loop. Replaying to 12.",
+        "Replaying steps 1 to 12",
+    ]
+
+
 @pytest.mark.parametrize(("change", "outcome"), [(1e-7, Outcome.CLOSE), (1e-3, Outcome.DIFFERENT)])
 def test_on_another_processor_losses_are_compared_within_a_tolerance(finished, change, outcome):
     def other(trail):
@@ -203,6 +240,43 @@ def read_here(folder) -> dict:
     return json.loads((folder / "results.json").read_text())["trail"]["environments"][0]
 
 
+@pytest.mark.parametrize(("step", "outcome"), [(4, Outcome.DIFFERENT), (8, Outcome.CLOSE)])
+def test_environment_that_changed_within_a_part_is_a_reason_from_there_on(finished, step, outcome):
+    """As of a run that was stopped after step 5 and resumed on another machine."""
+
+    def other(trail):
+        here = trail["environments"][0]
+        trail["environments"].append({**here, "first_step": 6, "processor": "Another CPU"})
+        change_last_bits(trail, step)
+
+    change_trail(finished, other)
+    found = verify(str(finished), checkpoint="none")
+    assert found.outcome == outcome
+    assert "another processor: Another CPU then, " in found.verdict
+
+
+@pytest.mark.parametrize(("threads", "outcome"), [(2, Outcome.DIFFERENT), (3, Outcome.CLOSE)])
+def test_threads_are_a_reason_where_this_machine_has_fewer_than_the_run_had(recipe, monkeypatch, threads, outcome):
+    folder = train(recipe(*FAST, "--cpu_threads=1")).folder
+    monkeypatch.setattr(replay, "share_of_cores", lambda processes: 2)
+
+    def other(trail):
+        here = trail["environments"][0]
+        trail["environments"].append({**here, "first_step": 6, "threads": threads})
+        change_last_bits(trail, 8)
+
+    change_trail(folder, other)
+    found = verify(str(folder), checkpoint="none")
+    assert found.outcome == outcome
+    assert ("another number of threads: 3 then, 2 here" in found.verdict) == (threads == 3)
+
+
+def change_last_bits(trail: dict, step: int) -> None:
+    """Make a recorded step one that another order of sums comes to."""
+    record = trail["steps"][step - 1]
+    record.update(loss=(float.fromhex(record["loss"]) * (1 + 1e-7)).hex(), weights="0" * 64)
+
+
 def test_on_another_processor_weights_of_a_checkpoint_are_compared_too(finished):
     """The trail is of weights that are near those of the replay, as those of another machine would be."""
     checkpoint = finished / "checkpoints" / "update-00000014" / "model.safetensors"
@@ -218,6 +292,43 @@ def test_on_another_processor_weights_of_a_checkpoint_are_compared_too(finished)
     found = verify(str(finished))
     [detail] = [str(f) for f in found.findings if f.outcome == Outcome.CLOSE]
     assert re.fullmatch(r"steps 13 to 14, from .*: losses are equal to 0.0e\+00, weights to 9.5e-07", detail)
+
+
+def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeypatch):
+    """The launcher notes SIGTERM, and would otherwise end after some seconds."""
+    launcher = tmp_path / "launcher"
+    launcher.write_text(
+        "#!/bin/sh\n"
+        f"trap 'touch {tmp_path}/stopped; exit 1' TERM\n"
+        "kill -TERM $PPID\n"
+        "for i in $(seq 50); do sleep 0.1; done\n"
+    )
+    launcher.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(launcher))
+    job = replay.ReplayJob(recipe="", options=[], environments=[Environment(processes=2)], parts=[FIRST_STEP])
+    # Without a handler of its own, the signal would end the tests.
+    with StopSignals(), pytest.raises(TrainingInterrupted, match=r"^Stopped by SIGTERM\.$") as raised:
+        run_job(job, tmp_path)
+    assert raised.value.signal == signal.SIGTERM
+    assert (tmp_path / "stopped").exists()
+
+
+@pytest.mark.slow
+def test_stopped_replay_by_two_processes_leaves_none_and_no_folder(recipe, tmp_path):
+    run_training(recipe, *FAST, f"--output_dir={tmp_path / 'out'}", processes=2)
+    (tmp_path / "temporary").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hf_vaswani", "verify", str(tmp_path / "out")],
+        env={**os.environ, "PYTHONPATH": str(PROJECT), "TMPDIR": str(tmp_path / "temporary")},
+    )
+    command = psutil.Process(process.pid)
+    while len(children := command.children(recursive=True)) < 3:
+        assert process.poll() is None, "it ended before it was stopped"
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list((tmp_path / "temporary").glob("hf-vaswani-*")) == []
 
 
 @pytest.mark.slow
@@ -292,6 +403,14 @@ def test_bad_input_is_refused_before_work(finished, tmp_path, monkeypatch, capsy
     for name in ("trail.json", "results.json"):
         (finished / name).unlink()
     assert "holds no trail (trail.json)" in errors_of(finished, capsys)[0]
+
+
+def test_replay_that_cannot_be_made_has_not_the_status_of_one_that_differs(finished, capsys):
+    state = finished / "checkpoints" / "update-00000012" / "optimizer.pt"
+    state.write_bytes(state.read_bytes()[:100])
+    [error] = errors_of(finished, capsys)
+    assert error.startswith("error: ")
+    assert "update-00000012" in error
 
 
 def errors_of(where, capsys, *options: str) -> list[str]:
