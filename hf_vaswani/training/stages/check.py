@@ -72,7 +72,12 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
         found.records[planned.name] = record
         found.inputs[planned.name] = collect_errors([], lambda planned=planned: inputs.of(planned)) or {}
         state, why = _state(planned, record, found)
-        if state is State.REPLACED and not overwrites:
+        if record is not None and record.kind != planned.stage.kind:
+            errors.append(
+                f"{where}: {planned.folder} holds a stage of kind {record.kind}, and this one is of kind "
+                f"{planned.stage.kind}. Delete the folder and {planned.record}, or choose another name or --output_dir."
+            )
+        elif state is State.REPLACED and not overwrites:
             errors.append(f"{where}: {planned.folder} holds another stage ({'; '.join(why)}). {OVERWRITE}")
         if state is State.NEW and planned.folder.exists() and any(planned.folder.iterdir()):
             errors.append(f"{where}: {planned.folder} is not empty and holds no stage. Move it away.")
