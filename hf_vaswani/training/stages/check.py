@@ -75,7 +75,8 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
         if record is not None and record.kind != planned.stage.kind:
             errors.append(
                 f"{where}: {planned.folder} holds a stage of kind {record.kind}, and this one is of kind "
-                f"{planned.stage.kind}. Delete the folder and {planned.record}, or choose another name or --output_dir."
+                f"{planned.stage.kind}. Delete the folder and {planned.record}, or choose another name or "
+                "--output_dir."
             )
         elif state is State.REPLACED and not overwrites:
             errors.append(f"{where}: {planned.folder} holds another stage ({'; '.join(why)}). {OVERWRITE}")

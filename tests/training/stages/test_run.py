@@ -213,7 +213,7 @@ def test_stage_of_another_kind_is_refused_before_work_and_nothing_is_deleted(sta
     Record("translate", {}, {}).write(stages / "both.json")
     before = files_in(tmp_path / "out")
     with pytest.raises(
-        InputError, match="stages.both: .* holds a stage of kind translate, and this one is of kind train"
+        InputError, match="stages.both: .* of kind translate, and this one is of kind train"
     ):
         train(staged("--overwrite=true"))
     assert files_in(tmp_path / "out") == before
