@@ -96,7 +96,7 @@ def languages_for(
     Raises:
         InputError: where it translates other languages, or has to be told some that are not given.
     """
-    asked = _asked(arguments, data)
+    asked = asked_languages(arguments, data)
     given = {n: v for n in ("src_lang", "tgt_lang") if (v := getattr(arguments, n)) is not None}
     groups = getattr(tokenizer, "supported_language_codes", None)
     if groups:
@@ -120,7 +120,7 @@ def languages_for(
     return {}, ""
 
 
-def _asked(arguments: TranslateArguments, data: DataArguments) -> LanguagePair:
+def asked_languages(arguments: TranslateArguments, data: DataArguments) -> LanguagePair:
     """The languages to translate from and into; `None` where nothing says them."""
     own = language_code(data.source_language), language_code(data.target_language)
     source, target = own if arguments.side == "source" else own[::-1]

@@ -170,6 +170,22 @@ def test_overwrite_makes_again_what_has_changed_and_what_was_made_of_it_alone(st
     assert json.loads((tmp_path / "out" / "results.json").read_text())["stages"][3]["pairs"] == len(after)
 
 
+def test_other_held_out_text_and_other_languages_make_other_translations(finished):
+    staged, out, _ = finished
+    recipe = staged()
+    of_own = {"test_share": 0.1, "test_source": None, "test_target": None}
+    recipe.data = recipe.data.model_copy(update=of_own)
+    with pytest.raises(InputError) as error:
+        train(recipe)
+    for name in ("forward", "backward"):
+        assert f"{out}/stages/{name} holds another stage (what is held out has changed)" in str(error.value)
+    recipe = staged()
+    recipe.data = recipe.data.model_copy(update={"source_language": "fr"})
+    with pytest.raises(InputError) as error:
+        train(recipe)
+    assert f"{out}/stages/forward holds another stage (the pair of languages has changed)" in str(error.value)
+
+
 class Killed(BaseException):
     """In place of a kill."""
 
