@@ -25,6 +25,18 @@ def test_stage_that_trains_has_the_recipes_values_where_it_gives_no_others(stage
     assert both.training.output_dir.endswith("out/stages/both")
 
 
+def test_another_start_on_the_command_line_leaves_stages_their_architecture(staged, saved_model):
+    recipe = staged()
+    assert recipe.model["d_model"] == 32
+    of_stage = staged("--start_from=mean")
+    assert of_stage.model == of_stage.stages["both"].arguments.model == recipe.model
+    outside = staged(f"--start_from={saved_model}", "--dropout=0.2")
+    assert outside.stages["both"].arguments.model == {**recipe.model, "dropout": 0.2}
+    assert outside.model == {"dropout": 0.2}
+    preset = staged("--preset=big", f"--start_from={saved_model}").stages["both"].arguments.model
+    assert (preset["d_model"], preset["encoder_ffn_dim"]) == (1024, 4096)
+
+
 def test_another_schedule_in_a_stage_does_not_inherit_a_rate_that_means_something_else(staged):
     both = {"train": {"data": {"text": ["own", "reversed"]}, "training": {"lr_scheduler_type": "paper"}}}
     assert staged(both=both).stages["both"].arguments.training.learning_rate == 1.0
