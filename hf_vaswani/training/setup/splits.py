@@ -176,7 +176,7 @@ def held_out_of(data: DataArguments) -> HeldOut:
 
 def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
     """The pairs of a source that are trained on, read as they are asked for."""
-    return held_out_of(data).pairs_of(source, languages_of(data), "train", streaming=True)
+    return held_out_of(data).pairs_of(source, languages_of(data), "train", data.streaming)
 
 
 def sample_of(splits: Splits, data: DataArguments) -> list[Pair]:

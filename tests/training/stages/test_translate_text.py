@@ -12,7 +12,7 @@ from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training.recipe.arguments import DataArguments
 from hf_vaswani.training.stages.arguments import TranslateArguments
 from hf_vaswani.training.stages.teacher import languages_for, teacher_errors
-from hf_vaswani.training.stages.translate_text import TRANSLATIONS_FILE, make_pairs, write_pairs
+from hf_vaswani.training.stages.translate_text import TRANSLATIONS_FILE, make_pairs, texts_of, write_pairs
 from hf_vaswani.translation.mbr import translate_mbr
 
 from ...conftest import tiny_config, tiny_model
@@ -51,6 +51,15 @@ def test_files_of_text_are_translated_in_place_of_the_training_text(data, saved_
     arguments = TranslateArguments(model=str(saved_model), input=texts, sample=1.0, max_new_tokens=300)
     assert make_pairs(tmp_path / "made", arguments, data).lines == 3
     assert {pair["source"] for pair in pairs_of(tmp_path / "made")} <= {"w1 w2", "w3", "w4 w5"}
+
+
+def test_part_of_a_split_is_translated(tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text("".join(json.dumps({"de": f"d{i}", "en": f"e{i}"}) + "\n" for i in range(10)))
+    data = DataArguments(dataset=str(folder), train_split="train[8:]", source_language="de", target_language="en")
+    assert list(texts_of(TranslateArguments(model="m"), data)) == ["d8", "d9"]
+    assert list(texts_of(TranslateArguments(model="m", side="target"), data)) == ["e8", "e9"]
 
 
 def test_minimum_bayes_risk_takes_the_candidates_of_highest_utility(data, saved_model, tmp_path):
