@@ -55,6 +55,8 @@ def open_teacher(arguments: TranslateArguments, data: DataArguments) -> Teacher:
     """
     model, tokenizer = load_ensemble(arguments.models)
     languages, prefix = languages_for(model.config, model.generation_config, tokenizer, arguments, data)
+    if "tgt_lang" in languages and hasattr(tokenizer, "tgt_lang"):
+        tokenizer.tgt_lang = languages["tgt_lang"]  # by which it reads what was translated
     return Teacher(model, tokenizer, languages, prefix)
 
 

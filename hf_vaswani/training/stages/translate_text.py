@@ -22,7 +22,8 @@ import numpy as np
 from tqdm import tqdm
 from transformers import pipeline
 
-from ...core.pipeline_engine import Result
+from ...core.generation_vaswani import MAX_TOKENS_OVER_SOURCE
+from ...core.pipeline_engine import Result, TranslationEngine
 from ...core.pipeline_inputs import is_blank
 from ...data.sources.text_files import iterate_lines
 from ...errors import InputError, TrainingError, TrainingInterrupted, counted
@@ -164,7 +165,7 @@ def translate_all(
         translate_lines(
             lines,
             translate,
-            partial(as_record, teacher, arguments.max_new_tokens),
+            partial(as_record, teacher, translate.engine),
             output,
             lambda number, why: say(f"line {number:,} is not translated: {why}"),
             lambda done: bar.update(done - bar.n),
@@ -181,30 +182,31 @@ def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str
     return (text for text in texts if not is_blank(text))
 
 
-def as_record(teacher: Teacher, limit: int | None, line: Line, result: Result) -> str:
+def as_record(teacher: Teacher, engine: TranslationEngine, line: Line, result: Result) -> str:
     """A line and its translations as JSON: `[text, score, whether it was cut]` of each, best first."""
     text = line.text.removeprefix(teacher.prefix)
     if isinstance(result, Exception):
         return json.dumps({"text": text, "translations": None}, ensure_ascii=False)
-    most = limit or greatest_length(teacher, line.text)
+    most = greatest_length(engine, line.text)
     found = []
     for hypothesis in result:
         translation = " ".join(hypothesis["translation_text"].split("\n")).strip()
         score = float(hypothesis.get("score", hypothesis.get("utility", 0.0)))
         # The tokens of a translation that was cut, and the end that it has not.
-        length = len(teacher.tokenizer(text_target=translation)["input_ids"]) if most else 0
-        found.append([translation, score if math.isfinite(score) else -1e30, bool(most and length > most)])
+        length = len(teacher.tokenizer(text_target=translation)["input_ids"])
+        found.append([translation, score if math.isfinite(score) else -1e30, length > most])
     return json.dumps({"text": text, "translations": found}, ensure_ascii=False)
 
 
-def greatest_length(teacher: Teacher, text: str) -> int | None:
-    """The tokens at which a search ends unless it is told otherwise; `None` where that is not known."""
-    settings = teacher.model.generation_config
-    offset = getattr(settings, "max_length_offset", None)
-    if offset is not None:
-        return len(teacher.tokenizer(text)["input_ids"]) + offset
-    # The token that a translation begins with counts.
-    return settings.max_new_tokens or (settings.max_length - 1 if settings.max_length else None)
+def greatest_length(engine: TranslationEngine, text: str) -> int:
+    """The tokens at which the search for a translation of a text ends, the one that all begin with left out."""
+    arguments, model = engine.arguments, engine.pipeline.model
+    if (number := arguments.get("max_new_tokens")) is not None:
+        return number
+    if (length := arguments.length()) is not None:
+        return length - 1
+    offset = getattr(model.generation_config, "max_length_offset", None)
+    return len(engine.pipeline.tokenizer(text)["input_ids"]) + (MAX_TOKENS_OVER_SOURCE if offset is None else offset)
 
 
 def write_pairs(translations: Path, output: Path, arguments: TranslateArguments) -> PairCounts:

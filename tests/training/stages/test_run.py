@@ -228,9 +228,7 @@ def test_stage_of_another_kind_is_refused_before_work_and_nothing_is_deleted(sta
     (stages / "both" / "pairs.jsonl.gz").write_bytes(b"")
     Record("translate", {}, {}).write(stages / "both.json")
     before = files_in(tmp_path / "out")
-    with pytest.raises(
-        InputError, match="stages.both: .* of kind translate, and this one is of kind train"
-    ):
+    with pytest.raises(InputError, match="stages.both: .* of kind translate, and this one is of kind train"):
         train(staged("--overwrite=true"))
     assert files_in(tmp_path / "out") == before
 

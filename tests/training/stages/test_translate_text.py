@@ -11,11 +11,18 @@ from transformers import GenerationConfig, pipeline
 from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training.recipe.arguments import DataArguments
 from hf_vaswani.training.stages.arguments import TranslateArguments
-from hf_vaswani.training.stages.teacher import languages_for, teacher_errors
-from hf_vaswani.training.stages.translate_text import TRANSLATIONS_FILE, make_pairs, texts_of, write_pairs
+from hf_vaswani.training.stages.teacher import languages_for, open_teacher, teacher_errors
+from hf_vaswani.training.stages.translate_text import (
+    TRANSLATIONS_FILE,
+    greatest_length,
+    make_pairs,
+    texts_of,
+    write_pairs,
+)
 from hf_vaswani.translation.mbr import translate_mbr
 
 from ...conftest import tiny_config, tiny_model
+from ...families import family
 
 LINES = [" ".join(random.Random(i).choices([f"w{j}" for j in range(36)], k=4)) for i in range(12)]
 
@@ -60,6 +67,31 @@ def test_part_of_a_split_is_translated(tmp_path):
     data = DataArguments(dataset=str(folder), train_split="train[8:]", source_language="de", target_language="en")
     assert list(texts_of(TranslateArguments(model="m"), data)) == ["d8", "d9"]
     assert list(texts_of(TranslateArguments(model="m", side="target"), data)) == ["e8", "e9"]
+
+
+def test_teacher_of_many_languages_reads_translations_in_theirs(data, tmp_path):
+    model, tokenizer = family("M2M100", tmp_path)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    arguments = TranslateArguments(model=str(tmp_path / "model"), src_lang="de", tgt_lang="en")
+    ids = open_teacher(arguments, data).tokenizer(text_target="hund")["input_ids"]
+    assert ids[0] == tokenizer.get_lang_id("en")
+
+
+def test_greatest_length_is_that_of_the_search_whoever_sets_it(tmp_path):
+    def most(name, settings=None, **options):
+        model, tokenizer = family(name, tmp_path)
+        model.config.task_specific_params = settings
+        model.generation_config = GenerationConfig(decoder_start_token_id=model.config.decoder_start_token_id)
+        translator = pipeline("translation_de_to_en", model=model, tokenizer=tokenizer)
+        return greatest_length(translator.engine(**options), "hund haus"), len(tokenizer("hund haus")["input_ids"])
+
+    assert most("T5")[0] == 256
+    assert most("T5", max_new_tokens=7)[0] == 7
+    # The decoder's start is one of the 300.
+    assert most("T5", {"translation_de_to_en": {"max_length": 300}})[0] == 299
+    found, source = most("Vaswani")
+    assert found == source + 50
 
 
 def test_minimum_bayes_risk_takes_the_candidates_of_highest_utility(data, saved_model, tmp_path):
