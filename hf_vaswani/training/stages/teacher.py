@@ -23,7 +23,7 @@ from ...data.tokenizers.tokenizer import load_tokenizer
 from ...errors import InputError, reason
 from ...files import collect_errors, where_not_found
 from ...translation.adapters import adapter_base, has_own_tokenizer
-from ...translation.load import check_folder, load_ensemble
+from ...translation.load import check_folder, load_ensemble, tokenizer_errors
 from ..recipe.arguments import DataArguments
 from .arguments import TranslateArguments
 
@@ -67,12 +67,16 @@ def teacher_errors(arguments: TranslateArguments, data: DataArguments, names: li
         names: of those that no stage makes.
     """
     errors: list[str] = []
+    tokenizers = {}
     for name in names:
-        collect_errors(errors, lambda name=name: _look_at(name, arguments, data))
+        if tokenizer := collect_errors(errors, lambda name=name: _look_at(name, arguments, data)):
+            tokenizers[name] = tokenizer
+    errors += tokenizer_errors(tokenizers) if tokenizers else []
     return [f"translate.model: {error}" for error in errors]
 
 
-def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> None:
+def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model that can translate what it is to translate, as far as that is seen."""
     base = adapter_base(name)
     if base is None and Path(name).is_dir():
         check_folder(Path(name))
@@ -88,6 +92,7 @@ def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> N
         languages_for(config, generation_config, tokenizer, arguments, data)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+    return tokenizer
 
 
 def languages_for(

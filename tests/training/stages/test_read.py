@@ -126,6 +126,20 @@ def test_model_of_one_direction_does_not_translate_the_other(staged):
     assert staged(back=reverse, backward={"translate": {"model": "back", "side": "target"}})
 
 
+def test_mean_of_more_checkpoints_than_a_stage_keeps_or_comes_to_is_refused(staged):
+    changes = {"best": {"average": {"models": ["both"], "best": 2}}}
+    assert errors_of(staged, "--mean.last=6", "--both.max_steps=12", **changes) == (
+        "stages.mean.average.last=6: stage 'both' keeps 5, its training.save_total_limit; raise that\n"
+        "stages.best.average.best=2: stage 'both' keeps 1, its training.keep_best; raise that"
+    )
+    assert errors_of(staged, "--mean.last=5") == (
+        "stages.mean.average.last=5: stage 'both' comes to 4, with training.max_steps=8 and training.save_steps=2; "
+        "lower the latter"
+    )
+    assert staged("--mean.last=4")
+    assert staged("--both.keep_best=2", "--both.eval_steps=4", **changes)
+
+
 def test_wrong_text_of_a_recipe_without_stages(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("data: {dataset: built-in}\ntraining: {output_dir: o}\n")

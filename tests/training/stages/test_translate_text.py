@@ -158,6 +158,17 @@ def test_model_of_other_languages_is_refused_before_its_weights_are_read(data, t
     assert "model.safetensors" in error
 
 
+def test_ensemble_of_different_tokenizers_is_refused_before_weights_are_read(data, saved_model, tmp_path):
+    folder = tmp_path / "other"
+    model, tokenizer = family("Vaswani", tmp_path)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    names = [str(saved_model), str(folder)]
+    [error] = teacher_errors(TranslateArguments(model=names), data, names)
+    assert error.startswith(f"translate.model: {folder} has another tokenizer than {saved_model}: ")
+    assert teacher_errors(TranslateArguments(model=names[:1] * 2), data, names[:1] * 2) == []
+
+
 def test_model_of_the_reverse_pair_translates_the_target_side_alone(tokenizer):
     config, data = tiny_config(source_language="en", target_language="de"), DataArguments(
         source_language="de", target_language="en")  # fmt: skip
