@@ -34,7 +34,7 @@ from .check import FoundStages, State, check_stages, with_overwrite
 from .plan import PAIRS_FILE, Plan, PlannedStage, make_plan
 from .record import MODEL_FILES, Record, product_digest, read_record, settings_of
 from .report import CompletedReport, result_of_run
-from .translate_text import TRANSLATIONS_FILE, make_pairs
+from .translate_text import PROGRESS_FILE, TRANSLATIONS_FILE, make_pairs
 
 # Trains by a recipe, as `train` does.
 TrainOne = Callable[..., RunReport | None]
@@ -114,7 +114,7 @@ def _remove(planned: PlannedStage, kind: str) -> None:
     """
     names = {
         TRAIN: (*FINISHED, f"{BEST}/update-*", f"{CHECKPOINTS}/update-*"),
-        TRANSLATE: (PAIRS_FILE, TRANSLATIONS_FILE, f".{TRANSLATIONS_FILE}.progress.json"),
+        TRANSLATE: (PAIRS_FILE, TRANSLATIONS_FILE, PROGRESS_FILE),
         AVERAGE: (*MODEL_FILES, *SAVED_FILES),
     }[kind]
     try:
@@ -141,7 +141,7 @@ def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
 
 
 def _translate(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
-    counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data)
+    counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data, plan.recipe.training.overwrite)
     say(counts.in_words())
     return asdict(counts)
 

@@ -31,9 +31,9 @@ from ...files import atomic_write
 from ...runtime.cores import available_cores
 from ...runtime.processes import say
 from ...runtime.signals import SIGNALS
-from ...translation.lines import LineTranslator, translate_lines
+from ...translation.lines import SPLIT_HINT, LineTranslator, translate_lines
 from ...translation.load import fingerprint
-from ...translation.resumable_output import NothingToResume, ResumableOutput
+from ...translation.resumable_output import NothingToResume, NotResumable, ResumableOutput
 from ...translation.windows import Line
 from ..recipe.arguments import DataArguments
 from ..setup.splits import own_sources, stream_of
@@ -42,6 +42,7 @@ from .plan import PAIRS_FILE
 from .teacher import Teacher, open_teacher, search_of
 
 TRANSLATIONS_FILE = "translations.jsonl"
+PROGRESS_FILE = f".{TRANSLATIONS_FILE}.progress.json"
 
 
 @dataclass
@@ -78,34 +79,52 @@ class PairCounts:
         )
 
 
-def make_pairs(folder: Path, arguments: TranslateArguments, data: DataArguments) -> PairCounts:
+def make_pairs(
+    folder: Path, arguments: TranslateArguments, data: DataArguments, overwrite: bool = False
+) -> PairCounts:
     """Translate the text of a stage into the pairs file of its folder; what is there already is not made again.
 
     Args:
         arguments: with paths in place of stages' names.
         data: of the recipe.
+        overwrite: start over where what was translated cannot be continued.
 
     Raises:
-        InputError: where text or model cannot be used.
+        InputError: where text or model cannot be used, or, without `overwrite`, are others than were begun with.
         TrainingInterrupted: at SIGTERM or Ctrl-C, all windows before it saved.
         TrainingError: where nothing is left to train on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TRANSLATIONS_FILE
     with stopped_by_signals(folder):
-        if path.exists() and path.stat().st_size == 0 and not path.with_name(f".{path.name}.progress.json").exists():
+        if path.exists() and path.stat().st_size == 0 and not (folder / PROGRESS_FILE).exists():
             path.unlink()  # a kill came before anything was known of it
         try:
-            output = ResumableOutput(path, resume=True)
-        except NothingToResume:  # it is complete
-            output = None
-        if output is not None:
-            with closing(output):
-                translate_all(output, open_teacher(arguments, data), arguments, data)
+            translate_rest(path, arguments, data)
+        except NotResumable:
+            if not overwrite:
+                raise
+            for name in (TRANSLATIONS_FILE, PROGRESS_FILE):
+                (folder / name).unlink(missing_ok=True)
+            translate_rest(path, arguments, data)
         counts = write_pairs(path, folder / PAIRS_FILE, arguments)
     if not counts.pairs:
         raise TrainingError(f"{folder}: no pair is left of {counted(counts.lines, 'line')} ({counts.in_words()}).")
     return counts
+
+
+def translate_rest(path: Path, arguments: TranslateArguments, data: DataArguments) -> None:
+    """Translate what is not in a file of translations yet.
+
+    Raises:
+        NotResumable: where what is in it does not belong to this.
+    """
+    try:
+        output = ResumableOutput(path, resume=True, continues="Make room; the same command continues.")
+    except NothingToResume:  # it is complete
+        return
+    with closing(output):
+        translate_all(output, open_teacher(arguments, data), arguments, data)
 
 
 @contextmanager
@@ -167,9 +186,14 @@ def translate_all(
             translate,
             partial(as_record, teacher, translate.engine),
             output,
-            lambda number, why: say(f"line {number:,} is not translated: {why}"),
+            say_not_translated,
             lambda done: bar.update(done - bar.n),
         )
+
+
+def say_not_translated(number: int, why: str) -> None:
+    """Tell of a text without a translation, which no stage divides into sentences."""
+    say(f"line {number:,}, not counting blank and held-out ones, is not translated: {why.removesuffix(SPLIT_HINT)}")
 
 
 def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str]:

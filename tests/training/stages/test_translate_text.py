@@ -20,6 +20,7 @@ from hf_vaswani.training.stages.translate_text import (
     write_pairs,
 )
 from hf_vaswani.translation.mbr import translate_mbr
+from hf_vaswani.translation.resumable_output import ResumableOutput
 
 from ...conftest import tiny_config, tiny_model
 from ...families import family
@@ -58,6 +59,29 @@ def test_files_of_text_are_translated_in_place_of_the_training_text(data, saved_
     arguments = TranslateArguments(model=str(saved_model), input=texts, sample=1.0, max_new_tokens=300)
     assert make_pairs(tmp_path / "made", arguments, data).lines == 3
     assert {pair["source"] for pair in pairs_of(tmp_path / "made")} <= {"w1 w2", "w3", "w4 w5"}
+
+
+def test_unfinished_translation_that_cannot_be_continued_is_begun_again_where_that_is_asked_for(
+    data, saved_model, tmp_path, write_lines
+):
+    arguments = TranslateArguments(model=str(saved_model), max_new_tokens=60)
+    make_pairs(tmp_path / "whole", arguments, data)
+    made = tmp_path / "made"
+    made.mkdir()
+    output = ResumableOutput(made / TRANSLATIONS_FILE)
+    output.begin({"model": "another"}, iter([]))
+    output.close()
+    with pytest.raises(InputError, match="was begun with other settings: model was 'another'.*--overwrite"):
+        make_pairs(made, arguments, data)
+    make_pairs(made, arguments, data, overwrite=True)
+    assert (made / "pairs.jsonl.gz").read_bytes() == (tmp_path / "whole" / "pairs.jsonl.gz").read_bytes()
+
+
+def test_messages_name_no_option_of_another_command(data, saved_model, tmp_path, write_lines, capsys):
+    arguments = TranslateArguments(model=str(saved_model), input=write_lines("a.de", ["", "w1 " * 5000, *LINES]))
+    make_pairs(tmp_path / "made", arguments, data)
+    shown = capsys.readouterr().out
+    assert "line 1, not counting blank" in shown and "--split_sentences" not in shown
 
 
 def test_part_of_a_split_is_translated(tmp_path):
