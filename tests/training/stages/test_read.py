@@ -59,6 +59,18 @@ def test_options_reach_stages_by_full_and_by_short_names(staged):
 def test_option_for_one_way_to_translate_replaces_the_files_other_one():
     teacher = load_recipe("distill", ["--teacher=a/b", "--teacher.mbr=chrf"]).stages["teacher"].arguments
     assert (teacher.models, teacher.mbr, teacher.num_beams) == (["a/b"], "chrf", None)
+    assert load_recipe("distill", ["--teacher.mbr=null"]).stages["teacher"].arguments.num_beams == 5
+
+
+def test_stage_as_it_is_given_is_read_again_without_what_an_option_has_replaced(staged):
+    training = {"lr_scheduler_type": "inverse_sqrt", "learning_rate": 0.005}
+    both = {"train": {"data": {"text": ["own", "reversed"]}, "training": training}}
+    stage = staged("--both.lr_scheduler_type=paper", both=both).stages["both"]
+    assert stage.given["training"] == {"lr_scheduler_type": "paper"}
+    again = staged(both={"train": stage.given}).stages["both"].arguments
+    assert again.training.learning_rate == stage.arguments.training.learning_rate == 1.0
+    kept = staged("--both.lr_scheduler_type=linear", both=both).stages["both"]
+    assert kept.given["training"] == {"lr_scheduler_type": "linear", "learning_rate": 0.005}
 
 
 def test_stages_run_after_those_that_they_need(staged):
