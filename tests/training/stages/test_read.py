@@ -169,8 +169,12 @@ def test_shared_recipe_names_stages_and_models_of_the_hub_as_they_are_and_files_
     back = {"translate": {"model": models, "side": "target", "input": "/texts/mono.en"}}
     start = tmp_path / "start"
     start.mkdir()
-    other = {"train": {"training": {"start_from": str(start), "cpu_threads": 2}}}
+    pairs = {"source": "/texts/more.de", "target": "/texts/more.en"}
+    data = {"tests": {"more": pairs}, "train": [pairs]}
+    other = {"train": {"data": data, "training": {"start_from": str(start), "cpu_threads": 2}}}
     shared = shared_recipe(staged(backward=back, other=other).to_dict())["stages"]
     assert shared["backward"]["translate"]["model"] == models
     assert shared["backward"]["translate"]["input"] == "mono.en"
-    assert shared["other"] == {"train": {"training": {"start_from": "start"}}}
+    names = {"source": "more.de", "target": "more.en"}
+    data = {"tests": {"more": names}, "train": [names]}
+    assert shared["other"] == {"train": {"data": data, "training": {"start_from": "start"}}}
