@@ -22,6 +22,7 @@ from .mbr import DEFAULT_SAMPLES, candidate_arguments, rankings
 from .resumable_output import ResumableOutput, StreamOutput
 from .windows import Line, windows
 
+SPLIT_HINT = ": use --split_sentences"
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -172,7 +173,7 @@ def as_json(line: Line, result: Result) -> str:
 def error_message(error: Exception) -> str:
     """Why a line has no translation."""
     if isinstance(error, SourceTooLong):
-        return f"{error}: use --split_sentences"
+        return f"{error}{SPLIT_HINT}"
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 

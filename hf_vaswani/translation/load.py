@@ -3,12 +3,18 @@
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import CONFIG_MAPPING, AutoModelForSeq2SeqLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModelForSeq2SeqLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 from ..core.configuration_vaswani import VaswaniConfig
 from ..core.pipeline_inputs import target_vocab_size, vocabularies, vocabulary_error
@@ -34,17 +40,27 @@ def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTraine
     (model, tokenizer), *others = [load(path, dtype) for path in paths]
     if not others:
         return model, tokenizer
-    errors = [
-        f"{path} has another tokenizer than {paths[0]}: their translations are of other tokens, and no ensemble."
-        for path, (_, other) in zip(paths[1:], others)
-        if vocabularies(other) != vocabularies(tokenizer)
-    ]
-    if errors:
+    tokenizers = {paths[0]: tokenizer} | {path: other for path, (_, other) in zip(paths[1:], others)}
+    if errors := tokenizer_errors(tokenizers):
         raise InputError.of(errors)
     try:
         return Ensemble([model, *(other for other, _ in others)]), tokenizer
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def tokenizer_errors(tokenizers: Mapping[str, PreTrainedTokenizerBase]) -> list[str]:
+    """That models which are to translate together have other tokens than the first one.
+
+    Args:
+        tokenizers: of each model, by its path.
+    """
+    first, *others = tokenizers
+    return [
+        f"{path} has another tokenizer than {first}: their translations are of other tokens, and no ensemble."
+        for path in others
+        if vocabularies(tokenizers[path]) != vocabularies(tokenizers[first])
+    ]
 
 
 def load(

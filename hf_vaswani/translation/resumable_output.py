@@ -47,6 +47,10 @@ class NothingToResume(InputError):
     """There is an output, but no record of its progress."""
 
 
+class NotResumable(InputError):
+    """There is an unfinished output, and what is to be written does not continue it."""
+
+
 class StreamOutput:
     """An output that cannot be resumed: standard output, a pipe or a device."""
 
@@ -72,16 +76,25 @@ class ResumableOutput:
         path: of the output.
         overwrite: start over where there is one, which stays until its successor is complete.
         resume: continue an unfinished one, and begin where there is none.
+        continues: says how the output is continued after an error, in the words of the command that writes it.
 
     Raises:
         NothingToResume: with `resume`, where the file that exists is not unfinished.
+        NotResumable: with `resume`, where what is known of an unfinished one is damaged.
         InputError: where the file cannot be written, or exists and neither is asked for.
     """
 
-    def __init__(self, path: str | Path, overwrite: bool = False, resume: bool = False):
+    def __init__(
+        self,
+        path: str | Path,
+        overwrite: bool = False,
+        resume: bool = False,
+        continues: str = "Resume later with --resume.",
+    ):
         if error := path_error(path, is_output=True) or output_error(path):
             raise InputError(error)
         self.path = Path(path)
+        self.continues = continues
         self.side_file = self.path.with_name(f".{self.path.name}.progress.json")
         # In the folder of the file that a symbolic link leads to, so that the link stays.
         part = self.path.resolve()
@@ -108,8 +121,8 @@ class ResumableOutput:
             lines: of the input, each a row of strings.
 
         Raises:
-            InputError: where the unfinished output was made with other settings, which it names, or from other lines;
-                where another run is writing the file.
+            NotResumable: where the unfinished output was made with other settings, which it names, or of other lines.
+            InputError: where another run is writing the file.
         """
         settings = json.loads(json.dumps(settings))
         try:
@@ -197,7 +210,7 @@ class ResumableOutput:
         return record, [path.stat().st_size if path.exists() else 0 for path in (self.path, self.part)]
 
     def _cannot_write(self, error: OSError) -> InputError:
-        return InputError(f"{self.path} cannot be written: {error.strerror or error}. Resume later with --resume.")
+        return InputError(f"{self.path} cannot be written: {error.strerror or error}. {self.continues}")
 
     def _read_progress(self) -> None:
         if not self.side_file.exists():
@@ -216,9 +229,11 @@ class ResumableOutput:
                 raise InputError(f"{self.side_file} holds a number below 0.")
             size = self._written.stat().st_size
         except (OSError, InputError) as error:
-            raise InputError(f"{self.path} cannot be resumed: {reason(error)} Start over with --overwrite.") from None
+            raise NotResumable(
+                f"{self.path} cannot be resumed: {reason(error)} Start over with --overwrite."
+            ) from None
         if size < self.progress.bytes:
-            raise InputError(
+            raise NotResumable(
                 f"{self.path} cannot be resumed: {self._written.name} has {size:,} bytes, and "
                 f"{self.progress.bytes:,} were written. Start over with --overwrite."
             )
@@ -228,7 +243,7 @@ class ResumableOutput:
         others = [name for name in names if self._settings.get(name) != settings.get(name)]
         if others:
             errors = [f"{name} was {self._settings.get(name)!r} and is {settings.get(name)!r}" for name in others]
-            raise InputError(
+            raise NotResumable(
                 f"{self.path} was begun with other settings: {'; '.join(errors)}. Use those, or start over with "
                 "--overwrite."
             )
@@ -237,13 +252,13 @@ class ResumableOutput:
         for number in range(self.progress.lines):
             line = next(lines, None)
             if line is None:
-                raise InputError(
+                raise NotResumable(
                     f"The input has {counted(number, 'line')}, and {self.path} was made from "
                     f"{self.progress.lines:,} or more. Give the same input, or start over with --overwrite."
                 )
             _add(self._digest, [line])
         if self.progress.lines and self._digest.hexdigest() != self.progress.digest:
-            raise InputError(
+            raise NotResumable(
                 f"The input does not begin with the {counted(self.progress.lines, 'line')} that {self.path} was made "
                 "from. Give the same input, or start over with --overwrite."
             )

@@ -86,9 +86,15 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     """
     values, contents, errors = _read_yaml(recipe_file(path))
     given, of_stages = _parse_options(options or [], contents, errors)
+    architecture = values.get("model", {})
     apply_options(values, given)
     # Before the recipe's own values imply others.
     inherited = copy.deepcopy(values)
+    if "preset" not in _not_null(given).get("model", {}):
+        # A model to start from is the last run's alone, and that of a stage has this architecture.
+        inherited["model"] = {**architecture, **values.get("model", {})}
+        if given.get("training", {}).get("start_from") in contents:
+            values["model"] = dict(inherited["model"])
     recipe, found = make_recipe(values, str(path))
     errors += found
     without_effect = sorted(_not_null(given).get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)

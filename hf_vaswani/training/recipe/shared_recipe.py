@@ -50,7 +50,7 @@ def _shared_values(values: dict[str, Any], section: Any, stages: dict[str, Any])
         key = section.model_fields.get(name)
         if key is None or not traits(key).private:
             is_path = key is not None and traits(key).is_path
-            is_of_stages = all(part in stages for part in (value if isinstance(value, list) else [value])
-                               if isinstance(part, str))  # fmt: skip
+            parts = value if isinstance(value, list) else [value]
+            is_of_stages = parts and all(isinstance(part, str) and part in stages for part in parts)
             shared[name] = value if is_of_stages else file_names(value, is_path)
     return shared

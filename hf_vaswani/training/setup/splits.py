@@ -155,9 +155,11 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
         return None
     if split == "train" or is_held_out:
         settings, cache = filter_settings(data), cache_folder(data.cache_dir)
-        # The same pair the other way round would be held out a second time.
-        entries = [source for source in sources["train"] if split == "train" or source.reversed == data.reversed]
-        text = prepare_text(entries, languages, settings, cache, held_out, split, data.streaming)
+        # Of the own text, whatever the text to train on is made of.
+        own = [turned(source) for source in own_sources(data)] if data.reversed else own_sources(data)
+        text = prepare_text(
+            sources["train"] if split == "train" else own, languages, settings, cache, held_out, split, data.streaming
+        )
         return list(text) if is_held_out else text
     if split not in sources:
         return None
@@ -176,7 +178,7 @@ def held_out_of(data: DataArguments) -> HeldOut:
 
 def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
     """The pairs of a source that are trained on, read as they are asked for."""
-    return held_out_of(data).pairs_of(source, languages_of(data), "train", streaming=True)
+    return held_out_of(data).pairs_of(source, languages_of(data), "train", data.streaming)
 
 
 def sample_of(splits: Splits, data: DataArguments) -> list[Pair]:

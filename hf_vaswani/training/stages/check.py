@@ -15,15 +15,16 @@ from ..check import look_at, open_hub
 from ..checkpoints.checkpoint import file_digest
 from ..checkpoints.output_folder import RECIPE_FILE
 from ..recipe.recipe import Recipe
-from ..setup.splits import own_sources, parse_sources
+from ..setup.splits import held_out_of, own_sources, parse_sources
 from .arguments import AVERAGE, TRAIN, TRANSLATE
 from .options import PREFIX
 from .order import models_named
 from .plan import Plan, PlannedStage
 from .record import Record, differences, is_complete, model_digest, read_record
-from .teacher import teacher_errors
+from .teacher import asked_languages, teacher_errors
 
 OWN_TEXT, VALIDATION_TEXT = "the training text", "the validation text"
+HELD_OUT, LANGUAGES = "what is held out", "the pair of languages"
 OVERWRITE = (
     "Choose another --output_dir, or give --overwrite true to make again what has changed and all that was made from "
     "it"
@@ -72,7 +73,13 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
         found.records[planned.name] = record
         found.inputs[planned.name] = collect_errors([], lambda planned=planned: inputs.of(planned)) or {}
         state, why = _state(planned, record, found)
-        if state is State.REPLACED and not overwrites:
+        if record is not None and record.kind != planned.stage.kind:
+            errors.append(
+                f"{where}: {planned.folder} holds a stage of kind {record.kind}, and this one is of kind "
+                f"{planned.stage.kind}. Delete the folder and {planned.record}, or choose another name or "
+                "--output_dir."
+            )
+        elif state is State.REPLACED and not overwrites:
             errors.append(f"{where}: {planned.folder} holds another stage ({'; '.join(why)}). {OVERWRITE}")
         if state is State.NEW and planned.folder.exists() and any(planned.folder.iterdir()):
             errors.append(f"{where}: {planned.folder} is not empty and holds no stage. Move it away.")
@@ -131,6 +138,10 @@ class _Inputs:
         found = {}
         if kind == TRANSLATE:
             found |= {f"file {path}": file_digest(Path(path)) for path in arguments.inputs if Path(path).is_file()}
+            found[LANGUAGES] = repr(asked_languages(arguments, self.recipe.data))
+            if not arguments.inputs:
+                held_out = held_out_of(self.recipe.data)
+                found[HELD_OUT] = repr(held_out) if held_out else ""
         if kind == TRAIN or (kind == TRANSLATE and not arguments.inputs):
             data = arguments.data if kind == TRAIN else self.recipe.data
             found[OWN_TEXT] = self._text(own_sources(data))

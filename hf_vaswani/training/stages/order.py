@@ -1,5 +1,6 @@
 """Which stages each stage needs, and the order in which they run: each after those that it needs."""
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,8 @@ def reference_errors(recipe: "Recipe") -> list[str]:
             errors += [f"{where}{key}: {error}" for error in _model_errors(names, stages, makers["model"])]
         if kind == TRANSLATE:
             errors += [f"{where}{error}" for error in direction_errors(arguments, recipe)]
+        if kind == AVERAGE:
+            errors += [f"{where}{error}" for error in _checkpoint_errors(arguments, stages)]
     if found := circle(stages):
         steps = " needs ".join(found)
         errors.append(f"{PREFIX}: {steps}: such a circle has no beginning. Have one of them need another")
@@ -128,6 +131,26 @@ def _all_of(recipe: "Recipe") -> Iterable[tuple[str, str, Any]]:
     yield "", TRAIN, recipe
     for stage in recipe.stages.values():
         yield f"{PREFIX}.{stage.name}.", stage.kind, stage.arguments
+
+
+def _checkpoint_errors(arguments: Any, stages: Mapping[str, Stage]) -> list[str]:
+    """That runs keep fewer checkpoints than a mean is to be of, or come to fewer."""
+    errors = []
+    for key, limit, interval in (("last", "save_total_limit", "save_steps"), ("best", "keep_best", "eval_steps")):
+        number = getattr(arguments, key)
+        for name in arguments.models if number else []:
+            if name not in stages or stages[name].kind != TRAIN:
+                continue
+            training = stages[name].arguments.training
+            kept, steps, every = getattr(training, limit), training.max_steps, getattr(training, interval)
+            if number > kept:
+                errors.append(f"average.{key}={number}: stage '{name}' keeps {kept}, its training.{limit}; raise that")
+            elif steps and every > 0 and number > math.ceil(steps / every):
+                errors.append(
+                    f"average.{key}={number}: stage '{name}' comes to {math.ceil(steps / every)}, with "
+                    f"training.max_steps={steps} and training.{interval}={every}; lower the latter"
+                )
+    return errors
 
 
 def _model_errors(names: list[str], stages: Mapping[str, Stage], makers: list[str]) -> list[str]:

@@ -96,7 +96,11 @@ def _read_training(
     for section, keys in own.items():
         values.setdefault(section, {}).update(keys)
     apply_options(values, options)
-    given = copy.deepcopy(own)
+    # Without what options have replaced.
+    given = {
+        section: {key: value for key, value in keys.items() if key in values.get(section, {})}
+        for section, keys in copy.deepcopy(own).items()
+    }
     for section, keys in options.items():
         given.setdefault(section, {}).update({key: values[section][key] for key in keys})
     if given.get("training", {}).get("push_to_hub"):
@@ -129,7 +133,7 @@ def _read_other(
         if key not in keys
     ]
     texts = options.get(kind, {})
-    replaced = {other for key, others in REPLACED_BY.items() if key in texts for other in others}
+    replaced = {other for key, others in REPLACED_BY.items() if texts.get(key, "null") != "null" for other in others}
     given = {key: value for key, value in content.items() if key in keys and key not in replaced}
     given |= {key: option_value(text, keys[key]) for key, text in texts.items()}
     typed, invalid = section.checked(given)

@@ -4,10 +4,12 @@ A stage that is finished is not run again, one that was stopped continues. Train
 translates or averages runs in the main one, with a worker process for each core, and the others wait.
 """
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from accelerate import PartialState
@@ -22,17 +24,17 @@ from ...runtime.process_group import process_group
 from ...runtime.processes import on_main_process, say
 from ...runtime.signals import StopSignals
 from ..checkpoints.average import average
-from ..checkpoints.output_folder import RECIPE_FILE, held
+from ..checkpoints.checkpoint import is_of_checkpoints
+from ..checkpoints.output_folder import BEST, CHECKPOINTS, held
 from ..processes import processes_of
 from ..recipe.recipe import Recipe
-from ..setup.output import remove_earlier_run
 from ..setup.resume import FINISHED
 from .arguments import AVERAGE, TRAIN, TRANSLATE
 from .check import FoundStages, State, check_stages, with_overwrite
 from .plan import PAIRS_FILE, Plan, PlannedStage, make_plan
 from .record import MODEL_FILES, Record, product_digest, read_record, settings_of
 from .report import CompletedReport, result_of_run
-from .translate_text import TRANSLATIONS_FILE, make_pairs
+from .translate_text import PROGRESS_FILE, TRANSLATIONS_FILE, make_pairs
 
 # Trains by a recipe, as `train` does.
 TrainOne = Callable[..., RunReport | None]
@@ -92,7 +94,7 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
     """Remove what a stage replaces, and note what is begun, before anything is written into its folder."""
     before = found.records[planned.name]
     if state is State.REPLACED and before is not None:
-        _remove(planned, before)
+        _remove(planned, before.kind)
     inputs = dict(found.inputs[planned.name])
     for name in planned.needs:
         needed = read_record(plan.named(name).record)
@@ -104,23 +106,23 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
     return record
 
 
-def _remove(planned: PlannedStage, record: Record) -> None:
-    """Delete what a stage has made, and nothing else that is in its folder."""
+def _remove(planned: PlannedStage, kind: str) -> None:
+    """Delete what a stage of the same kind has made, and nothing else that is in its folder.
+
+    First goes that by which it is known to be whole. A run keeps its recipe: by it the folder is known to be a run's,
+    which begins again, and removes the rest, where it finds no checkpoint.
+    """
+    names = {
+        TRAIN: (*FINISHED, f"{BEST}/update-*", f"{CHECKPOINTS}/update-*"),
+        TRANSLATE: (PAIRS_FILE, TRANSLATIONS_FILE, PROGRESS_FILE),
+        AVERAGE: (*MODEL_FILES, *SAVED_FILES),
+    }[kind]
     try:
-        if record.kind == TRAIN:
-            training = planned.arguments if planned.stage.kind == TRAIN else Recipe()
-            training = with_overwrite(training, True)
-            training.training.output_dir = str(planned.folder)
-            if (planned.folder / RECIPE_FILE).exists():
-                remove_earlier_run(training, {})
-            names = FINISHED
-        elif record.kind == TRANSLATE:
-            names = (PAIRS_FILE, TRANSLATIONS_FILE, f".{TRANSLATIONS_FILE}.progress.json")
-        else:
-            names = (*MODEL_FILES, *SAVED_FILES)
         for path in [path for name in names for path in planned.folder.glob(name)]:
-            path.unlink()
-        planned.record.unlink()
+            if not path.is_dir():
+                path.unlink(missing_ok=True)
+            elif is_of_checkpoints(path.name):
+                shutil.rmtree(path)
     except OSError as error:
         raise InputError(f"{planned.folder} cannot be written: {reason(error)}") from None
 
@@ -139,18 +141,25 @@ def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
 
 
 def _translate(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
-    counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data)
+    counts = make_pairs(planned.folder, planned.arguments, plan.recipe.data, plan.recipe.training.overwrite)
     say(counts.in_words())
     return asdict(counts)
 
 
 def _average(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
     arguments, folder = planned.arguments, planned.folder
-    if (folder / CONFIG_FILE).exists():  # it was stopped before that was noted, and is there whole or not at all
+    if (folder / CONFIG_FILE).exists():  # it was stopped before that was noted: this file comes last
         return {}
     is_of_models = not (arguments.last or arguments.best)
     sources = [Path(name) for name in arguments.models]
-    members = average(sources, folder, arguments.last, arguments.best, finished=is_of_models)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # somebody may have put something there
+        with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
+            members = average(sources, Path(made), arguments.last, arguments.best, finished=is_of_models)
+            for path in sorted(Path(made).iterdir(), key=lambda path: path.name == CONFIG_FILE):
+                path.replace(folder / path.name)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {reason(error)}") from None
     say("\n".join([f"the mean of {len(members)}:", *map(str, members)]))
     return {}
 

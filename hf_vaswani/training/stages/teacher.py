@@ -23,7 +23,7 @@ from ...data.tokenizers.tokenizer import load_tokenizer
 from ...errors import InputError, reason
 from ...files import collect_errors, where_not_found
 from ...translation.adapters import adapter_base, has_own_tokenizer
-from ...translation.load import check_folder, load_ensemble
+from ...translation.load import check_folder, load_ensemble, tokenizer_errors
 from ..recipe.arguments import DataArguments
 from .arguments import TranslateArguments
 
@@ -55,6 +55,8 @@ def open_teacher(arguments: TranslateArguments, data: DataArguments) -> Teacher:
     """
     model, tokenizer = load_ensemble(arguments.models)
     languages, prefix = languages_for(model.config, model.generation_config, tokenizer, arguments, data)
+    if "tgt_lang" in languages and hasattr(tokenizer, "tgt_lang"):
+        tokenizer.tgt_lang = languages["tgt_lang"]  # by which it reads what was translated
     return Teacher(model, tokenizer, languages, prefix)
 
 
@@ -65,12 +67,16 @@ def teacher_errors(arguments: TranslateArguments, data: DataArguments, names: li
         names: of those that no stage makes.
     """
     errors: list[str] = []
+    tokenizers = {}
     for name in names:
-        collect_errors(errors, lambda name=name: _look_at(name, arguments, data))
+        if tokenizer := collect_errors(errors, lambda name=name: _look_at(name, arguments, data)):
+            tokenizers[name] = tokenizer
+    errors += tokenizer_errors(tokenizers) if tokenizers else []
     return [f"translate.model: {error}" for error in errors]
 
 
-def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> None:
+def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model that can translate what it is to translate, as far as that is seen."""
     base = adapter_base(name)
     if base is None and Path(name).is_dir():
         check_folder(Path(name))
@@ -86,6 +92,7 @@ def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> N
         languages_for(config, generation_config, tokenizer, arguments, data)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+    return tokenizer
 
 
 def languages_for(
@@ -96,7 +103,7 @@ def languages_for(
     Raises:
         InputError: where it translates other languages, or has to be told some that are not given.
     """
-    asked = _asked(arguments, data)
+    asked = asked_languages(arguments, data)
     given = {n: v for n in ("src_lang", "tgt_lang") if (v := getattr(arguments, n)) is not None}
     groups = getattr(tokenizer, "supported_language_codes", None)
     if groups:
@@ -120,7 +127,7 @@ def languages_for(
     return {}, ""
 
 
-def _asked(arguments: TranslateArguments, data: DataArguments) -> LanguagePair:
+def asked_languages(arguments: TranslateArguments, data: DataArguments) -> LanguagePair:
     """The languages to translate from and into; `None` where nothing says them."""
     own = language_code(data.source_language), language_code(data.target_language)
     source, target = own if arguments.side == "source" else own[::-1]

@@ -22,7 +22,8 @@ import numpy as np
 from tqdm import tqdm
 from transformers import pipeline
 
-from ...core.pipeline_engine import Result
+from ...core.generation_vaswani import MAX_TOKENS_OVER_SOURCE
+from ...core.pipeline_engine import Result, TranslationEngine
 from ...core.pipeline_inputs import is_blank
 from ...data.sources.text_files import iterate_lines
 from ...errors import InputError, TrainingError, TrainingInterrupted, counted
@@ -30,9 +31,9 @@ from ...files import atomic_write
 from ...runtime.cores import available_cores
 from ...runtime.processes import say
 from ...runtime.signals import SIGNALS
-from ...translation.lines import LineTranslator, translate_lines
+from ...translation.lines import SPLIT_HINT, LineTranslator, translate_lines
 from ...translation.load import fingerprint
-from ...translation.resumable_output import NothingToResume, ResumableOutput
+from ...translation.resumable_output import NothingToResume, NotResumable, ResumableOutput
 from ...translation.windows import Line
 from ..recipe.arguments import DataArguments
 from ..setup.splits import own_sources, stream_of
@@ -41,6 +42,7 @@ from .plan import PAIRS_FILE
 from .teacher import Teacher, open_teacher, search_of
 
 TRANSLATIONS_FILE = "translations.jsonl"
+PROGRESS_FILE = f".{TRANSLATIONS_FILE}.progress.json"
 
 
 @dataclass
@@ -77,34 +79,52 @@ class PairCounts:
         )
 
 
-def make_pairs(folder: Path, arguments: TranslateArguments, data: DataArguments) -> PairCounts:
+def make_pairs(
+    folder: Path, arguments: TranslateArguments, data: DataArguments, overwrite: bool = False
+) -> PairCounts:
     """Translate the text of a stage into the pairs file of its folder; what is there already is not made again.
 
     Args:
         arguments: with paths in place of stages' names.
         data: of the recipe.
+        overwrite: start over where what was translated cannot be continued.
 
     Raises:
-        InputError: where text or model cannot be used.
+        InputError: where text or model cannot be used, or, without `overwrite`, are others than were begun with.
         TrainingInterrupted: at SIGTERM or Ctrl-C, all windows before it saved.
         TrainingError: where nothing is left to train on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TRANSLATIONS_FILE
     with stopped_by_signals(folder):
-        if path.exists() and path.stat().st_size == 0 and not path.with_name(f".{path.name}.progress.json").exists():
+        if path.exists() and path.stat().st_size == 0 and not (folder / PROGRESS_FILE).exists():
             path.unlink()  # a kill came before anything was known of it
         try:
-            output = ResumableOutput(path, resume=True)
-        except NothingToResume:  # it is complete
-            output = None
-        if output is not None:
-            with closing(output):
-                translate_all(output, open_teacher(arguments, data), arguments, data)
+            translate_rest(path, arguments, data)
+        except NotResumable:
+            if not overwrite:
+                raise
+            for name in (TRANSLATIONS_FILE, PROGRESS_FILE):
+                (folder / name).unlink(missing_ok=True)
+            translate_rest(path, arguments, data)
         counts = write_pairs(path, folder / PAIRS_FILE, arguments)
     if not counts.pairs:
         raise TrainingError(f"{folder}: no pair is left of {counted(counts.lines, 'line')} ({counts.in_words()}).")
     return counts
+
+
+def translate_rest(path: Path, arguments: TranslateArguments, data: DataArguments) -> None:
+    """Translate what is not in a file of translations yet.
+
+    Raises:
+        NotResumable: where what is in it does not belong to this.
+    """
+    try:
+        output = ResumableOutput(path, resume=True, continues="Make room; the same command continues.")
+    except NothingToResume:  # it is complete
+        return
+    with closing(output):
+        translate_all(output, open_teacher(arguments, data), arguments, data)
 
 
 @contextmanager
@@ -164,11 +184,16 @@ def translate_all(
         translate_lines(
             lines,
             translate,
-            partial(as_record, teacher, arguments.max_new_tokens),
+            partial(as_record, teacher, translate.engine),
             output,
-            lambda number, why: say(f"line {number:,} is not translated: {why}"),
+            say_not_translated,
             lambda done: bar.update(done - bar.n),
         )
+
+
+def say_not_translated(number: int, why: str) -> None:
+    """Tell of a text without a translation, which no stage divides into sentences."""
+    say(f"line {number:,}, not counting blank and held-out ones, is not translated: {why.removesuffix(SPLIT_HINT)}")
 
 
 def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str]:
@@ -181,30 +206,31 @@ def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str
     return (text for text in texts if not is_blank(text))
 
 
-def as_record(teacher: Teacher, limit: int | None, line: Line, result: Result) -> str:
+def as_record(teacher: Teacher, engine: TranslationEngine, line: Line, result: Result) -> str:
     """A line and its translations as JSON: `[text, score, whether it was cut]` of each, best first."""
     text = line.text.removeprefix(teacher.prefix)
     if isinstance(result, Exception):
         return json.dumps({"text": text, "translations": None}, ensure_ascii=False)
-    most = limit or greatest_length(teacher, line.text)
+    most = greatest_length(engine, line.text)
     found = []
     for hypothesis in result:
         translation = " ".join(hypothesis["translation_text"].split("\n")).strip()
         score = float(hypothesis.get("score", hypothesis.get("utility", 0.0)))
         # The tokens of a translation that was cut, and the end that it has not.
-        length = len(teacher.tokenizer(text_target=translation)["input_ids"]) if most else 0
-        found.append([translation, score if math.isfinite(score) else -1e30, bool(most and length > most)])
+        length = len(teacher.tokenizer(text_target=translation)["input_ids"])
+        found.append([translation, score if math.isfinite(score) else -1e30, length > most])
     return json.dumps({"text": text, "translations": found}, ensure_ascii=False)
 
 
-def greatest_length(teacher: Teacher, text: str) -> int | None:
-    """The tokens at which a search ends unless it is told otherwise; `None` where that is not known."""
-    settings = teacher.model.generation_config
-    offset = getattr(settings, "max_length_offset", None)
-    if offset is not None:
-        return len(teacher.tokenizer(text)["input_ids"]) + offset
-    # The token that a translation begins with counts.
-    return settings.max_new_tokens or (settings.max_length - 1 if settings.max_length else None)
+def greatest_length(engine: TranslationEngine, text: str) -> int:
+    """The tokens at which the search for a translation of a text ends, the one that all begin with left out."""
+    arguments, model = engine.arguments, engine.pipeline.model
+    if (number := arguments.get("max_new_tokens")) is not None:
+        return number
+    if (length := arguments.length()) is not None:
+        return length - 1
+    offset = getattr(model.generation_config, "max_length_offset", None)
+    return len(engine.pipeline.tokenizer(text)["input_ids"]) + (MAX_TOKENS_OVER_SOURCE if offset is None else offset)
 
 
 def write_pairs(translations: Path, output: Path, arguments: TranslateArguments) -> PairCounts:

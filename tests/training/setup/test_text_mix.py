@@ -54,6 +54,15 @@ def test_pairs_of_a_stage_are_all_trained_on_and_none_is_held_out(data):
     assert splits.weights == [2.0, 1.0]
 
 
+def test_validation_is_held_out_of_the_own_text_also_where_that_is_not_trained_on(data):
+    make, made = data
+    held_out = splits_of(make()).validation
+    for text in ([made], {"reversed": 1, made: 1}):
+        assert splits_of(make(text=text)).validation == held_out
+    turned = splits_of(make(text=[made], reversed=True))
+    assert turned.validation == [(target, source) for source, target in held_out]
+
+
 def test_other_direction_swaps_all_texts_and_the_languages(data):
     make, made = data
     section = make(text=["own", made], reversed=True, source_language="de", target_language="en")

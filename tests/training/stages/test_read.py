@@ -25,6 +25,18 @@ def test_stage_that_trains_has_the_recipes_values_where_it_gives_no_others(stage
     assert both.training.output_dir.endswith("out/stages/both")
 
 
+def test_another_start_on_the_command_line_leaves_stages_their_architecture(staged, saved_model):
+    recipe = staged()
+    assert recipe.model["d_model"] == 32
+    of_stage = staged("--start_from=mean")
+    assert of_stage.model == of_stage.stages["both"].arguments.model == recipe.model
+    outside = staged(f"--start_from={saved_model}", "--dropout=0.2")
+    assert outside.stages["both"].arguments.model == {**recipe.model, "dropout": 0.2}
+    assert outside.model == {"dropout": 0.2}
+    preset = staged("--preset=big", f"--start_from={saved_model}").stages["both"].arguments.model
+    assert (preset["d_model"], preset["encoder_ffn_dim"]) == (1024, 4096)
+
+
 def test_another_schedule_in_a_stage_does_not_inherit_a_rate_that_means_something_else(staged):
     both = {"train": {"data": {"text": ["own", "reversed"]}, "training": {"lr_scheduler_type": "paper"}}}
     assert staged(both=both).stages["both"].arguments.training.learning_rate == 1.0
@@ -47,6 +59,18 @@ def test_options_reach_stages_by_full_and_by_short_names(staged):
 def test_option_for_one_way_to_translate_replaces_the_files_other_one():
     teacher = load_recipe("distill", ["--teacher=a/b", "--teacher.mbr=chrf"]).stages["teacher"].arguments
     assert (teacher.models, teacher.mbr, teacher.num_beams) == (["a/b"], "chrf", None)
+    assert load_recipe("distill", ["--teacher.mbr=null"]).stages["teacher"].arguments.num_beams == 5
+
+
+def test_stage_as_it_is_given_is_read_again_without_what_an_option_has_replaced(staged):
+    training = {"lr_scheduler_type": "inverse_sqrt", "learning_rate": 0.005}
+    both = {"train": {"data": {"text": ["own", "reversed"]}, "training": training}}
+    stage = staged("--both.lr_scheduler_type=paper", both=both).stages["both"]
+    assert stage.given["training"] == {"lr_scheduler_type": "paper"}
+    again = staged(both={"train": stage.given}).stages["both"].arguments
+    assert again.training.learning_rate == stage.arguments.training.learning_rate == 1.0
+    kept = staged("--both.lr_scheduler_type=linear", both=both).stages["both"]
+    assert kept.given["training"] == {"lr_scheduler_type": "linear", "learning_rate": 0.005}
 
 
 def test_stages_run_after_those_that_they_need(staged):
@@ -114,6 +138,20 @@ def test_model_of_one_direction_does_not_translate_the_other(staged):
     assert staged(back=reverse, backward={"translate": {"model": "back", "side": "target"}})
 
 
+def test_mean_of_more_checkpoints_than_a_stage_keeps_or_comes_to_is_refused(staged):
+    changes = {"best": {"average": {"models": ["both"], "best": 2}}}
+    assert errors_of(staged, "--mean.last=6", "--both.max_steps=12", **changes) == (
+        "stages.mean.average.last=6: stage 'both' keeps 5, its training.save_total_limit; raise that\n"
+        "stages.best.average.best=2: stage 'both' keeps 1, its training.keep_best; raise that"
+    )
+    assert errors_of(staged, "--mean.last=5") == (
+        "stages.mean.average.last=5: stage 'both' comes to 4, with training.max_steps=8 and training.save_steps=2; "
+        "lower the latter"
+    )
+    assert staged("--mean.last=4")
+    assert staged("--both.keep_best=2", "--both.eval_steps=4", **changes)
+
+
 def test_wrong_text_of_a_recipe_without_stages(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("data: {dataset: built-in}\ntraining: {output_dir: o}\n")
@@ -131,8 +169,12 @@ def test_shared_recipe_names_stages_and_models_of_the_hub_as_they_are_and_files_
     back = {"translate": {"model": models, "side": "target", "input": "/texts/mono.en"}}
     start = tmp_path / "start"
     start.mkdir()
-    other = {"train": {"training": {"start_from": str(start), "cpu_threads": 2}}}
+    pairs = {"source": "/texts/more.de", "target": "/texts/more.en"}
+    data = {"tests": {"more": pairs}, "train": [pairs]}
+    other = {"train": {"data": data, "training": {"start_from": str(start), "cpu_threads": 2}}}
     shared = shared_recipe(staged(backward=back, other=other).to_dict())["stages"]
     assert shared["backward"]["translate"]["model"] == models
     assert shared["backward"]["translate"]["input"] == "mono.en"
-    assert shared["other"] == {"train": {"training": {"start_from": "start"}}}
+    names = {"source": "more.de", "target": "more.en"}
+    data = {"tests": {"more": names}, "train": [names]}
+    assert shared["other"] == {"train": {"data": data, "training": {"start_from": "start"}}}

@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.recipe import load_recipe
 from hf_vaswani.training.reporting.card import rewrite_card
 from hf_vaswani.training.stages import run as run_module
+from hf_vaswani.training.stages.record import Record
 from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
@@ -166,6 +168,69 @@ def test_overwrite_makes_again_what_has_changed_and_what_was_made_of_it_alone(st
     assert min(pair["score"] for pair in after) >= sorted(pair["score"] for pair in before)[len(before) - len(after)]
     assert own.read_text() == "mine"
     assert json.loads((tmp_path / "out" / "results.json").read_text())["stages"][3]["pairs"] == len(after)
+
+
+def test_other_held_out_text_and_other_languages_make_other_translations(finished):
+    staged, out, _ = finished
+    recipe = staged()
+    of_own = {"test_share": 0.1, "test_source": None, "test_target": None}
+    recipe.data = recipe.data.model_copy(update=of_own)
+    with pytest.raises(InputError) as error:
+        train(recipe)
+    for name in ("forward", "backward"):
+        assert f"{out}/stages/{name} holds another stage (what is held out has changed)" in str(error.value)
+    recipe = staged()
+    recipe.data = recipe.data.model_copy(update={"source_language": "fr"})
+    with pytest.raises(InputError) as error:
+        train(recipe)
+    assert f"{out}/stages/forward holds another stage (the pair of languages has changed)" in str(error.value)
+
+
+class Killed(BaseException):
+    """In place of a kill."""
+
+
+def test_run_and_mean_are_replaced_under_whatever_else_is_in_their_folders_also_after_a_kill(
+    staged, tmp_path, monkeypatch
+):
+    def load(*options):
+        stages = {"both": {"train": {"training": {"max_steps": 4}}}, "forward": None, "backward": None}
+        return staged("--data.text=[own]", "--max_steps=4", *options, **stages)
+
+    train(load())
+    stages = tmp_path / "out" / "stages"
+    for name in ("both", "mean"):
+        (stages / name / "notes.txt").write_text("mine")
+    write, calls = Record.write, iter(range(100))
+
+    def killing(self, path):
+        write(self, path)
+        if next(calls) in (0, 2):  # when the run has begun, and when the mean has
+            raise Killed
+
+    monkeypatch.setattr(Record, "write", killing)
+    for _ in range(2):
+        with pytest.raises(Killed):
+            train(load("--both.learning_rate=0.01", "--overwrite=true"))
+    train(load("--both.learning_rate=0.01", "--overwrite=true"))
+    for name in ("both", "mean"):
+        assert (stages / name / "notes.txt").read_text() == "mine"
+    (tmp_path / "out").rename(tmp_path / "replaced")
+    train(load("--both.learning_rate=0.01"))
+    for name in ("both", "mean"):
+        weights = Path("stages") / name / "model.safetensors"
+        assert (tmp_path / "replaced" / weights).read_bytes() == (tmp_path / "out" / weights).read_bytes()
+
+
+def test_stage_of_another_kind_is_refused_before_work_and_nothing_is_deleted(staged, tmp_path):
+    stages = tmp_path / "out" / "stages"
+    (stages / "both").mkdir(parents=True)
+    (stages / "both" / "pairs.jsonl.gz").write_bytes(b"")
+    Record("translate", {}, {}).write(stages / "both.json")
+    before = files_in(tmp_path / "out")
+    with pytest.raises(InputError, match="stages.both: .* of kind translate, and this one is of kind train"):
+        train(staged("--overwrite=true"))
+    assert files_in(tmp_path / "out") == before
 
 
 def test_folder_that_holds_no_stage_is_left_as_it_is(staged, tmp_path):

@@ -11,11 +11,19 @@ from transformers import GenerationConfig, pipeline
 from hf_vaswani.errors import InputError, TrainingError
 from hf_vaswani.training.recipe.arguments import DataArguments
 from hf_vaswani.training.stages.arguments import TranslateArguments
-from hf_vaswani.training.stages.teacher import languages_for, teacher_errors
-from hf_vaswani.training.stages.translate_text import TRANSLATIONS_FILE, make_pairs, write_pairs
+from hf_vaswani.training.stages.teacher import languages_for, open_teacher, teacher_errors
+from hf_vaswani.training.stages.translate_text import (
+    TRANSLATIONS_FILE,
+    greatest_length,
+    make_pairs,
+    texts_of,
+    write_pairs,
+)
 from hf_vaswani.translation.mbr import translate_mbr
+from hf_vaswani.translation.resumable_output import ResumableOutput
 
 from ...conftest import tiny_config, tiny_model
+from ...families import family
 
 LINES = [" ".join(random.Random(i).choices([f"w{j}" for j in range(36)], k=4)) for i in range(12)]
 
@@ -51,6 +59,63 @@ def test_files_of_text_are_translated_in_place_of_the_training_text(data, saved_
     arguments = TranslateArguments(model=str(saved_model), input=texts, sample=1.0, max_new_tokens=300)
     assert make_pairs(tmp_path / "made", arguments, data).lines == 3
     assert {pair["source"] for pair in pairs_of(tmp_path / "made")} <= {"w1 w2", "w3", "w4 w5"}
+
+
+def test_unfinished_translation_that_cannot_be_continued_is_begun_again_where_that_is_asked_for(
+    data, saved_model, tmp_path, write_lines
+):
+    arguments = TranslateArguments(model=str(saved_model), max_new_tokens=60)
+    make_pairs(tmp_path / "whole", arguments, data)
+    made = tmp_path / "made"
+    made.mkdir()
+    output = ResumableOutput(made / TRANSLATIONS_FILE)
+    output.begin({"model": "another"}, iter([]))
+    output.close()
+    with pytest.raises(InputError, match="was begun with other settings: model was 'another'.*--overwrite"):
+        make_pairs(made, arguments, data)
+    make_pairs(made, arguments, data, overwrite=True)
+    assert (made / "pairs.jsonl.gz").read_bytes() == (tmp_path / "whole" / "pairs.jsonl.gz").read_bytes()
+
+
+def test_messages_name_no_option_of_another_command(data, saved_model, tmp_path, write_lines, capsys):
+    arguments = TranslateArguments(model=str(saved_model), input=write_lines("a.de", ["", "w1 " * 5000, *LINES]))
+    make_pairs(tmp_path / "made", arguments, data)
+    shown = capsys.readouterr().out
+    assert "line 1, not counting blank" in shown and "--split_sentences" not in shown
+
+
+def test_part_of_a_split_is_translated(tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text("".join(json.dumps({"de": f"d{i}", "en": f"e{i}"}) + "\n" for i in range(10)))
+    data = DataArguments(dataset=str(folder), train_split="train[8:]", source_language="de", target_language="en")
+    assert list(texts_of(TranslateArguments(model="m"), data)) == ["d8", "d9"]
+    assert list(texts_of(TranslateArguments(model="m", side="target"), data)) == ["e8", "e9"]
+
+
+def test_teacher_of_many_languages_reads_translations_in_theirs(data, tmp_path):
+    model, tokenizer = family("M2M100", tmp_path)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    arguments = TranslateArguments(model=str(tmp_path / "model"), src_lang="de", tgt_lang="en")
+    ids = open_teacher(arguments, data).tokenizer(text_target="hund")["input_ids"]
+    assert ids[0] == tokenizer.get_lang_id("en")
+
+
+def test_greatest_length_is_that_of_the_search_whoever_sets_it(tmp_path):
+    def most(name, settings=None, **options):
+        model, tokenizer = family(name, tmp_path)
+        model.config.task_specific_params = settings
+        model.generation_config = GenerationConfig(decoder_start_token_id=model.config.decoder_start_token_id)
+        translator = pipeline("translation_de_to_en", model=model, tokenizer=tokenizer)
+        return greatest_length(translator.engine(**options), "hund haus"), len(tokenizer("hund haus")["input_ids"])
+
+    assert most("T5")[0] == 256
+    assert most("T5", max_new_tokens=7)[0] == 7
+    # The decoder's start is one of the 300.
+    assert most("T5", {"translation_de_to_en": {"max_length": 300}})[0] == 299
+    found, source = most("Vaswani")
+    assert found == source + 50
 
 
 def test_minimum_bayes_risk_takes_the_candidates_of_highest_utility(data, saved_model, tmp_path):
@@ -115,6 +180,17 @@ def test_model_of_other_languages_is_refused_before_its_weights_are_read(data, t
     (folder / "model.safetensors").unlink()
     [error] = teacher_errors(TranslateArguments(model=str(folder)), DataArguments(), [str(folder)])
     assert "model.safetensors" in error
+
+
+def test_ensemble_of_different_tokenizers_is_refused_before_weights_are_read(data, saved_model, tmp_path):
+    folder = tmp_path / "other"
+    model, tokenizer = family("Vaswani", tmp_path)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    names = [str(saved_model), str(folder)]
+    [error] = teacher_errors(TranslateArguments(model=names), data, names)
+    assert error.startswith(f"translate.model: {folder} has another tokenizer than {saved_model}: ")
+    assert teacher_errors(TranslateArguments(model=names[:1] * 2), data, names[:1] * 2) == []
 
 
 def test_model_of_the_reverse_pair_translates_the_target_side_alone(tokenizer):
