@@ -63,6 +63,7 @@ def small(tmp_path, monkeypatch):
     enable_progress_bar()
 
 
+@pytest.mark.slow
 def test_all_code_of_the_lesson_runs(small, capsys):
     namespaces: list[dict] = []
     shown: list = []

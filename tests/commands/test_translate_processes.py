@@ -64,6 +64,7 @@ def test_two_processes_write_what_one_writes(saved_model, source, tmp_path, one_
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.slow
 def test_streams_are_refused_by_one_process(saved_model):
     status, said = end_of(start(saved_model, *SHORT))
     assert status != 0

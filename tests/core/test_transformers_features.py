@@ -335,6 +335,7 @@ def test_tensor_parallel_plan_covers_all_matrices(share):
     assert covered >= {f"model.{name}" for name in plan - absent}
 
 
+@pytest.mark.slow
 def test_two_processes_of_a_tensor_parallel_group_give_the_logits_of_one(tmp_path):
     tiny_model().save_pretrained(tmp_path / "model")
     script = tmp_path / "parallel.py"

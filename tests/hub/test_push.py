@@ -43,6 +43,7 @@ def execute(command, hub, tmp_path):
     return subprocess.run(command, env=environment(hub, tmp_path), capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_pushed_model_translates_where_the_package_is_missing(hub, run_folder, tmp_path):
     pushed = execute(push_command(run_folder), hub, tmp_path)
     assert pushed.returncode == 0, pushed.stderr

@@ -133,7 +133,7 @@ ALL_AT_ONCE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("function", [train, train_with_trainer])
+@pytest.mark.parametrize("function", [train, pytest.param(train_with_trainer, marks=pytest.mark.slow)])
 def test_run_that_is_pulled_and_resumed_is_the_uninterrupted_one_to_the_bit(
     hub_here, recipe, at_step, tmp_path, function
 ):

@@ -28,6 +28,7 @@ class Stopped(BaseException):
     """In place of a kill."""
 
 
+@pytest.mark.slow
 def test_stop_before_and_after_each_record_changes_nothing(staged, tmp_path, monkeypatch):
     train(staged(output="whole"))
     write, stops = Record.write, 0
