@@ -156,10 +156,10 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
     if split == "train" or is_held_out:
         settings, cache = filter_settings(data), cache_folder(data.cache_dir)
         # Of the own text, whatever the text to train on is made of.
-        own = [turned(source) for source in own_sources(data)] if data.reversed else own_sources(data)
-        text = prepare_text(
-            sources["train"] if split == "train" else own, languages, settings, cache, held_out, split, data.streaming
-        )
+        entries = sources["train"] if split == "train" else own_sources(data)
+        if is_held_out and data.reversed:
+            entries = [turned(source) for source in entries]
+        text = prepare_text(entries, languages, settings, cache, held_out, split, data.streaming)
         return list(text) if is_held_out else text
     if split not in sources:
         return None

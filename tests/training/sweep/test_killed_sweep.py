@@ -85,6 +85,7 @@ def timeless(folder: Path) -> dict:
     return result
 
 
+@pytest.mark.slow
 def test_run_is_trained_by_a_command_of_its_own(start, tmp_path):
     finish(start("out", "--max_steps=4", "--eval_steps=4", "--save_steps=4", "--seeds=7"))
     [[run]] = [entry["runs"] for entry in timeless(tmp_path / "out")["combinations"]]
