@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from ...errors import InputError, TrainingError, TrainingInterrupted
+from ...runtime.launcher import BETWEEN_LOOKS
 from ...runtime.signals import StopSignals
 from .replay import Replayed, ReplayJob, replay
 
@@ -17,8 +18,6 @@ USE_CPU = "ACCELERATE_USE_CPU"
 JOB_FILE, RESULT_FILE, ERRORS_FILE = "job.json", "result.json", "errors.txt"
 # Lines of the output of processes that failed.
 SHOWN = 20
-# Seconds between looks for a signal.
-BETWEEN_LOOKS = 0.1
 
 
 def run_job(job: ReplayJob, folder: Path) -> Replayed:

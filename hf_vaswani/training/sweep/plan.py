@@ -259,7 +259,8 @@ def _errors_of_recipes(recipes: list[Recipe]) -> list[str]:
     for data in {str(data): data for data in map(own_text, recipes)}.values():
         sources = collect_errors(errors, partial(parse_sources, data))
         errors += source_errors(data, sources) if sources else []
+    for tokenize in dict.fromkeys(recipe.evaluation.tokenize for recipe in recipes):
+        errors += bleu_errors(tokenize)
     for recipe in recipes:
-        errors += tracker_errors(recipe.training.report_to) + bleu_errors(recipe.evaluation.tokenize)
-        errors += freeze_errors(recipe) + path_errors(recipe)
+        errors += tracker_errors(recipe.training.report_to) + freeze_errors(recipe) + path_errors(recipe)
     return list(dict.fromkeys(errors))

@@ -121,8 +121,9 @@ class CombinationResult(Part):
     def full_loss(self) -> float | None:
         """The mean of validation losses; `None` where a run failed, since the luck of the others would count."""
         loss = self.validation_loss
-        is_full = loss is not None and len(loss.values) == len(self.runs) and math.isfinite(loss.mean)
-        return loss.mean if loss is not None and is_full else None
+        if loss is None or len(loss.values) < len(self.runs) or not math.isfinite(loss.mean):
+            return None
+        return loss.mean
 
     @classmethod
     def of(
@@ -188,10 +189,10 @@ class SweepReport(Part):
     def best(self) -> CombinationResult | None:
         """The combination with the lowest mean of validation losses; `None` where there are not two to choose from, or
         their losses do not compare."""
-        results = [result for result in self.combinations if result.full_loss is not None]
-        if len(results) < 2 or not self.losses_compare:
+        losses = [(loss, result) for result in self.combinations if (loss := result.full_loss) is not None]
+        if len(losses) < 2 or not self.losses_compare:
             return None
-        return min(results, key=lambda result: result.full_loss or 0.0)
+        return min(losses, key=lambda pair: pair[0])[1]
 
     def to_json(self) -> str:
         """The content of `sweep.json`."""

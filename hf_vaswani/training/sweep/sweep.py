@@ -76,21 +76,13 @@ def make_report(plan: SweepPlan, outcomes: dict[str, Outcome], is_draft: bool = 
     """
     reports = {run.name: _report_of(run) if outcomes[run.name].exit_code == 0 else None for run in plan.runs}
     results = {run.name: _result(run, outcomes[run.name], reports[run.name]) for run in plan.runs}
-    finished = (
-        []
-        if is_draft
-        else [
-            (
-                combination.name,
-                [
-                    (run, results[run.name])
-                    for run in plan.runs_of(combination)
-                    if results[run.name].state == "finished"
-                ],
-            )
-            for combination in plan.combinations
-        ]
-    )
+    finished = [
+        (
+            combination.name,
+            [(run, results[run.name]) for run in plan.runs_of(combination) if results[run.name].state == "finished"],
+        )
+        for combination in plan.combinations
+    ]
     compared, notes = ({}, []) if is_draft else differences(finished)
     notes += _notes_on_texts([(run, report) for run in plan.runs if (report := reports[run.name])])
     return SweepReport(
