@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from ..files import InputPath
-from .common.options import OUTPUT_FILE, CommandParser, divided, up_to
+from .common.options import OUTPUT_FILE, CommandParser, divided, up_to, whole_number
 
 OWN = ("grid", "search", "trials", "seeds", "output_dir", "jobs")
 
@@ -62,7 +62,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "times",
     )
     sweep.add_argument(
-        "--trials", type=up_to(5_000), metavar="N", help="combinations that a search tries (default: 20)"
+        "--trials", type=whole_number, metavar="N", help="combinations that a search tries (default: 20)"
     )
     sweep.add_argument("--seeds", metavar="N,...", help="random seeds of each combination (default: 1)")
     sweep.add_argument("--output_dir", **{**OUTPUT_FILE, "metavar": "FOLDER"}, help="folder of the sweep")

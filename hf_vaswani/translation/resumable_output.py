@@ -31,6 +31,11 @@ class Progress:
     digest: str = ""
 
 
+def progress_file(path: Path) -> Path:
+    """The file that says how far an output is; it stands until the output is finished."""
+    return path.with_name(f".{path.name}.progress.json")
+
+
 def output_error(path: str | Path) -> str | None:
     """Why a file of translations cannot be written; `None` where it can."""
     file = Path(path).resolve()
@@ -95,7 +100,7 @@ class ResumableOutput:
             raise InputError(error)
         self.path = Path(path)
         self.continues = continues
-        self.side_file = self.path.with_name(f".{self.path.name}.progress.json")
+        self.side_file = progress_file(self.path)
         # In the folder of the file that a symbolic link leads to, so that the link stays.
         part = self.path.resolve()
         self.part = part.with_name(f".{part.name}.part")

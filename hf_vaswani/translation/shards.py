@@ -18,7 +18,7 @@ from ..data.sources.text_files import Report
 from ..errors import InputError
 from ..files import atomic_write, lock, path_error, read_json
 from .lines import LineTranslator, LineWriter, TranslatedWindow, translate_window, write_window
-from .resumable_output import ResumableOutput
+from .resumable_output import ResumableOutput, progress_file
 from .shard_files import Columns, ShardFormat, shard_format
 from .translator_settings import TranslatorSettings
 from .windows import Line, windows
@@ -90,7 +90,7 @@ class Shard:
 
     def remove_unfinished(self) -> None:
         """Remove the translations and their progress."""
-        for path in (self.translations, self.translations.with_name(f".{self.translations.name}.progress.json")):
+        for path in (self.translations, progress_file(self.translations)):
             path.unlink(missing_ok=True)
 
 

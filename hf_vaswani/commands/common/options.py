@@ -199,17 +199,22 @@ def with_option_names(message: str) -> str:
     return " ".join(message.split())
 
 
+def whole_number(text: str) -> int:
+    """An argparse type: a whole number from 1 on."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+    return value
+
+
 def up_to(most: int) -> Callable[[str], int]:
     """An argparse type: a whole number from 1 to `most`, a generous limit beyond which it is a typo."""
 
     def count(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = 0
-        if value < 1:
-            raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
-        if value > most:
+        if (value := whole_number(text)) > most:
             raise argparse.ArgumentTypeError(f"must be at most {most:,}, got {text!r}")
         return value
 

@@ -33,7 +33,7 @@ from ...runtime.processes import say
 from ...runtime.signals import SIGNALS
 from ...translation.lines import SPLIT_HINT, LineTranslator, translate_lines
 from ...translation.load import fingerprint
-from ...translation.resumable_output import NothingToResume, NotResumable, ResumableOutput
+from ...translation.resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file
 from ...translation.windows import Line
 from ..recipe.arguments import DataArguments
 from ..setup.splits import own_sources, stream_of
@@ -42,7 +42,7 @@ from .plan import PAIRS_FILE
 from .teacher import Teacher, open_teacher, search_of
 
 TRANSLATIONS_FILE = "translations.jsonl"
-PROGRESS_FILE = f".{TRANSLATIONS_FILE}.progress.json"
+PROGRESS_FILE = progress_file(Path(TRANSLATIONS_FILE)).name
 
 
 @dataclass

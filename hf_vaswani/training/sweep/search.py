@@ -16,12 +16,12 @@ from ...engines.extras import import_extra
 from ...errors import InputError, counted
 from .folder import stored_combinations
 from .grid import combination_name
-from .plan import SweepPlan, losses_compare, make_plan
+from .plan import MOST_RUNS, SweepPlan, losses_compare, make_plan
 from .processes import Outcome
 from .report import SweepReport
 from .request import SweepRequest
 from .slots import runs_side_by_side
-from .space import Range, Space, corners, holds
+from .space import Choice, Range, Space, corners, holds
 from .sweep import check_sweep, run_sweep
 
 # The first row of a search, and the names of the others.
@@ -63,6 +63,10 @@ def check_search(request: SweepRequest, errors: list[str]) -> Search:
     errors = list(errors)
     if request.grid or request.rows:
         errors.append("a search proposes the values itself: give either --search, or a grid and rows")
+    if (number := (request.trials + 1) * len(request.seeds)) > MOST_RUNS:
+        errors.append(
+            f"{number:,} runs are too many for one search, which has at most {MOST_RUNS:,}: give fewer trials or seeds"
+        )
     request = replace(request, rows={}, grid={})
     ends = {combination_name("", values): values for values in corners(request.space)}
     at_ends = make_plan(replace(request, rows=ends), errors)
@@ -134,18 +138,13 @@ def propose(search: Search, trials: list[Trial], losses: list[float | None], num
     study = optuna.create_study(direction="minimize", sampler=sampler)
     for trial, loss in zip(trials, losses):
         state = states.FAIL if loss is None else states.COMPLETE
-        values = {
-            key: part.number(trial[key]) if isinstance(part, Range) else trial[key] for key, part in space.items()
-        }
+        values = {key: part.value(trial[key]) for key, part in space.items()}
         study.add_trial(optuna.trial.create_trial(state=state, params=values, distributions=distributions, value=loss))
     found: list[Trial] = []
     misses = 0
     while len(found) < number and misses < PATIENCE:
         asked = study.ask(distributions)
-        texts = {
-            key: part.text(asked.params[key]) if isinstance(part, Range) else asked.params[key]
-            for key, part in space.items()
-        }
+        texts = {key: part.text(asked.params[key]) for key, part in space.items()}
         if texts in trials or texts in found or not _makes_a_recipe(search.request, texts):
             misses += 1  # it stays open in the study, which then looks elsewhere
         else:
@@ -154,10 +153,10 @@ def propose(search: Search, trials: list[Trial], losses: list[float | None], num
     return found
 
 
-def _distribution(part: Range | list[str]) -> Any:
+def _distribution(part: Range | Choice) -> Any:
     optuna: Any = import_extra("optuna", "search")
-    if not isinstance(part, Range):
-        return optuna.distributions.CategoricalDistribution(part)
+    if isinstance(part, Choice):
+        return optuna.distributions.CategoricalDistribution(part.values)
     if part.is_whole:
         return optuna.distributions.IntDistribution(int(part.low), int(part.high), log=part.is_log)
     return optuna.distributions.FloatDistribution(part.low, part.high, log=part.is_log)

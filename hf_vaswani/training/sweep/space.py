@@ -28,27 +28,46 @@ class Range:
         """Whether it is searched on a logarithmic scale."""
         return self.low > 0 and self.high >= WIDE * self.low
 
-    def number(self, text: str) -> float | None:
-        """A value as a number of this range; `None` where it is none."""
+    @property
+    def ends(self) -> list[str]:
+        """Its lowest and highest number as texts."""
+        return [self.text(self.low), self.text(self.high)]
+
+    def value(self, text: str) -> float | None:
+        """A number of this range from its text; `None` where it is none."""
         try:
             value = int(text) if self.is_whole else float(text)
         except ValueError:
             return None
         return value if self.low <= value <= self.high else None
 
-    def text(self, number: float) -> str:
+    def text(self, value: float) -> str:
         """A number as on the command line, with three significant digits; the ends are not rounded."""
         if self.is_whole:
-            return str(round(number))
-        return repr(min(max(float(f"{number:.3g}"), self.low), self.high))
+            return str(round(value))
+        return repr(min(max(float(f"{value:.3g}"), self.low), self.high))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A list of values, as on the command line."""
+
+    values: list[str]
 
     @property
     def ends(self) -> list[str]:
-        """Its lowest and highest number as texts."""
-        return [self.text(self.low), self.text(self.high)]
+        """All of them, for they have no order."""
+        return self.values
+
+    def value(self, text: str) -> str | None:
+        """The text, where it is one of them."""
+        return text if text in self.values else None
+
+    def text(self, value: str) -> str:
+        return value
 
 
-Space = dict[str, Range | list[str]]
+Space = dict[str, Range | Choice]
 
 
 def parse_space(texts: Mapping[str, str | list[str]], where: str, errors: list[str]) -> Space:
@@ -72,23 +91,20 @@ def parse_space(texts: Mapping[str, str | list[str]], where: str, errors: list[s
                 f"{where} {key}={text}: write a range, such as {key}=0.1..0.3, or at least two values with commas"
             )
         else:
-            space[key] = list(dict.fromkeys(values))
+            space[key] = Choice(list(dict.fromkeys(values)))
     return space
 
 
 def corners(space: Space) -> list[dict[str, str]]:
     """Combinations that together have both ends of each range, and each value of each list."""
-    values = {key: part.ends if isinstance(part, Range) else part for key, part in space.items()}
+    values = {key: part.ends for key, part in space.items()}
     number = max((len(texts) for texts in values.values()), default=1)
     return [{key: texts[min(row, len(texts) - 1)] for key, texts in values.items()} for row in range(number)]
 
 
 def holds(space: Space, values: dict[str, str]) -> bool:
     """Whether a combination is of this space."""
-    return space.keys() == values.keys() and all(
-        part.number(values[key]) is not None if isinstance(part, Range) else values[key] in part
-        for key, part in space.items()
-    )
+    return space.keys() == values.keys() and all(part.value(values[key]) is not None for key, part in space.items())
 
 
 def _range(low: str, high: str) -> Range | str:

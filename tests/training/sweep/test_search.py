@@ -182,6 +182,11 @@ def test_all_errors_come_together(request_of):
     assert any("dropout must be in [0, 1), got 1.0" in line for line in lines[2:])
 
 
+def test_more_runs_than_a_sweep_may_have_are_refused_before_the_first(request_of):
+    with pytest.raises(InputError, match="10,002 runs are too many"):
+        check_search(request_of(trials=5000, seeds=(1, 2)), [])
+
+
 def test_file_has_a_space_and_trials(tmp_path):
     path = tmp_path / "sweep.yaml"
     path.write_text("recipe: quickstart\nsearch: {learning_rate: 0.001..0.1, dropout: [0.0, 0.1]}\ntrials: 7\n")
@@ -191,4 +196,4 @@ def test_file_has_a_space_and_trials(tmp_path):
     assert request.space == parse_space({"learning_rate": "0.001..0.1", "dropout": "0.1..0.2"}, "", [])
     path.write_text("recipe: quickstart\nsearch: {dropout: 0.1}\ntrials: many\n")
     read_request(str(path), "out", [], None, [], errors)
-    assert len(errors) == 2 and "trials must be a whole number from 1 to 5,000, got 'many'" in errors[1] + errors[0]
+    assert len(errors) == 2 and "trials must be a whole number from 1 on, got 'many'" in errors[1] + errors[0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_vaswani.training.sweep.space import Range, corners, holds, parse_space
+from hf_vaswani.training.sweep.space import Choice, Range, corners, holds, parse_space
 
 
 def parsed(**texts):
@@ -27,7 +27,10 @@ def test_range_has_the_type_and_the_scale_of_its_ends(text, low, high, is_whole,
 
 
 def test_values_are_those_of_a_grid():
-    assert parsed(freeze="[],[a, b]", name=["x,y", "z"]) == ({"freeze": ["[]", "[a, b]"], "name": ["x,y", "z"]}, [])
+    assert parsed(freeze="[],[a, b]", name=["x,y", "z"]) == (
+        {"freeze": Choice(["[]", "[a, b]"]), "name": Choice(["x,y", "z"])},
+        [],
+    )
 
 
 @pytest.mark.parametrize(
