@@ -1,1 +1,1 @@
-"""The trail that a run leaves, and its replay: whether the same text and recipe come to the same again."""
+"""A run's trail and its replay, which shows whether the same text and recipe give the same results again."""

@@ -1,4 +1,4 @@
-"""Compares what a run has recorded with what a replay comes to: to the bit, or to 1e-5 on another machine."""
+"""Compares the record of a run with its replay: bit for bit, or to within 1e-5 on another machine."""
 
 import json
 from collections.abc import Callable
@@ -8,13 +8,14 @@ from typing import Any
 
 from ...hub.trail import Environment, StepRecord, TextDigest
 
-# Of losses and of weights, relative: more than the order of sums makes in a few steps, less than any change of theirs.
+# Relative, for losses and weights: more than another order of summation causes in a few steps, and less than any
+# change to the training itself.
 TOLERANCE = 1e-5
 SPLITS = {"train": "training text", "validation": "validation text"}
 
 
 class Outcome(IntEnum):
-    """How what was compared agrees, from best to worst."""
+    """How well what was compared agrees, from best to worst."""
 
     EQUAL = 0
     NOT_COMPARED = 1
@@ -24,11 +25,11 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """How a part of a run agrees with its record.
+    """How one part of a run agrees with its record.
 
     Attributes:
         part: what was compared.
-        detail: in words.
+        detail: the outcome in words.
     """
 
     part: str
@@ -40,11 +41,11 @@ class Finding:
 
 
 def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]], file: str) -> Finding:
-    """Compare the keys that decide the steps.
+    """Compare the recipe keys that determine the steps.
 
     Args:
-        recorded, now: section → key → value, without what is empty.
-        file: that the recipe was read from.
+        recorded, now: section → key → value, without empty values.
+        file: the file that the recipe was read from, for the message.
     """
     keys = {(section, name): None for recipe in (recorded, now) for section, names in recipe.items() for name in names}
     changed = [
@@ -59,7 +60,7 @@ def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str
 
 
 def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:
-    """Compare a text by its digests, and say from which pairs on it is another one."""
+    """Compare a text by its digests, and say in which pairs it first differs."""
     part = SPLITS.get(split, split)
     if recorded.pairs is None or now.pairs is None:
         return Finding(part, Outcome.NOT_COMPARED, "streamed, and compared by the sentences of the first steps alone")
@@ -81,12 +82,12 @@ def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:
 def compare_steps(
     part: str, recorded: list[StepRecord], now: list[StepRecord], other_from: int | None, distance: float | None = None
 ) -> Finding:
-    """Compare steps of a run with those of its replay.
+    """Compare the steps of a run with those of its replay.
 
     Args:
-        recorded, now: of the same steps, as far as each has made them.
-        other_from: the first step for which something is other here that may change the last bits.
-        distance: of the last weights, where it is known.
+        recorded, now: records of the same steps, as far as the run and the replay made them.
+        other_from: the first step whose environment differs here in a way that may change the last bits.
+        distance: between the final weights, if it is known.
     """
     replayed = {record.step: record for record in now}
     pairs = [(record, replayed.get(record.step)) for record in recorded]
@@ -107,7 +108,7 @@ def compare_steps(
 
 
 def difference(then: StepRecord, here: StepRecord | None) -> str | None:
-    """How a step is another one, in words; `None` where it is the same to the bit."""
+    """How a replayed step differs, in words; `None` if it is the same bit for bit."""
     if here is None:
         return "it was left out here, since loss or gradient were not finite"
     words = []
@@ -123,11 +124,11 @@ def difference(then: StepRecord, here: StepRecord | None) -> str | None:
 
 
 def compare_digests(part: str, then: str, here: str, is_close: Callable[[], bool], close: str) -> Finding:
-    """Compare what is known by its digest alone.
+    """Compare something that is known only by its digest.
 
     Args:
-        is_close: whether what follows from it is near enough all the same.
-        close: in words, where it is.
+        is_close: whether the results that depend on it are close enough even if it differs.
+        close: what to report in that case.
     """
     if then == here:
         return Finding(part, Outcome.EQUAL, "the same")
@@ -137,7 +138,7 @@ def compare_digests(part: str, then: str, here: str, is_close: Callable[[], bool
 
 
 def causes_of(then: Environment, here: Environment) -> list[str]:
-    """What is other in an environment, and may change the last bits of sums."""
+    """What differs in an environment and may change the last bits of sums."""
     causes = []
     if then.processor != here.processor:
         causes.append(f"another processor: {then.processor} then, {here.processor} here")
@@ -153,7 +154,7 @@ def causes_of(then: Environment, here: Environment) -> list[str]:
 
 
 def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
-    """The outcome of all parts together, and in words."""
+    """The overall outcome, also in words."""
     worst = max(finding.outcome for finding in findings)
     if worst == Outcome.DIFFERENT:
         parts = [finding.part for finding in findings if finding.outcome == Outcome.DIFFERENT]
@@ -165,7 +166,7 @@ def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
 
 
 def _gap(then: str, here: str) -> float:
-    """The relative difference of two losses."""
+    """The relative difference between two losses, given as hexadecimal floats."""
     before, now = float.fromhex(then), float.fromhex(here)
     return abs(now - before) / max(abs(before), 1e-30)
 

@@ -1,4 +1,4 @@
-"""Digests of what a step works with and comes to, the same on all machines for the same bits."""
+"""Digests of the inputs and results of a step: equal bits give equal digests on every machine."""
 
 import hashlib
 import json
@@ -15,12 +15,12 @@ from ..optimization.sharding import full_tensor
 from ..optimization.steps import StepBatches
 from ..optimization.weights import Tensors
 
-# Ranges of a text at most; characters of digests of which there are many.
+# Most ranges of a text; lengths of the short digests of ranges and of batches, in characters.
 RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
 
 
 def tensors_digest(tensors: Tensors) -> str:
-    """SHA-256 of tensors by name: names, dtypes, shapes and bytes."""
+    """SHA-256 of named tensors: of their names, dtypes, shapes and bytes."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         value = tensors[name].detach().cpu().contiguous()
@@ -30,12 +30,12 @@ def tensors_digest(tensors: Tensors) -> str:
 
 
 def model_digest(model: nn.Module) -> str:
-    """Of all of a model's parameters, those below an adapter among them. To be called in every process."""
+    """Digest of all parameters of a model, including those under an adapter. Must be called in every process."""
     return tensors_digest({name: full_tensor(value.detach()) for name, value in model.named_parameters()})
 
 
 def batches_digest(processes: Accelerator, batches: StepBatches) -> str:
-    """Of the token ids that all processes compute a step with. To be called in every process."""
+    """Digest of the token ids in a step's batches, over all processes. Must be called in every process."""
     parts = {
         f"{number}.{name}": tensor
         for number, batch in enumerate(batches.micro_batches)
@@ -46,11 +46,12 @@ def batches_digest(processes: Accelerator, batches: StepBatches) -> str:
 
 
 def text_digest(digest: str, pairs: Iterable[Pair] | None, length: int) -> TextDigest:
-    """A text by its digest, and by those of its ranges.
+    """The digest of a text, together with digests of consecutive ranges of its pairs.
 
     Args:
-        pairs: `None` where they are streamed.
-        length: their number.
+        digest: of the whole text.
+        pairs: of the text; `None` if they are streamed.
+        length: the number of pairs.
     """
     if pairs is None:
         return TextDigest(digest=digest)

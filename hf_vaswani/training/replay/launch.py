@@ -1,4 +1,4 @@
-"""Starts a replay: here, or in as many processes as the run had, since each of them draws its own dropout."""
+"""Starts a replay: in this process, or in as many as the run had, since each process draws its own dropout."""
 
 import os
 import subprocess
@@ -16,24 +16,24 @@ from .replay import Replayed, ReplayJob, replay
 
 USE_CPU = "ACCELERATE_USE_CPU"
 JOB_FILE, RESULT_FILE, ERRORS_FILE = "job.json", "result.json", "errors.txt"
-# Lines of the output of processes that failed.
+# How many lines of output to show from processes that failed.
 SHOWN = 20
 
 
 def run_job(job: ReplayJob, folder: Path) -> Replayed:
-    """Replay with as many processes as the run had, on its kind of device where this machine has it.
+    """Replay a job with as many processes as the run had, on the same kind of device if this machine has it.
 
     Args:
-        folder: for files between processes.
+        folder: for the files that processes exchange.
 
     Raises:
-        InputError, TrainingError, TrainingInterrupted: as [`replay`].
+        InputError, TrainingError, TrainingInterrupted: as [`replay`] does.
     """
     environment = job.environment
     on_cpu = environment.device == "cpu" or torch.cuda.device_count() < environment.processes
     if environment.processes > 1:
         return _in_processes(job, environment.processes, on_cpu, folder)
-    # What a run says while it trains is not what is asked for here.
+    # What a run prints while it trains does not belong in the output of a verification.
     with _devices(on_cpu), redirect_stdout(sys.stderr):
         return replay(job)
 
@@ -70,7 +70,7 @@ def _in_processes(job: ReplayJob, processes: int, on_cpu: bool, folder: Path) ->
 
 
 def _output(command: list[str], environment: dict[str, str], stop: StopSignals) -> str:
-    """What a launcher and its processes print to their end, which a signal has them come to early."""
+    """What a launcher and its processes print until they end, or until a signal stops them."""
     launcher = subprocess.Popen(
         command,
         env=environment,
@@ -78,7 +78,7 @@ def _output(command: list[str], environment: dict[str, str], stop: StopSignals) 
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        # Ctrl-C comes to this process alone, which stops them.
+        # Ctrl-C reaches only this process, which stops them.
         start_new_session=True,
     )
     is_told = False
@@ -91,7 +91,7 @@ def _output(command: list[str], environment: dict[str, str], stop: StopSignals) 
                     launcher.terminate()
                     is_told = True
     finally:
-        # At a second Ctrl-C; its processes end with it.
+        # After a second Ctrl-C; the launcher's processes end with it.
         if launcher.poll() is None:
             launcher.kill()
             launcher.wait()

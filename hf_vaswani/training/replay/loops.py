@@ -1,4 +1,4 @@
-"""The name by which a trail knows what makes the optimizer steps."""
+"""The names that a trail uses for the two loops that make the optimizer steps."""
 
 from collections.abc import Callable
 
@@ -8,5 +8,5 @@ LOOP, TRAINER = "loop", "trainer"
 
 
 def loop_name(steps: Callable[[TrainingRun], None]) -> str:
-    """`"loop"` for the one on Accelerate, `"trainer"` for transformers' Trainer: the modules that they stand in."""
+    """`"loop"` for the loop on Accelerate, `"trainer"` for transformers' Trainer, after the function's module."""
     return steps.__module__.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Which steps of a run are replayed: its first ones, and those from one of its checkpoints to the next."""
+"""Which steps of a run are replayed: the first ones, and those from one checkpoint to the next."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,18 +7,18 @@ from ...errors import InputError
 from ...hub.trail import FIRST_STEPS, Environment, Trail
 from ..checkpoints.checkpoint import step_of
 
-# The value of `--from` for no checkpoint at all.
+# The value of `--from` that stands for no checkpoint at all.
 NO_CHECKPOINT = "none"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive steps of a run, made with the same processes, precision and loop.
+    """Consecutive steps of a run, made with the same device, processes, precision and loop.
 
     Attributes:
-        first, last: steps; the last is recorded in the trail.
-        checkpoint: from which they are made; `None` from the start.
-        target: the checkpoint that they lead to, where it is there.
+        first, last: the first and the last step; the last one is recorded in the trail.
+        checkpoint: the one that the steps start from; `None` for the start of the run.
+        target: the checkpoint that the steps lead to, if it still exists.
     """
 
     first: int
@@ -32,22 +32,22 @@ class Part:
 
 
 def launched(environment: Environment) -> tuple[str, int, str, str]:
-    """What cannot change while processes run."""
+    """What cannot change within one launch: device, number of processes, precision and loop."""
     return environment.device, environment.processes, environment.mixed_precision, environment.loop
 
 
 def environments_within(trail: Trail, first: int, last: int) -> list[Environment]:
-    """Those that a run made a range of steps in, in their order."""
+    """The environments in which a run made a range of steps, in order."""
     return [trail.environment_of(first), *(entry for entry in trail.environments if first < entry.first_step <= last)]
 
 
 def is_one_launch(trail: Trail, first: int, last: int) -> bool:
-    """Whether a run made all steps of a range with the same processes, precision and loop."""
+    """Whether a run made all steps of a range with the same device, processes, precision and loop."""
     return len({launched(entry) for entry in environments_within(trail, first, last)}) == 1
 
 
 def first_part(trail: Trail, steps: int | None) -> Part | None:
-    """The part of a run's first steps; `None` where its beginning is not recorded.
+    """The part with a run's first steps; `None` if its start is not recorded.
 
     Args:
         steps: how many of them; by default as many as are recorded one by one.
@@ -58,11 +58,11 @@ def first_part(trail: Trail, steps: int | None) -> Part | None:
 
 
 def shortfall(trail: Trail, last: int, steps: int | None) -> str | None:
-    """Why the first part ends before the step that was asked for, in words; `None` where it does not.
+    """Why the first part ends before the requested step, in words; `None` if it does not.
 
     Args:
-        last: step of the part.
-        steps: that were asked for.
+        last: the last step of the part.
+        steps: how many steps were requested.
     """
     if steps is None or last == steps:
         return None
@@ -77,15 +77,15 @@ def shortfall(trail: Trail, last: int, steps: int | None) -> str | None:
 
 
 def checkpoint_part(trail: Trail, checkpoints: list[Path], wanted: str | None) -> Part | None:
-    """The part from one of the checkpoints to the next recorded one; `None` where there is none.
+    """The part from a checkpoint to the next recorded one; `None` if there is no such part.
 
     Args:
-        checkpoints: that can be resumed from.
-        wanted: name, path or step of a checkpoint, or "none"; by default that from which it is the shortest way, the
-            last of several.
+        checkpoints: those that can be resumed from.
+        wanted: name, path or step of a checkpoint, or "none"; by default the one with the fewest steps to the next,
+            the last of several.
 
     Raises:
-        InputError: where the one that is wanted is not there, or leads to none.
+        InputError: if the wanted checkpoint does not exist, or leads to no recorded one.
     """
     if wanted == NO_CHECKPOINT:
         return None
@@ -103,7 +103,7 @@ def checkpoint_part(trail: Trail, checkpoints: list[Path], wanted: str | None) -
 
 def _from(trail: Trail, checkpoint: Path, checkpoints: list[Path]) -> Part | None:
     first = step_of(checkpoint) + 1
-    # Among the first steps all are recorded; others only where there was a checkpoint, though it may be gone.
+    # The first steps are all recorded; later ones only at checkpoints, which may be gone by now.
     recorded = {record.step for record in trail.steps if record.step >= first}
     there = {step_of(path) for path in checkpoints}
     last = min((step for step in recorded if step > FIRST_STEPS or step in there), default=None)

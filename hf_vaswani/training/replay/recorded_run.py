@@ -1,4 +1,4 @@
-"""A run as others know it: its recipe and its trail, from its folder, from its card, or from the Hub."""
+"""The record of a run: its recipe and its trail, read from its folder, its card or the Hub."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from ..recipe.recipe import SECTIONS, load_recipe
 from ..reporting.artifacts import CARD_FILE, read_results
 from ..stages.plan import make_plan
 
-# A file in a card: its name in a summary, its content between fences.
+# A file embedded in a card: its name in a <summary>, its content in a fenced block.
 IN_CARD = re.compile(
     r"<summary>(recipe\.yaml|(?:stages/[^/<]+/)?trail\.json)</summary>\s+(`{3,})\w*\n(.*?)\n\2(?:\n|$)", re.DOTALL
 )
@@ -31,14 +31,14 @@ OF_STAGE = re.compile(r"stages/(.+)/trail\.json")
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What a run was made with, and what it came to.
+    """The recipe of a run, and the trail that it left.
 
     Attributes:
-        name: where it was read.
-        recipe_file: that its recipe was read from, as messages call it.
+        name: where the run was read from, for messages.
+        recipe_file: the file that its recipe was read from, as messages call it.
         recipe: section → key → value.
-        folder: of the run; `None` where there is its card alone.
-        stage: of a run in stages, which this is.
+        folder: of the run; `None` if only its card was read.
+        stage: the name of the stage, if this is a stage from the card of a run with stages.
     """
 
     name: str
@@ -50,7 +50,7 @@ class RecordedRun:
 
     @property
     def checkpoints(self) -> list[Path]:
-        """Those that are there, oldest first."""
+        """The checkpoints that exist, oldest first."""
         return checkpoint_folders(self.folder / CHECKPOINTS) if self.folder else []
 
 
@@ -58,7 +58,7 @@ def read_run(where: str) -> RecordedRun:
     """Read a run from its folder, its card, a folder with its card, or the id of its model on the Hub.
 
     Raises:
-        InputError: where there is no run and no card, or neither has a trail.
+        InputError: if there is neither a run nor a card, or if its trail or recipe is missing or damaged.
     """
     path = Path(where)
     if (path / RECIPE_FILE).is_file():
@@ -114,12 +114,13 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
 
 
 def _first_stage(name: str, files: dict[str, str]) -> RecordedRun:
-    """Of a card after stages, the first stage that was trained on the text alone: what the others need besides is in
-    the folder of the run.
+    """The first stage trained on the text alone, from the card of a run with stages.
+
+    The other stages also need files that only the folder of the run has.
 
     Args:
-        name: of the card.
-        files: those in it.
+        name: where the card was read from, for messages.
+        files: the files embedded in the card, by name.
     """
     stage = next((match[1] for file in files if (match := OF_STAGE.fullmatch(file))), None)
     if stage is None:
@@ -149,7 +150,7 @@ def _downloaded_card(repo_id: str) -> Path:
 
     try:
         return Path(hf_hub_download(repo_id, CARD_FILE))
-    except Exception as error:  # of the network, of the Hub, of a name that it does not know
+    except Exception as error:  # network errors, Hub errors, unknown names
         raise InputError(
             f"{repo_id}{where_not_found(repo_id)} its card cannot be loaded from the Hub: {reason(error)}"
         ) from None

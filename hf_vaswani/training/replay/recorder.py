@@ -1,4 +1,4 @@
-"""Records the trail of a run while it trains: a few digests, which a resumed run ends with as an uninterrupted one."""
+"""Records a run's trail while it trains: a few digests, the same for a resumed run as for an uninterrupted one."""
 
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from .trail import beginning, environment_of, step_record
 
 
 class TrailRecorder(StepListener):
-    """Records the first steps and each checkpoint in `trail.json`, and changes nothing of the run.
+    """Records the first steps and each checkpoint in `trail.json`, without changing the run.
 
     Args:
-        loop: that makes the steps.
+        loop: the name of the loop that makes the steps.
     """
 
     def __init__(self, setup: TrainingSetup, run: TrainingRun, loop: str):
@@ -39,13 +39,13 @@ class TrailRecorder(StepListener):
                 self.trail = cut(stored, progress.step)
             else:
                 begun = beginning(self.setup, self.run.raw_model, environment)
-                # Otherwise a version that kept no trail made the first steps, and these are not the first weights.
+                # Otherwise a version without trails made the first steps, and these are not the initial weights.
                 self.trail = begun if progress.step == 0 else begun.model_copy(update={"initial": None})
             self._note(environment)
             self._write()
 
     def on_step_end(self, result: StepResult) -> None:
-        """Record one of the first steps; and what the next one is computed on, where that has changed."""
+        """Record the step if it is one of the first, and the environment of the next one if it has changed."""
         self.loss = result.loss
         if result.progress.step <= FIRST_STEPS:
             with self.run.clock.pause():
@@ -56,7 +56,7 @@ class TrailRecorder(StepListener):
             self._note(environment_of(self.run, self.loop))
 
     def on_save(self, progress: Progress) -> None:
-        """Record a checkpoint, before it is written: without it, the record goes when the run is resumed."""
+        """Record a checkpoint before it is written; if it never is, resuming the run removes the record."""
         if progress.step and not any(record.step == progress.step for record in self._trail.steps):
             loss = None if progress.skipped_in_a_row else self.loss
             with self.run.clock.pause():
@@ -68,7 +68,7 @@ class TrailRecorder(StepListener):
         return self.trail
 
     def _note(self, environment: Environment) -> None:
-        """Add what the next step is computed on, unless it is what the last one was computed on."""
+        """Add the environment of the next step, unless it is the same as the last one."""
         known = self._trail.environments
         if not known or known[-1].model_copy(update={"first_step": environment.first_step}) != environment:
             self.trail = self._trail.model_copy(update={"environments": [*known, environment]})
@@ -85,8 +85,8 @@ class TrailRecorder(StepListener):
 def cut(trail: Trail, step: int) -> Trail:
     """A stored trail up to the checkpoint that a run resumes from.
 
-    What goes are steps that it made after that checkpoint, and the one with which it ended: an uninterrupted run has
-    none there.
+    This removes the steps after that checkpoint, and an unscheduled checkpoint with which the run ended: an
+    uninterrupted run has none there.
     """
     steps = [record for record in trail.steps if record.step <= step and not record.is_unscheduled]
     environments = [entry for entry in trail.environments if entry.first_step <= step]
@@ -94,10 +94,10 @@ def cut(trail: Trail, step: int) -> Trail:
 
 
 def write_trail(trail: Trail, file: Path) -> None:
-    """Write a trail in place of an earlier one.
+    """Write a trail, replacing an earlier one.
 
     Raises:
-        TrainingError: where it cannot be written.
+        TrainingError: if it cannot be written.
     """
     try:
         with atomic_write(file) as part:

@@ -1,4 +1,4 @@
-"""Makes steps of a run again, with all that it was made with, and records what they come to."""
+"""Replays steps of a run with the settings and processes that it was made with, and records the results."""
 
 import copy
 import signal
@@ -32,7 +32,7 @@ from .trail import beginning, environment_of, step_record
 
 
 class JobPart(TrailPart):
-    """A [`Part`] with paths as text; `steps` are those to record."""
+    """A [`Part`] with its paths as text; `steps` are the ones to record."""
 
     first: int
     last: int
@@ -42,7 +42,7 @@ class JobPart(TrailPart):
 
     @classmethod
     def of(cls, part: Part, trail: Trail) -> "JobPart":
-        """A part of a run with this trail."""
+        """The job part for a part of the run that left this trail."""
         paths = {
             name: str(path) if path else None for name, path in vars(part).items() if name in ("checkpoint", "target")
         }
@@ -51,12 +51,12 @@ class JobPart(TrailPart):
 
 
 class ReplayJob(TrailPart):
-    """What is to be replayed, by one launch of processes.
+    """What one launch of processes replays.
 
     Attributes:
-        recipe: YAML file.
-        options: keys that are given besides.
-        environments: of the run.
+        recipe: path of the YAML file.
+        options: recipe keys given in addition to the file.
+        environments: the environments of the run.
     """
 
     recipe: str
@@ -66,20 +66,21 @@ class ReplayJob(TrailPart):
 
     @property
     def environment(self) -> Environment:
-        """That the run made its first step of these in."""
+        """The environment in which the run made the first of these steps."""
         return self.environment_of(self.parts[0].first)
 
     def environment_of(self, step: int) -> Environment:
-        """That the run made a step in."""
+        """The environment in which the run made a step."""
         return Trail(texts={}, environments=self.environments).environment_of(step)
 
 
 class ReplayedPart(TrailPart):
-    """What the steps of a part came to.
+    """The results of replaying a part.
 
     Attributes:
-        environments: that they were made in here, one for each that the run made them in.
-        distance: of the last weights from those of the run, relative to their norm; `None` where they are not there.
+        environments: the environments here, one for each in which the run made the steps.
+        distance: between the final weights and those of the run, relative to the norm of the latter; `None` if the
+            run's weights are missing, or have other names or shapes.
     """
 
     environments: list[Environment]
@@ -88,14 +89,14 @@ class ReplayedPart(TrailPart):
 
 
 class Replayed(TrailPart):
-    """What a replay came to; `trail` is that of its beginning, without steps."""
+    """The results of a replay; `trail` describes how it began, and has no steps."""
 
     trail: Trail
     parts: list[ReplayedPart]
 
 
 class ReplayRun(TrainingRun):
-    """A run that ends after a given step, and neither validates nor saves."""
+    """A run that ends after a given step and neither validates nor saves."""
 
     def __init__(self, setup: TrainingSetup, checkpoint: Path | None, last: int):
         super().__init__(setup, checkpoint)
@@ -119,13 +120,13 @@ class ReplayRun(TrainingRun):
 
 
 class ReplayListener(StepListener):
-    """Sets the threads that a run had at each step, and records the steps that it has recorded.
+    """Sets the number of threads that the run had at each step, and records the steps that the run recorded.
 
     Args:
-        share: most threads of a process here.
+        share: the most threads that a process may use here.
 
     Attributes:
-        environments: one for each that the run made the steps in, as they are here.
+        environments: the environments here, one for each in which the run made the steps.
     """
 
     def __init__(self, run: ReplayRun, job: ReplayJob, part: JobPart, share: int):
@@ -137,11 +138,11 @@ class ReplayListener(StepListener):
 
     def on_run_begin(self, progress: Progress) -> None:
         steps = self.part.last - progress.step
-        # Only on a terminal, and in one process.
+        # Shown only on a terminal, and by one process.
         self.bar = tqdm(total=steps, unit=" steps", disable=None if self.run.accelerator.is_main_process else True)
 
     def on_step_end(self, result: StepResult) -> None:
-        """Record a step, where the run has."""
+        """Record the step if the run recorded it."""
         step = result.progress.step
         if self.bar is not None:
             self.bar.update()
@@ -157,9 +158,9 @@ class ReplayListener(StepListener):
             self.bar.close()
 
     def set_threads(self, step: int) -> None:
-        """Compute with as many threads as the run did at a step, as far as this machine has them.
+        """Compute with as many threads as the run had at a step, up to what this machine has.
 
-        Where the run's environment begins at that step, that of here is noted.
+        At the part's first step, and wherever the run's environment changed, the environment here is recorded.
         """
         then = self.job.environment_of(step)
         if self.run.accelerator.device.type == "cpu":
@@ -169,12 +170,12 @@ class ReplayListener(StepListener):
 
 
 def replay(job: ReplayJob) -> Replayed:
-    """Make the steps of a job again. To be called in every process.
+    """Replay the steps of a job. Must be called in every process.
 
     Raises:
-        InputError: what is wrong with the recipe, the texts or a model to start from, all errors at once.
-        TrainingError: where a checkpoint cannot be read.
-        TrainingInterrupted: at SIGTERM or Ctrl-C.
+        InputError: errors in the recipe, the texts or the model to start from, all at once.
+        TrainingError: if a checkpoint cannot be read.
+        TrainingInterrupted: on SIGTERM or Ctrl-C.
     """
     recipe = load_recipe(job.recipe, job.options)
     with processes_of(recipe) as processes:
@@ -182,7 +183,7 @@ def replay(job: ReplayJob) -> Replayed:
         share = share_of_cores(processes) if processes.device.type == "cpu" else 0
         parts, trail = [], None
         for part in job.parts:
-            # The model of the beginning stays as it is, for the next part.
+            # The initial model stays unchanged for the next part.
             own = replace(setup, model=copy.deepcopy(setup.model))
             run = ReplayRun(own, Path(part.checkpoint) if part.checkpoint else None, part.last)
             listener = ReplayListener(run, job, part, share)
@@ -200,9 +201,9 @@ def replay(job: ReplayJob) -> Replayed:
 
 
 def loop_of(name: str) -> Callable[[TrainingRun], None]:
-    """What makes the steps, by the name that a trail has for it."""
+    """The function that makes the steps, by the name that a trail uses for its loop."""
     if name == TRAINER:
-        # It takes seconds to import.
+        # The Trainer takes seconds to import.
         from ..trainer import run_steps
     else:
         from ..loop import run_steps
@@ -210,7 +211,7 @@ def loop_of(name: str) -> Callable[[TrainingRun], None]:
 
 
 def weights_distance(own: Tensors, others: Tensors) -> float | None:
-    """The norm of the difference of weights over that of the others; `None` where names or shapes are not the same."""
+    """The norm of the difference, relative to that of the other weights; `None` if names or shapes differ."""
     if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in others.items()}:
         return None
     difference = _norm(own[name].cpu().double() - others[name].double() for name in others)

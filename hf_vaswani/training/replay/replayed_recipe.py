@@ -1,4 +1,4 @@
-"""The recipe of a replay: that of the run, with the text where it lies here, without what the steps do not need."""
+"""The recipe of a replay: that of the run, with local paths to its text, and without what the steps do not need."""
 
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ from ..recipe.arguments import HUB_KEYS, SPLITS, text_keys
 from ..recipe.recipe import SECTIONS, Recipe, load_recipe
 from .recorded_run import RecordedRun
 
-# What a replay writes, shows or scores is its own.
+# What a run writes, reports and scores does not concern its replay.
 LEFT_OUT = {
     "data": {"test", "test_source", "test_target", "tests", "name", "license"},
     "training": {"output_dir", "overwrite", "report_to", "cpu_threads", "license", "push_to_hub", *HUB_KEYS},
 }
-# Given as options, these would replace what the recipe says of the model.
+# Given as options, these would replace what the recipe says about the model.
 PLACES = {
     "start_from": ("training", "start_from"), "training.start_from": ("training", "start_from"),
     "tokenizer.path": ("tokenizer", "path"), "path": ("tokenizer", "path"),
@@ -23,24 +23,24 @@ PLACES = {
 
 
 def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple[Recipe, Path, list[str]]:
-    """The recipe of a replay, the file that it is in, and the options that are left to give with it.
+    """The recipe of a replay, the file that it was written to, and the remaining options to load it with.
 
     Args:
-        options: keys of the recipe, as on the command line.
-        folder: to write into.
+        options: recipe keys, as on the command line.
+        folder: where the file is written.
 
     Raises:
-        InputError: what is wrong with the recipe or the options.
+        InputError: errors in the recipe or the options.
     """
     places, left = _places(options)
     values: dict[str, dict[str, Any]] = {}
     for section, keys in run.recipe.items():
-        # All that is there of the model was given.
+        # The model section holds only keys that were given.
         fields = SECTIONS[section].model_fields if section in SECTIONS and section != "model" else {}
         values[section] = {
             name: value
             for name, value in keys.items()
-            # What is at its default may contradict what is given, as its presence says that it was chosen.
+            # A key at its default may conflict with keys that were given, since its mere presence counts as a choice.
             if name not in LEFT_OUT.get(section, ()) and not (name in fields and fields[name].default == value)
         }
     if not values.get("peft"):
@@ -58,7 +58,7 @@ def replayed_recipe(run: RecordedRun, options: list[str], folder: Path) -> tuple
 
 
 def hints(errors: list[str], recipe: Recipe) -> list[str]:
-    """Which options name what a replay has not found."""
+    """Hints that name the options for what a replay did not find."""
     found = []
     if any(error.startswith("data.") for error in errors) and not recipe.data.dataset:
         given = [name for split in SPLITS[:2] for name in text_keys(split) if getattr(recipe.data, name)]
@@ -72,7 +72,7 @@ def hints(errors: list[str], recipe: Recipe) -> list[str]:
 
 
 def _places(options: list[str]) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """The options that say where a model or tokenizer lies, by section and key, and the others."""
+    """The options that say where a model or tokenizer is, by section and key, and the remaining options."""
     places, left, rest = {}, [], list(options)
     while rest:
         option = rest.pop(0)

@@ -1,4 +1,4 @@
-"""What goes into the trail of a run: of its beginning, of where it is computed, of a step."""
+"""What goes into the trail of a run: how it began, its environments, and its steps."""
 
 from typing import Any
 
@@ -17,15 +17,15 @@ from ..recipe.recipe import SECTIONS
 from ..run import TrainingRun
 from .digests import model_digest, tensors_digest, text_digest
 
-# Known by what they come to: tokenizer, weights of the beginning, the environment's precision.
+# These are recorded by their effects: the tokenizer, the initial weights, and the precision of the environment.
 KNOWN_OTHERWISE = {("tokenizer", "path"), ("training", "start_from"), ("training", "mixed_precision")}
 
 
 def beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) -> Trail:
-    """The trail of a run that has made no step. To be called in every process.
+    """The trail of a run before its first step. Must be called in every process.
 
     Args:
-        model: with the weights of the beginning.
+        model: with its initial weights.
     """
     splits = setup.splits
     texts = {
@@ -42,10 +42,10 @@ def beginning(setup: TrainingSetup, model: nn.Module, environment: Environment) 
 
 
 def environment_of(run: TrainingRun, loop: str) -> Environment:
-    """What the next step of a run is computed on.
+    """The environment in which the next step of a run is computed.
 
     Args:
-        loop: that makes the steps.
+        loop: the name of the loop that makes the steps.
     """
     processes = run.accelerator
     is_cuda = processes.device.type == "cuda"
@@ -64,7 +64,7 @@ def environment_of(run: TrainingRun, loop: str) -> Environment:
 def step_record(
     run: TrainingRun, loss: float | None, batches: str | None = None, is_unscheduled: bool = False
 ) -> StepRecord:
-    """What the last step of a run came to. To be called in every process."""
+    """The record of a run's latest step. Must be called in every process."""
     weights = gather_weights(run.raw_model)
     ema = {name: full_tensor(value) for name, value in run.ema.shadow.items()} if run.ema else None
     return StepRecord(
@@ -78,10 +78,10 @@ def step_record(
 
 
 def deciding_keys(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Section → key → value of all that decides the steps of a recipe; what is empty, 0 or false is left out.
+    """Section → key → value of the recipe keys that determine the steps, without those that are empty, 0 or false.
 
     Args:
-        recipe: sections, as `Recipe.to_dict()` gives them.
+        recipe: its sections, as `Recipe.to_dict()` returns them.
     """
     falls_to_end = SCHEDULES[recipe["training"]["lr_scheduler_type"]].falls_to_end
     changeable = {

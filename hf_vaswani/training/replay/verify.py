@@ -1,4 +1,4 @@
-"""Verifies a run: replays parts of it on the same text, and says whether they come to what was recorded."""
+"""Verifies a run: replays parts of it on the same text, and compares the results with what the run recorded."""
 
 import itertools
 import tempfile
@@ -38,12 +38,12 @@ from .trail import deciding_keys
 
 @dataclass(frozen=True)
 class Verification:
-    """What a replay has shown.
+    """The result of verifying a run.
 
     Attributes:
-        findings: part by part.
-        outcome: the worst of them.
-        verdict: in words.
+        findings: one for each thing that was compared.
+        outcome: the worst outcome among them.
+        verdict: the outcome in words.
     """
 
     findings: list[Finding]
@@ -52,7 +52,7 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all parts are equal, to the bit or to 1e-5."""
+        """Whether nothing differs: everything compared is equal bit for bit, or to within 1e-5."""
         return self.outcome != Outcome.DIFFERENT
 
 
@@ -63,22 +63,24 @@ def verify(
     checkpoint: str | None = None,
     report: Callable[[str], None] = print,
 ) -> Verification:
-    """Replay the first steps of a run, and those from one of its checkpoints to the next, and compare.
+    """Replay a run's first steps, and those from one checkpoint to the next, and compare them with its record.
 
     Nothing is written into the run's folder.
 
     Args:
-        where: folder of a run, a card, or the id of a model on the Hub.
-        options: keys of the recipe, as on the command line: `["--train_source=train.de"]`.
-        steps: how many of the first ones to replay, up to the last recorded one of them; by default those that were
-            recorded one by one.
-        checkpoint: to replay from: name, path, step, or "none"; by default that with the shortest way to the next.
-        report: called with a line about what is done, before that takes time.
+        where: the folder of a run, its card, or the id of its model on the Hub.
+        options: recipe keys, as on the command line: `["--train_source=train.de"]`.
+        steps: how many of the first steps to replay, up to the last one of them that is recorded; by default all
+            that were recorded one by one.
+        checkpoint: the one to replay from: name, path, step, or "none"; by default the one with the fewest steps to
+            the next.
+        report: called with a line about what is to be replayed, before that begins.
 
     Raises:
-        InputError: where the run, its text or its model cannot be read, all errors at once.
-        TrainingError: where the replay cannot continue.
-        TrainingInterrupted: at SIGTERM or Ctrl-C.
+        InputError: if the run, its text or its model cannot be read, all errors at once; or if a launcher started
+            this process.
+        TrainingError: if the replay cannot continue.
+        TrainingInterrupted: on SIGTERM or Ctrl-C.
     """
     if is_launched():
         raise InputError(
@@ -113,10 +115,10 @@ def verify(
 def compare(
     run: RecordedRun, recipe: Recipe, replayed: list[tuple[Part, Trail, ReplayedPart]]
 ) -> tuple[list[Finding], list[str]]:
-    """Compare a run with its replay, and name what is other here than it was.
+    """Compare a run with its replay, and list what has changed in the environment.
 
     Args:
-        replayed: each part, the trail of the beginning that it was replayed from, and what it came to.
+        replayed: each part, the trail of how its replay began, and its results.
     """
     trail, now = run.trail, replayed[0][1]
     findings = [compare_recipes(trail.recipe, deciding_keys(recipe.to_dict()), run.recipe_file)]
@@ -144,7 +146,7 @@ def compare(
 
 
 def stored_findings(run: RecordedRun) -> dict[str, Finding]:
-    """What the weights in a run's checkpoints are against what was recorded of them, by the checkpoint's name."""
+    """Whether the weights in a run's checkpoints are those that it recorded, by the name of the checkpoint."""
     recorded = {record.step: record for record in run.trail.steps}
     findings = {}
     for path in run.checkpoints:
@@ -174,7 +176,7 @@ def _is_bad(finding: Finding) -> bool:
 
 
 def _with_texts(errors: list[str], recipe: Recipe | None) -> list[str]:
-    """Errors with those of the texts, which are otherwise reported once the replay has begun."""
+    """The errors, with those of the texts, which would otherwise be reported only once the replay has begun."""
     if recipe is None:
         return errors
     sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
@@ -185,7 +187,7 @@ def _with_texts(errors: list[str], recipe: Recipe | None) -> list[str]:
 def _replay(
     run: RecordedRun, parts: list[Part], file: Path, options: list[str], folder: Path, report: Callable[[str], None]
 ) -> list[tuple[Trail, ReplayedPart]]:
-    """Replay parts, those with the same processes, precision and loop together."""
+    """Replay parts: neighbors with the same device, processes, precision and loop share one launch."""
 
     def environment(part: Part) -> Environment:
         return run.trail.environment_of(part.first)

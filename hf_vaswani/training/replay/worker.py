@@ -1,4 +1,4 @@
-"""One of several processes that replay a run, started by `launch.py` with a folder for what they exchange."""
+"""One of several processes that replay a run, started by `launch.py` with a folder to exchange files in."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from hf_vaswani.training.replay.replay import ReplayJob, replay
 
 
 def main(folder: Path) -> None:
-    """Replay the job in a folder, and write into it what comes of it, or the errors in the input."""
+    """Replay the job in a folder, and write the results or the errors in the input into that folder."""
     load()
     end_with_launcher()
     job = ReplayJob.model_validate_json((folder / JOB_FILE).read_text(encoding="utf-8"))
