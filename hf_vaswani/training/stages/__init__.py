@@ -1,1 +1,1 @@
-"""Recipes of several stages: what each stage is, in which order they run, and running them."""
+"""Recipes with several stages: what each stage is, the order in which they run, and running them."""

@@ -1,6 +1,6 @@
 """The kinds of stages that a recipe may have, and the keys of those that do not train.
 
-A stage that trains has the sections of a recipe. The others have one section of keys of their own.
+A stage that trains has the sections of a recipe. Each of the others has a single section with keys of its own.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ...configuration.keys import COUNTLESS, Key, Section
 from ...core.generation_settings import LARGEST_BEAM, LARGEST_PENALTY
 
 TRAIN, TRANSLATE, AVERAGE = "train", "translate", "average"
-# Minimum Bayes risk decoding compares all candidates of a sentence with each other.
+# Limited because minimum Bayes risk decoding compares all candidates of a sentence with each other.
 MOST_SAMPLES = 10_000
 
 
@@ -62,16 +62,16 @@ class TranslateArguments(Section):
 
     @property
     def models(self) -> list[str]:
-        """All that translate, together."""
+        """The models that translate together."""
         return [self.model] if isinstance(self.model, str) else list(self.model or [])
 
     @property
     def inputs(self) -> list[str]:
-        """Files of text, where other than the training text is translated."""
+        """The files of text to translate; empty if the training text is translated."""
         return [self.input] if isinstance(self.input, str) else list(self.input or [])
 
     def violations(self) -> list[str]:
-        """Contradictions between keys that are valid one by one."""
+        """Conflicts between keys that are each valid on their own."""
         errors = [] if self.models else ["translate.model is missing: a stage, or the folder or Hub id of a model"]
         if self.mbr and self.sample:
             errors.append("translate.sample and translate.mbr, which samples itself, are both given; choose one")
@@ -86,7 +86,7 @@ class TranslateArguments(Section):
         return errors
 
     def search(self) -> str:
-        """How it translates, in words."""
+        """How the stage translates, in words."""
         if self.mbr:
             words = f"minimum Bayes risk ({self.mbr}) of {self.samples} samples"
         elif self.sample:
@@ -111,7 +111,7 @@ class AverageArguments(Section):
     best: int | None = Key(None, "the best weights in validation of each run, this many", ge=1, le=COUNTLESS)
 
     def violations(self) -> list[str]:
-        """Contradictions between keys that are valid one by one."""
+        """Conflicts between keys that are each valid on their own."""
         errors = [] if self.models else ["average.models is missing: a list of stages or folders"]
         if self.last and self.best:
             errors.append(f"average.last={self.last} and average.best={self.best} are both given; choose one")
@@ -129,10 +129,10 @@ class Stage:
     """A stage of a recipe.
 
     Attributes:
-        name: by which others name what it makes.
+        name: the name by which other stages refer to what it makes.
         kind: one of `KINDS`.
-        arguments: the `Recipe` of a stage that trains, which still names other stages; or its section's keys.
-        given: what the recipe says of it, as plain values.
+        arguments: the `Recipe` of a stage that trains, with other stages still by name; otherwise its section's keys.
+        given: what the recipe says about the stage, as plain values.
     """
 
     name: str
@@ -142,5 +142,5 @@ class Stage:
 
     @property
     def makes_model(self) -> bool:
-        """Whether it makes a model, and not pairs."""
+        """Whether the stage makes a model rather than pairs."""
         return self.kind != TRANSLATE

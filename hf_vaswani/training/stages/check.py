@@ -1,4 +1,4 @@
-"""Looks at all stages of a recipe before any of them runs: all that is wrong, in one error, and what is done."""
+"""Checks all stages of a recipe before any of them runs: reports all errors at once, and finds what is left to do."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -32,7 +32,7 @@ OVERWRITE = (
 
 
 class State(Enum):
-    """What is to be done about a stage."""
+    """What is left to do for a stage."""
 
     NEW = "it is not there"
     BEGUN = "it is there in part, or may be continued"
@@ -42,12 +42,12 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class FoundStages:
-    """The stages as they are found.
+    """What the output folder holds of each stage, by the name of the stage.
 
     Attributes:
-        states: of each stage.
-        records: of those that were begun.
-        inputs: digests of what each stage reads that no stage makes.
+        states: what is left to do for each stage.
+        records: the record of each stage; `None` if the stage was not begun.
+        inputs: digests of what each stage reads and no stage makes.
     """
 
     states: dict[str, State]
@@ -56,9 +56,9 @@ class FoundStages:
 
 
 def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
-    """Look at all stages and at the last run.
+    """Check all stages and the last run.
 
-    Nothing is written, except that a repository of the Hub is created where all else is right.
+    Nothing is written, except that a repository on the Hub is created if there are no errors.
 
     Raises:
         InputError: all errors at once.
@@ -98,7 +98,7 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
 
 
 def _state(planned: PlannedStage, record: Record | None, found: FoundStages) -> tuple[State, list[str]]:
-    """The state of a stage whose needs have been looked at, and what has changed."""
+    """The state of a stage and what has changed; the stages that it needs must have been checked before."""
     if record is None:
         return State.NEW, []
     why = differences(record, planned, {**found.inputs[planned.name], **_products(planned, found)})
@@ -113,7 +113,7 @@ def _state(planned: PlannedStage, record: Record | None, found: FoundStages) -> 
 
 
 def _products(planned: PlannedStage, found: FoundStages) -> dict[str, str]:
-    """What finished stages have made that a stage needs."""
+    """Digests of what a stage needs and finished stages have made."""
     return {
         f"stage {name}": record.product
         for name in planned.needs
@@ -122,7 +122,7 @@ def _products(planned: PlannedStage, found: FoundStages) -> dict[str, str]:
 
 
 class _Inputs:
-    """Digests of what stages read and no stage makes; each file is read once."""
+    """Digests of what stages read and no stage makes; each text is read only once."""
 
     def __init__(self, recipe: Recipe):
         self.recipe = recipe
@@ -132,7 +132,7 @@ class _Inputs:
         """Digests of the inputs of a stage.
 
         Raises:
-            InputError: where a text cannot be read.
+            InputError: if a text cannot be read.
         """
         arguments, kind = planned.stage.arguments, planned.stage.kind
         found = {}
@@ -160,7 +160,7 @@ class _Inputs:
 
 
 def _errors_of_runs(plan: Plan, found: FoundStages, processes: Accelerator) -> list[str]:
-    """What is wrong with the runs, those that are finished left out; what stages will make is not missed."""
+    """Errors in the runs that are not finished; what stages have yet to make does not count as missing."""
     errors = look_at(_without_unfinished(plan.last, plan, found), processes)[0]
     for planned in plan.stages:
         state = found.states[planned.name]
@@ -173,7 +173,7 @@ def _errors_of_runs(plan: Plan, found: FoundStages, processes: Accelerator) -> l
 
 
 def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recipe:
-    """A recipe as far as it can be looked at before its stages are finished."""
+    """A recipe without what unfinished stages have yet to make, so that the rest of it can be checked."""
     missing = {str(p.folder): p for p in plan.stages if found.states[p.name] is not State.FINISHED}
     data, training, tokenizer = recipe.data, recipe.training, recipe.tokenizer
     model: dict[str, Any] = dict(recipe.model)
@@ -197,12 +197,12 @@ def _without_unfinished(recipe: Recipe, plan: Plan, found: FoundStages) -> Recip
 
 
 def with_overwrite(recipe: Recipe, overwrite: bool) -> Recipe:
-    """A recipe that does or does not start over."""
+    """A recipe with `training.overwrite` set to a value."""
     return recipe.model_copy(update={"training": recipe.training.model_copy(update={"overwrite": overwrite})})
 
 
 def _errors_of_others(planned: PlannedStage, recipe: Recipe) -> list[str]:
-    """What is wrong with stages that do not train."""
+    """Errors in a stage that does not train."""
     arguments, errors = planned.stage.arguments, []
     if planned.stage.kind == TRANSLATE:
         names = [name for name in arguments.models if name not in recipe.stages]

@@ -1,7 +1,7 @@
-"""Which stage an option of the command line is about: `--stages.both.training.max_steps 100`.
+"""Which stage a command-line option refers to: `--stages.both.training.max_steps 100`.
 
-`stages.` may be left out, and so may the kind of the stage. For a stage that translates, its name alone is its model:
-`--teacher PATH`.
+`stages.` may be left out, and so may the kind of the stage. For a stage that translates, its name alone stands for its
+model: `--teacher PATH`.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ StageKey = tuple[str, str, str]
 
 
 def kind_of(content: Any) -> str | None:
-    """The kind of a stage as a recipe gives it; `None` where that is wrong."""
+    """The kind of a stage as a recipe gives it; `None` if it is invalid."""
     names = list(content) if isinstance(content, dict) else []
     return names[0] if len(names) == 1 and names[0] in KINDS else None
 
@@ -28,12 +28,13 @@ def key_of_stage(
     section_of: Callable[[str, list[str]], str | None],
     errors: list[str],
 ) -> StageKey | None:
-    """The key of a stage that an option names; `None` where it names no stage's, or a wrong one, which is an error.
+    """The key of a stage that an option names; `None` if it names none.
 
     Args:
-        option: without the dashes before it.
+        option: without its leading dashes.
         stages: name → content, as the recipe gives them.
-        section_of: finds the section of a recipe's key by its name.
+        section_of: finds the section of a recipe key by the name of the key.
+        errors: where errors are added, if the option names an unknown stage or key.
     """
     parts = option.split(".")
     has_prefix = parts[0] == PREFIX
@@ -46,7 +47,7 @@ def key_of_stage(
         errors.append(f"--{option}: unknown stage '{name}'; {meant}")
         return None
     kind = kind_of(stages[name])
-    if kind is None:  # which is reported where the recipe is read
+    if kind is None:  # reported when the recipe is read
         return None
     rest = rest[1:] if rest[:1] == [kind] else rest
     if kind == TRAIN:

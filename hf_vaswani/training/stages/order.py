@@ -11,15 +11,15 @@ from ..setup.text_mix import text_errors
 from .arguments import AVERAGE, TRAIN, TRANSLATE, Stage
 from .options import PREFIX
 
-if TYPE_CHECKING:  # which imports this module
+if TYPE_CHECKING:  # because `recipe` imports this module
     from ..recipe.recipe import Recipe
 
 
 def models_named(kind: str, arguments: Any) -> dict[str, list[str]]:
-    """Key → the names of models in it: those of stages, of folders, of the Hub.
+    """Key → the models that it names: stages, folders, or ids on the Hub.
 
     Args:
-        arguments: a recipe, or the keys of a stage of another kind.
+        arguments: the recipe of a stage that trains; otherwise the stage's keys.
     """
     if kind == TRANSLATE:
         return {"translate.model": arguments.models}
@@ -38,7 +38,7 @@ def needs(kind: str, arguments: Any, stages: Mapping[str, Stage]) -> list[str]:
 
 
 def in_order(stages: Mapping[str, Stage]) -> list[Stage]:
-    """The stages, each after those that it needs, otherwise as they are given; none is in a circle."""
+    """The stages, each after those that it needs, and otherwise in the given order; there must be no cycle."""
     ordered: dict[str, Stage] = {}
 
     def add(name: str) -> None:
@@ -54,7 +54,7 @@ def in_order(stages: Mapping[str, Stage]) -> list[Stage]:
 
 
 def circle(stages: Mapping[str, Stage]) -> list[str]:
-    """Stages that need each other in a circle, the first one again at the end; empty where there are none."""
+    """Stages that need each other in a cycle, with the first one repeated at the end; empty without a cycle."""
     done: set[str] = set()
 
     def search(name: str, path: list[str]) -> list[str]:
@@ -72,7 +72,7 @@ def circle(stages: Mapping[str, Stage]) -> list[str]:
 
 
 def reference_errors(recipe: "Recipe") -> list[str]:
-    """What is wrong with what a recipe and its stages name: texts and models that none makes, circles, directions."""
+    """Errors in what a recipe and its stages refer to: unknown texts and models, cycles, wrong directions."""
     stages, errors = recipe.stages, []
     makers = {name: [s.name for s in stages.values() if s.makes_model is is_model]
               for name, is_model in (("text", False), ("model", True))}  # fmt: skip
@@ -95,7 +95,7 @@ def directions(name: str, stages: Mapping[str, Stage]) -> set[str]:
     """The sides that the model of a stage can translate: `"source"`, `"target"` or both.
 
     Args:
-        name: of a stage that makes a model.
+        name: a stage that makes a model.
     """
     stage, seen = stages[name], set()
     while stage.kind == AVERAGE and stage.name not in seen:
@@ -112,7 +112,7 @@ def directions(name: str, stages: Mapping[str, Stage]) -> set[str]:
 
 
 def direction_errors(arguments: Any, recipe: "Recipe") -> list[str]:
-    """That stages whose models are to translate were not trained in that direction."""
+    """Errors for stages whose models are to translate in a direction that they were not trained in."""
     languages = recipe.data.source_language, recipe.data.target_language
     if None not in languages and is_same_language(*languages):
         return []
@@ -127,14 +127,14 @@ def direction_errors(arguments: Any, recipe: "Recipe") -> list[str]:
 
 
 def _all_of(recipe: "Recipe") -> Iterable[tuple[str, str, Any]]:
-    """Where it stands, kind and arguments of all stages, and of the last run."""
+    """Prefix for error messages, kind and arguments of the last run and of each stage."""
     yield "", TRAIN, recipe
     for stage in recipe.stages.values():
         yield f"{PREFIX}.{stage.name}.", stage.kind, stage.arguments
 
 
 def _checkpoint_errors(arguments: Any, stages: Mapping[str, Stage]) -> list[str]:
-    """That runs keep fewer checkpoints than a mean is to be of, or come to fewer."""
+    """Errors for runs that keep fewer checkpoints than are to be averaged, or write fewer."""
     errors = []
     for key, limit, interval in (("last", "save_total_limit", "save_steps"), ("best", "keep_best", "eval_steps")):
         number = getattr(arguments, key)

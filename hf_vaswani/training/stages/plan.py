@@ -1,4 +1,4 @@
-"""What a recipe of stages comes to: each stage in its order, with its folder, and paths in place of stages' names."""
+"""The plan of a recipe with stages: each stage in order, with its folder, and with paths in place of stage names."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from ..recipe.recipe import Recipe
 from .arguments import AVERAGE, TRAIN, TRANSLATE, Stage
 from .order import in_order, needs
 
-# What a stage that translates makes.
+# The output of a stage that translates.
 PAIRS_FILE = "pairs.jsonl.gz"
 
 
@@ -19,9 +19,9 @@ class PlannedStage:
     """A stage that is to run.
 
     Attributes:
-        stage: as the recipe has it.
-        arguments: the same with paths in place of the names of stages: a recipe of one run, or its section's keys.
-        folder: of what it makes.
+        stage: as it is in the recipe.
+        arguments: those of the stage, with paths in place of stage names: a recipe of one run, or its section's keys.
+        folder: where the stage writes its output.
         needs: names of the stages that it needs.
     """
 
@@ -32,22 +32,22 @@ class PlannedStage:
 
     @property
     def name(self) -> str:
-        """Of the stage."""
+        """The name of the stage."""
         return self.stage.name
 
     @property
     def record(self) -> Path:
-        """The file that says what the folder holds, beside it."""
+        """The file beside the folder that says what the folder holds."""
         return self.folder.with_name(f"{self.name}.json")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The stages of a recipe in their order, and the last run.
+    """The stages of a recipe in order, and the last run.
 
     Attributes:
         recipe: as it was given.
-        last: recipe of the last run alone.
+        last: the recipe of the last run alone.
         last_needs: names of the stages that it needs.
     """
 
@@ -58,16 +58,16 @@ class Plan:
 
     @property
     def folder(self) -> Path:
-        """Of what all stages make."""
+        """The folder that holds the output of all stages."""
         return Path(self.last.training.output_dir) / STAGES_FOLDER
 
     def named(self, name: str) -> PlannedStage:
-        """The stage of a name."""
+        """The stage with a given name."""
         return next(stage for stage in self.stages if stage.name == name)
 
 
 def make_plan(recipe: Recipe) -> Plan:
-    """The plan of a recipe in which `load_recipe` found nothing wrong."""
+    """The plan of a recipe that `load_recipe` found valid."""
     folder, stages = Path(recipe.training.output_dir) / STAGES_FOLDER, recipe.stages
     folders = {name: folder / name for name in stages}
     planned = [
@@ -104,7 +104,7 @@ def _recipe_with_paths(recipe: Recipe, folders: dict[str, Path]) -> Recipe:
         data = data.model_copy(update={"text": [pairs.get(name, name) for name in data.text]})
     if training.start_from in folders:
         training = training.model_copy(update={"start_from": str(folders[training.start_from])})
-        # Its tokenizer is used; these keys are for the stages that learn one.
+        # The tokenizer of that model is used; the recipe's keys are for the stages that train one.
         kept = {name: getattr(tokenizer, name) for name in OF_ANY_TOKENIZER if name in TokenizerArguments.model_fields}
         tokenizer = TokenizerArguments().model_copy(update=kept)
     if tokenizer.path in folders:

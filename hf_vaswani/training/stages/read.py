@@ -1,4 +1,4 @@
-"""The stages of a recipe, from what its file and the command line say: typed, with all that is wrong with them."""
+"""Reads the stages of a recipe from its file and the command line: typed, with all errors in them."""
 
 import copy
 import re
@@ -13,16 +13,16 @@ from ..recipe.overrides import remove_replaced
 from .arguments import KINDS, SECTION_OF_KIND, TRAIN, Stage
 from .options import PREFIX, kind_of
 
-if TYPE_CHECKING:  # which imports this module
+if TYPE_CHECKING:  # because `recipe` imports this module
     from ..recipe.recipe import Recipe
 
-# These say what the last training run is, not what those before it have in common with it.
+# These keys are for the last training run alone; the stages before it do not inherit them.
 OF_THE_LAST_RUN = {
     "data": ("text", "reversed"),
     "training": ("output_dir", "start_from", "freeze", "overwrite", "push_to_hub", *HUB_KEYS),
     "tokenizer": ("path",),
 }
-# Keys of a file that an option of the command line takes the place of: other ways to translate.
+# Command-line option → the keys in the file that it replaces, which it excludes.
 REPLACED_BY = {
     "mbr": ("num_beams", "length_penalty", "sample"), "sample": ("num_beams", "length_penalty", "mbr"),
     "num_beams": ("mbr", "sample"), "last": ("best",), "best": ("last",),
@@ -37,14 +37,14 @@ def read_stages(
     inherited: Sections,
     recipe: "Recipe",
 ) -> tuple[dict[str, Stage], list[str]]:
-    """The stages of a recipe by their names, and what is wrong with them.
+    """The stages of a recipe by name, and the errors in them.
 
     Args:
         path: of the recipe.
-        contents: name → what the recipe says of the stage.
-        options: name → section → key → text, of the command line.
-        inherited: the recipe's own values, which a stage that trains has where it says nothing else.
-        recipe: with these values.
+        contents: name → what the recipe says about the stage.
+        options: name → section → key → text, from the command line.
+        inherited: the recipe's own values, which a stage that trains uses unless it sets others.
+        recipe: the recipe with these values.
     """
     stages, errors = {}, []
     for name, content in contents.items():
@@ -91,12 +91,12 @@ def _read_training(
     for section, keys in OF_THE_LAST_RUN.items():
         for key in keys:
             values.get(section, {}).pop(key, None)
-    # What a stage says takes the place of the recipe's as an option would.
+    # What a stage says replaces the recipe's values, as an option would.
     remove_replaced(values, own)
     for section, keys in own.items():
         values.setdefault(section, {}).update(keys)
     apply_options(values, options)
-    # Without what options have replaced.
+    # The stage's own values, without those that options have replaced.
     given = {
         section: {key: value for key, value in keys.items() if key in values.get(section, {})}
         for section, keys in copy.deepcopy(own).items()

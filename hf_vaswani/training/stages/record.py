@@ -1,7 +1,7 @@
-"""What is known of a stage that was begun: its settings and inputs, by which it is known again, and what it came to.
+"""The record of a stage that was begun: its settings and inputs, by which it is recognized, and its results.
 
-The record stands beside the stage's folder in the output folder, `stages/NAME.json`, and is written before anything is
-written into the folder.
+The record is beside the stage's folder in the output folder, as `stages/NAME.json`. It is written before anything is
+written into the stage's folder.
 """
 
 import json
@@ -21,7 +21,7 @@ from ..setup.resume import recipe_differences
 from .arguments import TRAIN, TRANSLATE
 from .plan import PAIRS_FILE, PlannedStage
 
-# Keys that may change when a run is resumed, and then change its final model.
+# Keys that may change when a run is resumed, but that change its final model.
 OF_FINAL_WEIGHTS = {
     "max_steps", "num_train_epochs", "max_minutes", "eval_steps", "early_stopping_patience", "save_steps",
     "save_total_limit", "keep_best", "average", "average_last", "average_best",
@@ -31,16 +31,16 @@ MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "*.saf
 
 @dataclass
 class Record:
-    """What is known of a stage.
+    """What is known about a stage that was begun.
 
     Attributes:
         kind: of the stage.
-        settings: what the recipe says of it, with stages by their names.
-        inputs: what it was made from → a digest of that.
-        seconds: spent on it, as far as they were noted.
-        is_finished: whether all that it makes is there.
-        product: digest of what it has made.
-        result: what it came to, for the report.
+        settings: what the recipe says about the stage, with other stages by name.
+        inputs: what the stage was made from → its digest.
+        seconds: time spent on the stage, as far as it was recorded.
+        is_finished: whether everything that the stage makes exists.
+        product: digest of what the stage made.
+        result: the results of the stage, for the report.
     """
 
     kind: str
@@ -52,10 +52,10 @@ class Record:
     result: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
-        """Write it, whole or not at all.
+        """Write the record atomically.
 
         Raises:
-            InputError: where it cannot be written.
+            InputError: if it cannot be written.
         """
         try:
             with atomic_write(path) as part:
@@ -65,10 +65,10 @@ class Record:
 
 
 def read_record(path: Path) -> Record | None:
-    """The record of a stage; `None` where it was not begun.
+    """The record of a stage; `None` if the stage was not begun.
 
     Raises:
-        InputError: where it is damaged.
+        InputError: if the record is damaged.
     """
     if not path.exists():
         return None
@@ -81,7 +81,7 @@ def read_record(path: Path) -> Record | None:
 
 
 def settings_of(planned: PlannedStage) -> dict[str, Any]:
-    """What a stage is known by, in values that JSON has."""
+    """The settings that identify a stage, as JSON values."""
     arguments = planned.stage.arguments
     if planned.stage.kind != TRAIN:
         return json.loads(json.dumps(arguments.model_dump()))
@@ -93,11 +93,12 @@ def settings_of(planned: PlannedStage) -> dict[str, Any]:
 
 
 def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -> list[str]:
-    """What makes a stage another one than what was begun in its folder; what may change when a run is resumed does
-    not count.
+    """How a stage differs from the one that was begun in its folder.
+
+    Keys that may change when a run is resumed do not count.
 
     Args:
-        inputs: of the stage now, as far as they are known.
+        inputs: digests of the stage's inputs now, as far as they are known.
     """
     if record.kind != planned.stage.kind:
         return [f"it was a stage of kind {record.kind}"]
@@ -120,14 +121,14 @@ def differences(record: Record, planned: PlannedStage, inputs: dict[str, str]) -
 
 
 def is_complete(record: Record, planned: PlannedStage) -> bool:
-    """Whether a stage has been finished with the very settings that it has now, and what it made is still there."""
+    """Whether a stage was finished, what it made still exists, and no setting that affects it has changed."""
     names = [PAIRS_FILE] if record.kind == TRANSLATE else [SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME]
     is_there = any((planned.folder / name).exists() for name in names)
     return record.is_finished and is_there and _of_product(record) == _of_product(planned)
 
 
 def _of_product(stage: Record | PlannedStage) -> dict[str, Any]:
-    """The settings that what a stage makes depends on."""
+    """The settings that affect what a stage makes."""
     settings = stage.settings if isinstance(stage, Record) else settings_of(stage)
     kind = stage.kind if isinstance(stage, Record) else stage.stage.kind
     if kind != TRAIN:
@@ -143,16 +144,16 @@ def _of_product(stage: Record | PlannedStage) -> dict[str, Any]:
 
 
 def model_digest(folder: Path) -> str:
-    """Digest of the model in a folder: of the files that it is loaded from."""
+    """Digest of the files that the model in a folder is loaded from; empty if there is no model."""
     if not (folder / CONFIG_FILE).exists() and not list(folder.glob("*.safetensors")):
         return ""
     files = sorted({path for pattern in MODEL_FILES for path in folder.glob(pattern)})
-    # Nothing else in a config that transformers writes depends on the time or the machine.
+    # Whole files can be compared: nothing in a config that transformers writes depends on the time or the machine.
     return " ".join(file_digest(path)[:16] for path in files)
 
 
 def product_digest(planned: PlannedStage) -> str:
-    """Digest of what a finished stage has made."""
+    """Digest of what a finished stage made."""
     if planned.stage.kind == TRANSLATE:
         return file_digest(planned.folder / PAIRS_FILE)
     return model_digest(planned.folder)

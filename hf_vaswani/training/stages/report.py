@@ -1,4 +1,4 @@
-"""What the stages of a recipe came to, for the report and the card of its last run: stages, times, and the teacher."""
+"""The stages in the report and the card of a recipe's last run: their results, their times, and the teacher."""
 
 import importlib.util
 import tempfile
@@ -28,12 +28,12 @@ from .plan import Plan, PlannedStage
 from .record import Record, read_record
 from .teacher import open_teacher, search_of
 
-# Sentences that student and teacher are compared on, and those that both translate before the clock starts.
+# Most sentences on which student and teacher are compared; sentences that both translate before timing starts.
 MOST_SENTENCES, WARM_UP = 1000, 64
 
 
 def result_of_run(report: RunReport) -> dict[str, Any]:
-    """What the record of a stage that trains keeps of its report."""
+    """What a training stage's record keeps of its report."""
     kept = ("steps", "parameters", "validation_loss")
     tests = {name: scores.model_dump(exclude_unset=True) for name, scores in report.tests.items()}
     return {**{name: getattr(report, name) for name in kept}, "tests": tests}
@@ -41,16 +41,16 @@ def result_of_run(report: RunReport) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CompletedReport:
-    """Adds to the report of a last run what its stages came to.
+    """Adds the results of the stages to the report of the last run.
 
     Attributes:
-        plan: of the stages, which are finished.
+        plan: of the stages, which are all finished.
     """
 
     plan: Plan
 
     def __call__(self, setup: TrainingSetup, model: VaswaniForConditionalGeneration, report: RunReport) -> RunReport:
-        """The report with all stages, their time, and the comparison with the teacher."""
+        """The report with all stages, the total time, and the comparison with the teacher."""
         records = {stage.name: read_record(stage.record) for stage in self.plan.stages}
         stages = [stage_report(stage, record) for stage in self.plan.stages if (record := records[stage.name])]
         more: dict[str, Any] = {
@@ -63,7 +63,7 @@ class CompletedReport:
 
 
 def stage_report(planned: PlannedStage, record: Record) -> StageReport:
-    """What a finished stage came to."""
+    """The report of a finished stage."""
     stage, result = planned.stage, record.result
     values: dict[str, Any] = {"name": stage.name, "kind": stage.kind, "seconds": record.seconds}
     arguments = stage.arguments
@@ -92,14 +92,17 @@ def stage_report(planned: PlannedStage, record: Record) -> StageReport:
 
 
 def teacher_of(plan: Plan) -> PlannedStage | None:
-    """The stage whose translations the last run learns to give: the first one of its sources among its texts."""
+    """The stage whose translations the last run learns to produce; `None` if there is none.
+
+    It is the first stage that the run needs and that translates the run's source side.
+    """
     stages = (plan.named(name) for name in plan.last_needs)
     side = "target" if plan.last.data.reversed else "source"
     return next((s for s in stages if s.stage.kind == TRANSLATE and s.stage.arguments.side == side), None)
 
 
 def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForConditionalGeneration) -> TeacherReport:
-    """Translate the first test set, or the validation set, with teacher and student, one after the other."""
+    """Translate the first test set, or the validation set, with teacher and student in turn, and compare the two."""
     name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
     pairs = pairs[:MOST_SENTENCES]
     sources, references = map(list, zip(*pairs))
@@ -137,7 +140,7 @@ def timed(
     languages: dict[str, str],
     **search: Any,
 ) -> tuple[list[str], float]:
-    """Translations of texts, and how many sentences a second that took."""
+    """Translations of texts, and the speed in sentences per second."""
     was_training = model.training
     translator = pipeline("translation", model=model.eval(), tokenizer=tokenizer, device=model.device, **languages)
     translate = LineTranslator(translator, num_workers=available_cores(), **search)
@@ -152,7 +155,7 @@ def timed(
 
 
 def int8_size(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Bytes of a model's weights as they are exported in 8 bits for CTranslate2; `None` where that is not possible."""
+    """Bytes of a model's weights when exported to CTranslate2 in 8 bits; `None` if that is not possible."""
     if importlib.util.find_spec("ctranslate2") is None:
         return None
     with tempfile.TemporaryDirectory() as folder:

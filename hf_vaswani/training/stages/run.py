@@ -1,7 +1,7 @@
 """Runs the stages of a recipe, each after those that it needs, and then its last training run.
 
-A stage that is finished is not run again, one that was stopped continues. Training runs use all processes; what
-translates or averages runs in the main one, with a worker process for each core, and the others wait.
+A finished stage is not run again; one that was stopped is resumed. Training runs use all processes. Stages that
+translate or average run in the main process, which translates with a worker process per core, and the others wait.
 """
 
 import shutil
@@ -36,23 +36,23 @@ from .record import MODEL_FILES, Record, product_digest, read_record, settings_o
 from .report import CompletedReport, result_of_run
 from .translate_text import PROGRESS_FILE, TRANSLATIONS_FILE, make_pairs
 
-# Trains by a recipe, as `train` does.
+# Trains a recipe, as `train` does.
 TrainOne = Callable[..., RunReport | None]
 DOES = {TRAIN: "trains", TRANSLATE: "translates", AVERAGE: "averages"}
 
 
 def run_stages(recipe: Recipe, train_one: TrainOne) -> RunReport | None:
-    """Run the stages of a recipe, or continue with them, and then its last training run.
+    """Run or resume the stages of a recipe, and then its last training run.
 
     Args:
-        train_one: makes a training run of a recipe without stages.
+        train_one: trains a recipe without stages.
 
     Returns:
-        The report of the last run, in the main process; `None` in the others.
+        The report of the last run in the main process; `None` in the others.
 
     Raises:
-        InputError, TrainingInterrupted, TrainingError: as `train` does; all errors of all stages before any of them
-            runs.
+        InputError, TrainingInterrupted, TrainingError: as `train` does; the errors of all stages are raised together,
+            before any stage runs.
     """
     plan = make_plan(recipe)
     with process_group(cpu=is_set("ACCELERATE_USE_CPU")) as group:
@@ -68,7 +68,7 @@ def run_stages(recipe: Recipe, train_one: TrainOne) -> RunReport | None:
 def _run_stage(
     planned: PlannedStage, number: str, plan: Plan, found: FoundStages, train_one: TrainOne, group: PartialState
 ) -> None:
-    """Run a stage, unless it is finished, and note what it came to."""
+    """Run a stage unless it is finished, and record its results."""
     state, kind = found.states[planned.name], planned.stage.kind
     if state is State.FINISHED:
         say(f"\nstage {planned.name} ({number}) is finished", group)
@@ -91,7 +91,7 @@ def _run_stage(
 
 
 def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) -> Record:
-    """Remove what a stage replaces, and note what is begun, before anything is written into its folder."""
+    """Remove what a stage replaces and write its record, before anything is written into its folder."""
     before = found.records[planned.name]
     if state is State.REPLACED and before is not None:
         _remove(planned, before.kind)
@@ -107,10 +107,10 @@ def _begin(planned: PlannedStage, state: State, plan: Plan, found: FoundStages) 
 
 
 def _remove(planned: PlannedStage, kind: str) -> None:
-    """Delete what a stage of the same kind has made, and nothing else that is in its folder.
+    """Delete what a stage of the given kind made, and nothing else in its folder.
 
-    First goes that by which it is known to be whole. A run keeps its recipe: by it the folder is known to be a run's,
-    which begins again, and removes the rest, where it finds no checkpoint.
+    What marks the stage as complete goes first. A run keeps its recipe, which marks the folder as that of a run: with
+    no checkpoint left, the run starts over and removes the rest itself.
     """
     names = {
         TRAIN: (*FINISHED, f"{BEST}/update-*", f"{CHECKPOINTS}/update-*"),
@@ -133,7 +133,7 @@ def _run_other(planned: PlannedStage, record: Record, plan: Plan) -> None:
     try:
         result = _translate(planned, plan) if planned.stage.kind == TRANSLATE else _average(planned, plan)
     finally:
-        # What a stopped stage has taken counts, too.
+        # The time of a stage that was stopped counts, too.
         record.seconds = seconds + time.monotonic() - began
         record.write(planned.record)
     _finish(planned, record, result, record.seconds)
@@ -148,12 +148,12 @@ def _translate(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
 
 def _average(planned: PlannedStage, plan: Plan) -> dict[str, Any]:
     arguments, folder = planned.arguments, planned.folder
-    if (folder / CONFIG_FILE).exists():  # it was stopped before that was noted: this file comes last
+    if (folder / CONFIG_FILE).exists():  # stopped before it was recorded: this file is written last
         return {}
     is_of_models = not (arguments.last or arguments.best)
     sources = [Path(name) for name in arguments.models]
     try:
-        folder.mkdir(parents=True, exist_ok=True)  # somebody may have put something there
+        folder.mkdir(parents=True, exist_ok=True)  # the folder may exist, with other files in it
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as made:
             members = average(sources, Path(made), arguments.last, arguments.best, finished=is_of_models)
             for path in sorted(Path(made).iterdir(), key=lambda path: path.name == CONFIG_FILE):
@@ -172,7 +172,7 @@ def _finish(planned: PlannedStage, record: Record, result: dict[str, Any], secon
 
 
 class _held:
-    """The folder of the stages, held by the main process so that no second command works in it."""
+    """Holds the folder of the stages in the main process, so that no other command works in it."""
 
     def __init__(self, folder: Path, group: PartialState):
         self.folder, self.group = folder, group

@@ -1,7 +1,7 @@
-"""The model that translates in a stage: any encoder-decoder that can be loaded, or several as one.
+"""The model that translates in a stage: any encoder-decoder that can be loaded, or an ensemble of several.
 
-What can be seen to be wrong with it without its weights is seen before work begins: that it is not there, or that it
-translates other languages than the recipe's.
+Errors that show without reading its weights are reported before work begins: the model does not exist, or translates
+languages other than the recipe's.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Teacher:
     """A model that is ready to translate.
 
     Attributes:
-        languages: arguments of the pipeline, for models of many languages.
+        languages: arguments of the pipeline, for multilingual models.
         prefix: what each source begins with, for models that read the target language there.
     """
 
@@ -44,27 +44,27 @@ class Teacher:
 
 
 def open_teacher(arguments: TranslateArguments, data: DataArguments) -> Teacher:
-    """Load what translates.
+    """Load the model of a stage that translates.
 
     Args:
-        arguments: with paths in place of stages' names.
-        data: of the recipe, which names its languages.
+        arguments: of the stage, with paths in place of stage names.
+        data: of the recipe; it names the languages.
 
     Raises:
-        InputError: where it cannot be loaded, or does not translate these languages.
+        InputError: if the model cannot be loaded, or does not translate these languages.
     """
     model, tokenizer = load_ensemble(arguments.models)
     languages, prefix = languages_for(model.config, model.generation_config, tokenizer, arguments, data)
     if "tgt_lang" in languages and hasattr(tokenizer, "tgt_lang"):
-        tokenizer.tgt_lang = languages["tgt_lang"]  # by which it reads what was translated
+        tokenizer.tgt_lang = languages["tgt_lang"]  # needed to tokenize its own translations
     return Teacher(model, tokenizer, languages, prefix)
 
 
 def teacher_errors(arguments: TranslateArguments, data: DataArguments, names: list[str]) -> list[str]:
-    """What can be seen to be wrong with models before their weights are read.
+    """Errors in models that show before their weights are read.
 
     Args:
-        names: of those that no stage makes.
+        names: the models that no stage makes.
     """
     errors: list[str] = []
     tokenizers = {}
@@ -76,7 +76,7 @@ def teacher_errors(arguments: TranslateArguments, data: DataArguments, names: li
 
 
 def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model that can translate what it is to translate, as far as that is seen."""
+    """The tokenizer of a model, once what can be checked without weights shows that it can translate the text."""
     base = adapter_base(name)
     if base is None and Path(name).is_dir():
         check_folder(Path(name))
@@ -98,10 +98,10 @@ def _look_at(name: str, arguments: TranslateArguments, data: DataArguments) -> P
 def languages_for(
     config: Any, generation_config: Any, tokenizer: Any, arguments: TranslateArguments, data: DataArguments
 ) -> tuple[dict[str, str], str]:
-    """The languages that a model is to be told, and the prefix of its sources.
+    """The languages that a model must be told, and the prefix of its source sentences.
 
     Raises:
-        InputError: where it translates other languages, or has to be told some that are not given.
+        InputError: if the model translates other languages, or must be told languages that are not given.
     """
     asked = asked_languages(arguments, data)
     given = {n: v for n in ("src_lang", "tgt_lang") if (v := getattr(arguments, n)) is not None}
@@ -128,7 +128,7 @@ def languages_for(
 
 
 def asked_languages(arguments: TranslateArguments, data: DataArguments) -> LanguagePair:
-    """The languages to translate from and into; `None` where nothing says them."""
+    """The languages to translate from and into; `None` for a language that is not given."""
     own = language_code(data.source_language), language_code(data.target_language)
     source, target = own if arguments.side == "source" else own[::-1]
     return arguments.src_lang or source, arguments.tgt_lang or target
@@ -143,7 +143,7 @@ def _group_prefix(groups: list[str], language: str | None) -> str:
 
 
 def search_of(arguments: TranslateArguments, model: PreTrainedModel) -> dict[str, Any]:
-    """How a stage translates, as arguments of a `LineTranslator`."""
+    """The search settings of a stage, as arguments of a `LineTranslator`."""
     search = {name: getattr(arguments, name) for name in ("num_beams", "length_penalty", "max_new_tokens")}
     if arguments.mbr:
         search |= {"utility": arguments.mbr, "samples": arguments.samples}

@@ -1,7 +1,7 @@
 """A stage that translates: lines of text → translations with their scores, window by window → pairs to train on.
 
-What was translated is in the stage's folder until the pairs are, so that a stage that was stopped continues at its
-last window, and comes to the same pairs, byte for byte.
+The translations are kept in the stage's folder until the pairs are written, so that a stage that was stopped resumes
+at its last window and produces the same pairs, byte for byte.
 """
 
 import gzip
@@ -47,17 +47,17 @@ PROGRESS_FILE = progress_file(Path(TRANSLATIONS_FILE)).name
 
 @dataclass
 class PairCounts:
-    """What came of the text of a stage.
+    """How many translations of a stage's text were kept, and how many were left out for each reason.
 
     Attributes:
-        lines: that were translated.
-        failed: of these, lines without any translation: too long, for one.
-        translations: that were made of the others; of these,
-        repeated: the same as a better one of the same line.
-        empty: without text.
-        cut: broken off at the greatest length allowed, at least.
-        low: left out because of their scores.
-        pairs: that are left.
+        lines: lines of text.
+        failed: lines without a translation, such as those that are too long.
+        translations: translations of the other lines.
+        repeated: translations that are the same as a better one of the same line.
+        empty: translations without text.
+        cut: translations that were cut off at the maximum length.
+        low: translations left out because of their scores.
+        pairs: translations that are left, each a pair.
     """
 
     lines: int = 0
@@ -70,7 +70,7 @@ class PairCounts:
     pairs: int = 0
 
     def in_words(self) -> str:
-        """As a line for the reader."""
+        """The counts as one line for the user."""
         left_out = {"repeated": self.repeated, "empty": self.empty, "cut off": self.cut, "with low scores": self.low}
         words = ", ".join(f"{number:,} {what}" for what, number in left_out.items() if number)
         failed = f"; {counted(self.failed, 'line')} not translated" if self.failed else ""
@@ -82,23 +82,24 @@ class PairCounts:
 def make_pairs(
     folder: Path, arguments: TranslateArguments, data: DataArguments, overwrite: bool = False
 ) -> PairCounts:
-    """Translate the text of a stage into the pairs file of its folder; what is there already is not made again.
+    """Translate the text of a stage into the pairs file in its folder, resuming translations that were begun.
 
     Args:
-        arguments: with paths in place of stages' names.
+        arguments: of the stage, with paths in place of stage names.
         data: of the recipe.
-        overwrite: start over where what was translated cannot be continued.
+        overwrite: start over if the existing translations cannot be resumed.
 
     Raises:
-        InputError: where text or model cannot be used, or, without `overwrite`, are others than were begun with.
-        TrainingInterrupted: at SIGTERM or Ctrl-C, all windows before it saved.
-        TrainingError: where nothing is left to train on.
+        InputError: if the text or the model cannot be used or, without `overwrite`, differs from what the
+            translations were begun with.
+        TrainingInterrupted: on SIGTERM or Ctrl-C, with all completed windows saved.
+        TrainingError: if nothing is left to train on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TRANSLATIONS_FILE
     with stopped_by_signals(folder):
         if path.exists() and path.stat().st_size == 0 and not (folder / PROGRESS_FILE).exists():
-            path.unlink()  # a kill came before anything was known of it
+            path.unlink()  # killed before any progress was recorded
         try:
             translate_rest(path, arguments, data)
         except NotResumable:
@@ -114,10 +115,10 @@ def make_pairs(
 
 
 def translate_rest(path: Path, arguments: TranslateArguments, data: DataArguments) -> None:
-    """Translate what is not in a file of translations yet.
+    """Translate the lines that are not in a file of translations yet.
 
     Raises:
-        NotResumable: where what is in it does not belong to this.
+        NotResumable: if the file belongs to another text, model or search.
     """
     try:
         output = ResumableOutput(path, resume=True, continues="Make room; the same command continues.")
@@ -129,10 +130,10 @@ def translate_rest(path: Path, arguments: TranslateArguments, data: DataArgument
 
 @contextmanager
 def stopped_by_signals(folder: Path) -> Iterator[None]:
-    """Have SIGTERM and Ctrl-C stop the block at once, with a message that says how it continues.
+    """Let SIGTERM and Ctrl-C stop the block at once, with a message that says how to resume.
 
     Raises:
-        TrainingInterrupted: at a signal.
+        TrainingInterrupted: on a signal.
     """
     received: list[int] = []
 
@@ -192,12 +193,12 @@ def translate_all(
 
 
 def say_not_translated(number: int, why: str) -> None:
-    """Tell of a text without a translation, which no stage divides into sentences."""
+    """Report a line without a translation, without the hint to split it into sentences, which no stage can do."""
     say(f"line {number:,}, not counting blank and held-out ones, is not translated: {why.removesuffix(SPLIT_HINT)}")
 
 
 def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str]:
-    """The text to translate, nothing empty: that of files, or a side of the recipe's own training text."""
+    """The texts to translate, without blank ones: from files, or one side of the recipe's own training text."""
     if arguments.inputs:
         texts: Iterable[str] = itertools.chain.from_iterable(map(iterate_lines, arguments.inputs))
     else:
@@ -207,7 +208,7 @@ def texts_of(arguments: TranslateArguments, data: DataArguments) -> Iterator[str
 
 
 def as_record(teacher: Teacher, engine: TranslationEngine, line: Line, result: Result) -> str:
-    """A line and its translations as JSON: `[text, score, whether it was cut]` of each, best first."""
+    """A line and its translations as JSON: `[text, score, whether it was cut]` for each, best first."""
     text = line.text.removeprefix(teacher.prefix)
     if isinstance(result, Exception):
         return json.dumps({"text": text, "translations": None}, ensure_ascii=False)
@@ -216,14 +217,14 @@ def as_record(teacher: Teacher, engine: TranslationEngine, line: Line, result: R
     for hypothesis in result:
         translation = " ".join(hypothesis["translation_text"].split("\n")).strip()
         score = float(hypothesis.get("score", hypothesis.get("utility", 0.0)))
-        # The tokens of a translation that was cut, and the end that it has not.
+        # The tokenizer adds an end token. A translation that was cut had none, and so becomes longer than `most`.
         length = len(teacher.tokenizer(text_target=translation)["input_ids"])
         found.append([translation, score if math.isfinite(score) else -1e30, length > most])
     return json.dumps({"text": text, "translations": found}, ensure_ascii=False)
 
 
 def greatest_length(engine: TranslationEngine, text: str) -> int:
-    """The tokens at which the search for a translation of a text ends, the one that all begin with left out."""
+    """The maximum number of tokens in a translation of a text, not counting the start token."""
     arguments, model = engine.arguments, engine.pipeline.model
     if (number := arguments.get("max_new_tokens")) is not None:
         return number
@@ -234,19 +235,19 @@ def greatest_length(engine: TranslationEngine, text: str) -> int:
 
 
 def write_pairs(translations: Path, output: Path, arguments: TranslateArguments) -> PairCounts:
-    """Write the pairs that are to be trained on, sources first, whole or not at all.
+    """Atomically write a gzip file with the pairs to train on, sources first.
 
     Args:
-        translations: what was translated, a record a line.
-        arguments: say which translations are good enough.
+        translations: the file of translations, with one record per line.
+        arguments: of the stage; they say which translations are good enough.
     """
     counts = PairCounts()
     scores = [score for _, _, score in _usable(translations, PairCounts())]
     least = -math.inf if arguments.min_score is None else arguments.min_score
     number = len(scores) if arguments.keep_share is None else max(round(arguments.keep_share * len(scores)), 1)
-    # Of equal scores the earlier ones are kept.
+    # Among equal scores, the earlier ones are kept.
     ranks = np.argsort(np.argsort(-np.array(scores, dtype=np.float64), kind="stable"), kind="stable")
-    # Without name and time, so that the same pairs are the same bytes.
+    # Without file name and time, so that the same pairs give the same bytes.
     with atomic_write(output) as part, open(part, "wb") as file, gzip.GzipFile("", "wb", 6, file, 0) as compressed:
         for (text, translation, score), rank in zip(_usable(translations, counts), ranks):
             if rank >= number or score < least:
@@ -260,7 +261,7 @@ def write_pairs(translations: Path, output: Path, arguments: TranslateArguments)
 
 
 def _usable(translations: Path, counts: PairCounts) -> Iterator[tuple[str, str, float]]:
-    """Text, translation and score of what is neither empty, cut nor repeated; the others are counted."""
+    """Text, translation and score of the translations that are not empty, cut or repeated; counts all of them."""
     with translations.open(encoding="utf-8") as file:
         for line in file:
             record = json.loads(line)
