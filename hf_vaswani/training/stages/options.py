@@ -34,7 +34,7 @@ def key_of_stage(
         option: without its leading dashes.
         stages: name → content, as the recipe gives them.
         section_of: finds the section of a recipe key by the name of the key.
-        errors: where errors are added, if the option names an unknown stage or key.
+        errors: the list to which an unknown stage or key is added.
     """
     parts = option.split(".")
     has_prefix = parts[0] == PREFIX

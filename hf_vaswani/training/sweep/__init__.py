@@ -1,1 +1,1 @@
-"""Sweeps: every combination of some values of recipe keys, each trained with several seeds, and compared."""
+"""Sweeps: every combination of given values of recipe keys, each trained with several seeds, and compared."""

@@ -1,4 +1,4 @@
-"""The combinations of a sweep compared by the translations that their runs have written."""
+"""Compares the combinations of a sweep by the translations that their runs wrote."""
 
 import math
 from functools import partial
@@ -24,10 +24,10 @@ def differences(
     """The differences in BLEU from the first combination.
 
     Args:
-        combinations: names, and the finished runs of each.
+        combinations: the name and the finished runs of each.
 
     Returns:
-        Name of the combination → test set → difference; and why there is none, a line for each reason.
+        Name of the combination → test set → difference; and a line for each reason why one is missing.
     """
     found: dict[str, dict[str, BleuDifference]] = {name: {} for name, _ in combinations}
     notes: list[str] = []
@@ -36,7 +36,7 @@ def differences(
         return found, notes
     if not runs:
         return found, [f"No run of {baseline} is finished: there is nothing to compare the others with."]
-    texts: dict[str, dict[str, list[Pair]]] = {}  # of each description of texts
+    texts: dict[str, dict[str, list[Pair]]] = {}  # by the description of the texts
     for test, pairs in _test_sets(runs[0][0].recipe, texts, notes).items():
         settings = _settings(runs[0][0].recipe)
         systems = {}
@@ -60,12 +60,12 @@ def differences(
 
 
 def _settings(recipe: Recipe) -> dict:
-    """How a run computes its BLEU."""
+    """The settings with which a run computes BLEU."""
     return {"tokenize": recipe.evaluation.tokenize, "force": recipe.evaluation.tokenize == "none"}
 
 
 def _test_sets(recipe: Recipe, known: dict[str, dict[str, list[Pair]]], notes: list[str]) -> dict[str, list[Pair]]:
-    """The test sets of a recipe, read once."""
+    """The test sets of a recipe, each read only once."""
     data = own_text(recipe)
     key = str(data)
     if key not in known:
@@ -78,10 +78,10 @@ def _test_sets(recipe: Recipe, known: dict[str, dict[str, list[Pair]]], notes: l
 
 
 def _translations(members: Finished, test: str, references: list[str]) -> list[list[str]]:
-    """The translations of a test set by the runs of a combination.
+    """The translations of a test set by each run of a combination.
 
     Raises:
-        InputError: where a file is not what its run has written.
+        InputError: if a file cannot be read, or is not what its run scored.
     """
     systems = []
     for run, result in members:

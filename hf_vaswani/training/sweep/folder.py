@@ -1,4 +1,4 @@
-"""The folder of a sweep: what it may hold, what is finished in it, and how one process holds it."""
+"""The folder of a sweep: what it may contain, which runs are finished, and how one process locks it."""
 
 import contextlib
 import json
@@ -14,31 +14,31 @@ from ...runtime.launcher import BETWEEN_LOOKS
 from ..setup.resume import stored_differences
 from .plan import SweepPlan
 
-# What has been finished; by it a folder is known as that of a sweep.
+# Lists what is finished; this file marks a folder as that of a sweep.
 STATE_FILE = "state.json"
 STATE_TYPES = {"combinations": dict[str, dict[str, str]], "seeds": list[int], "finished": dict[str, str]}
-# Seconds in which runs of a sweep that was killed end: some after they look for it, which they do once they have
-# imported all that they need.
+# Seconds in which the runs of a killed sweep end: they notice that it is gone, but only once they have imported all
+# that they need.
 ENDING = 60.0
 
 
 class SweepState:
-    """What is finished in a folder, kept in a file.
+    """What is finished in the folder of a sweep, kept in a file.
 
     Attributes:
-        descriptor: of the locked folder, which runs inherit: it stays locked as long as one of them lives; `None`
-            where the system has no locks.
+        descriptor: of the locked folder; runs inherit it, so that the folder stays locked as long as one of them is
+            alive. `None` if the system has no locks.
     """
 
     def __init__(self, plan: SweepPlan, finished: dict[str, str], descriptor: int | None):
         self._plan, self._finished, self.descriptor = plan, finished, descriptor
 
     def is_finished(self, name: str, digest: str) -> bool:
-        """Whether a run was finished by the recipe of this digest."""
+        """Whether a run was finished with the recipe that has this digest."""
         return self._finished.get(name) == digest
 
     def note(self, name: str, digest: str | None) -> None:
-        """Note that a run is finished; with `None`, that it is not."""
+        """Record that a run is finished or, if the digest is `None`, that it is not."""
         if digest is None:
             self._finished.pop(name, None)
         else:
@@ -49,7 +49,7 @@ class SweepState:
         """Write the file.
 
         Raises:
-            OSError: where that is not possible.
+            OSError: if that is not possible.
         """
         content = {
             "combinations": {combination.name: combination.values for combination in self._plan.combinations},
@@ -61,7 +61,7 @@ class SweepState:
 
 
 def place_errors(folder: Path) -> list[str]:
-    """Why no sweep can be in a folder, whichever it is: it cannot be written, or holds something else."""
+    """Why a folder cannot hold any sweep: it is not writable, or holds something else."""
     name = f"--output_dir {folder}"
     if error := path_error(folder, is_output=True):
         return [f"--output_dir: {error}"]
@@ -80,7 +80,7 @@ def place_errors(folder: Path) -> list[str]:
 
 
 def content_errors(plan: SweepPlan) -> list[str]:
-    """What stands against a sweep in the folder of an earlier one, which must be this one or a part of it."""
+    """Why a sweep cannot use the folder of an earlier one, which must be the same sweep or a part of it."""
     if not (plan.folder / STATE_FILE).exists():
         return []
     try:
@@ -99,16 +99,16 @@ def content_errors(plan: SweepPlan) -> list[str]:
 
 
 def stored_combinations(folder: Path) -> dict[str, dict[str, str]]:
-    """Name → values of the combinations of the sweep in a folder, in their order; none where there is no sweep.
+    """Name → values of the combinations of the sweep in a folder, in order; empty if there is no sweep.
 
     Raises:
-        InputError: the file that has them is damaged.
+        InputError: the file that lists them is damaged.
     """
     return _read(folder)["combinations"] if (folder / STATE_FILE).exists() else {}
 
 
 def _run_errors(plan: SweepPlan) -> list[str]:
-    """Runs in the folder that cannot be resumed with their recipes of now, those with the same reason together."""
+    """Errors for runs in the folder that cannot be resumed with their current recipes, one for each reason."""
     reasons: dict[str, list[str]] = {}
     for run in plan.runs:
         try:
@@ -127,10 +127,10 @@ def _run_errors(plan: SweepPlan) -> list[str]:
 
 @contextlib.contextmanager
 def open_folder(plan: SweepPlan) -> Iterator[SweepState]:
-    """Hold the folder of a sweep, made where there is none, while the block runs.
+    """Lock the folder of a sweep while the block runs; make the folder if it does not exist.
 
     Raises:
-        InputError: where another sweep holds it, also after the time that the runs of one that was killed take to end.
+        InputError: if another sweep still holds the folder after the time in which runs of a killed sweep end.
     """
     descriptor = None
     try:

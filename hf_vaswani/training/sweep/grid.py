@@ -1,4 +1,4 @@
-"""The combinations of a sweep: the product of lists of values, or named rows, or both."""
+"""The combinations of a sweep: the product of lists of values, named rows, or both."""
 
 import hashlib
 import itertools
@@ -11,7 +11,7 @@ import yaml
 
 from ...configuration.yaml_reader import read_yaml
 
-# Of the name of a combination, and of what is added to one that does not say all.
+# Lengths of a combination's name, at most, and of the digest that is added if the name does not say everything.
 LONGEST_NAME, DIGEST_LENGTH = 80, 6
 NAME = re.compile(r"\w([\w.+-]*\w)?")
 WITHOUT_GRID = "recipe"
@@ -20,11 +20,11 @@ OPENING, CLOSING, QUOTES = "[{", "]}", "\"'"
 
 @dataclass(frozen=True)
 class Combination:
-    """A recipe's variant.
+    """A variant of a recipe.
 
     Attributes:
-        name: by which its runs are called.
-        values: key, with its section where it needs one → text as on the command line.
+        name: the first part of the names of its runs.
+        values: key, with its section if it needs one → text as on the command line.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Combination:
 
     @property
     def options(self) -> list[str]:
-        """As on the command line."""
+        """The values as command-line options."""
         return [f"--{key}={text}" for key, text in self.values.items()]
 
 
@@ -52,9 +52,9 @@ def combinations(rows: dict[str, dict[str, str]], grid: dict[str, list[str]]) ->
 
 
 def combination_name(row: str, chosen: dict[str, str]) -> str:
-    """The name of a combination, which is also one of files: `learning_rate-0.001_dropout-0.1`.
+    """The name of a combination, which is also valid in file names: `learning_rate-0.001_dropout-0.1`.
 
-    Where a value has other characters, or the name is too long, a digest is added that tells it from others.
+    If a value has other characters, or the name is too long, a digest is added to tell it from others.
     """
     full = "_".join([*([row] if row else []), *(f"{key.rpartition('.')[2]}-{text}" for key, text in chosen.items())])
     short = re.sub(r"[^\w.+-]+", "-", full)[:LONGEST_NAME].strip("-.")
@@ -64,8 +64,10 @@ def combination_name(row: str, chosen: dict[str, str]) -> str:
 
 
 def split_values(text: str) -> list[str]:
-    """The values of `a,b,[c,d],"e,f"`, without the quotes around a whole value: commas inside brackets, braces and
-    quotes belong to the value."""
+    """Split a text such as `a,b,[c,d],"e,f"` at its commas, but not at those inside brackets, braces and quotes.
+
+    Quotes around a whole value are removed.
+    """
     values, depth, quote, start = [], 0, "", 0
     for place, character in enumerate(text):
         if quote:
@@ -83,7 +85,7 @@ def split_values(text: str) -> list[str]:
 
 
 def as_text(value: Any) -> str:
-    """A YAML value as the text that stands for it on the command line."""
+    """A YAML value as its text on the command line."""
     if value is None:
         return "null"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The plan of a sweep: all of its runs, each with its recipe, checked before the first of them starts."""
+"""The plan of a sweep: all of its runs, each with its recipe, checked before the first one starts."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from ..stages.plan import make_plan as stages_plan
 from .grid import Combination, combinations
 from .request import SweepRequest
 
-# Besides those of validation, the keys that decide which text a model is validated on.
+# Besides the validation keys, those that decide which text a model is validated on.
 OF_TEXT = (
     "dataset",
     "dataset_config",
@@ -29,9 +29,9 @@ OF_TEXT = (
     "source_language",
     "target_language",
 )
-# More are a typo, or take years.
+# More than this is a typo, or would take years.
 MOST_RUNS = 10_000
-# Keys that no combination can have, and why.
+# Keys that cannot be swept, and why.
 NOT_SWEPT = {
     ("training", "output_dir"): "each run has a folder of its own in --output_dir",
     ("training", "overwrite"): "runs are resumed; to start over, delete the sweep's folder",
@@ -44,8 +44,8 @@ class Run:
     """A run of a sweep.
 
     Attributes:
-        recipe: with all options, seed and folder.
-        options: of its command, after the recipe's file.
+        recipe: with all options, the seed and the folder.
+        options: those of its command, after the recipe.
     """
 
     combination: Combination
@@ -63,12 +63,12 @@ class Run:
 
     @property
     def last(self) -> Recipe:
-        """The recipe of the run in its folder: of one in stages the last."""
+        """The recipe of the run that the folder holds: for a recipe with stages, that of the last run."""
         return stages_plan(self.recipe).last if self.recipe.stages else self.recipe
 
     @property
     def digest(self) -> str:
-        """By which a finished run is known to be of this recipe."""
+        """Digest of the recipe, by which a finished run is recognized."""
         keys = {**recipe_keys(), STAGES: {}}
         values = {
             section: {
@@ -88,9 +88,9 @@ class SweepPlan:
 
     Attributes:
         recipe: the file or name that was given.
-        options: further keys of all runs, as on the command line.
-        combinations: the first one is what the others are compared with.
-        runs: of the first combination with all seeds, of the second, and so on.
+        options: further recipe keys, common to all runs, as on the command line.
+        combinations: all are compared with the first one.
+        runs: those of the first combination with all seeds, then those of the second, and so on.
     """
 
     folder: Path
@@ -106,10 +106,10 @@ class SweepPlan:
 
 
 def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
-    """Check what is asked for, besides what the output folder holds. Nothing is written.
+    """Check a request, except against the content of its output folder, and return its plan. Nothing is written.
 
     Args:
-        errors: what is wrong with the request so far.
+        errors: the errors found in the request so far.
 
     Raises:
         InputError: all errors at once.
@@ -149,7 +149,7 @@ def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
 
 
 def _by_key(values: dict, where: str, errors: list[str]) -> dict:
-    """Values by keys with their sections. Keys that are unknown, given twice or not to be swept are errors."""
+    """Values by `section.key`. Keys that are unknown, given twice or cannot be swept are added to the errors."""
     found = {}
     for name, value in values.items():
         wrong: list[str] = []
@@ -168,7 +168,7 @@ def _by_key(values: dict, where: str, errors: list[str]) -> dict:
 
 
 def _conflicts(rows: dict[str, dict[str, str]], grid: dict[str, list[str]], given: set[str]) -> list[str]:
-    """Keys that are given in two places."""
+    """Errors for keys that are given in two places, or that a sweep sets itself."""
     errors = [f"--{key} is given for all runs, and swept by the grid: choose one" for key in grid if key in given]
     for name, row in rows.items():
         errors += [f"row {name}: {key} is also given for all runs: choose one" for key in row if key in given]
@@ -182,13 +182,13 @@ def _named(rows: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 
 def _written(key: str) -> str:
-    """A key as people write it: with its section only where several have one of that name."""
+    """A key as people write it: with its section only if several sections have a key of that name."""
     bare = key.rpartition(".")[2]
     return key if sum(bare in keys for keys in recipe_keys().values()) > 1 else bare
 
 
 def _load(request: SweepRequest, folder: Path, found: list[Combination], errors: list[str]) -> list[Run]:
-    """The first run of each combination; what is wrong with their recipes is added to the errors."""
+    """The first run of each combination; what is wrong with the recipes is added to `errors`."""
     loaded, wrong = [], {}
     for combination in found:
         options = [*request.options, *combination.options]
@@ -198,7 +198,7 @@ def _load(request: SweepRequest, folder: Path, found: list[Combination], errors:
         recipe = collect_errors(wrong[combination.name], partial(load_recipe, request.recipe, full))
         if recipe is not None:
             loaded.append(Run(combination, request.seeds[0], recipe, full))
-    # What is wrong with the recipe itself is said once.
+    # Errors of the recipe itself are reported once.
     common = [error for error in next(iter(wrong.values())) if all(error in others for others in wrong.values())]
     errors += common
     for name, lines in wrong.items():
@@ -207,7 +207,7 @@ def _load(request: SweepRequest, folder: Path, found: list[Combination], errors:
 
 
 def _with_seed(run: Run, seed: int, folder: Path, request: SweepRequest) -> Run:
-    """The run of a combination with another seed."""
+    """The same run with another seed."""
     place = str(folder / run_name(run.combination, seed))
     training = run.recipe.training.model_copy(update={"seed": seed, "output_dir": place})
     recipe = run.recipe.model_copy(update={"training": training})
@@ -216,12 +216,12 @@ def _with_seed(run: Run, seed: int, folder: Path, request: SweepRequest) -> Run:
 
 
 def run_name(combination: Combination, seed: int) -> str:
-    """The name of a run, and of its folder."""
+    """The name of a run and of its folder."""
     return f"{combination.name}_seed_{seed}"
 
 
 def _same_recipes(loaded: list[Run]) -> list[str]:
-    """Combinations that say the same in other words."""
+    """Errors for combinations that are listed twice, or that make the same recipe in other words."""
     first: dict[str, str] = {}
     errors = []
     for run in loaded:
@@ -237,7 +237,7 @@ def _same_recipes(loaded: list[Run]) -> list[str]:
 
 
 def losses_compare(recipes: list[Recipe]) -> bool:
-    """Whether validation losses of these recipes compare: they are per token, of one vocabulary and one text."""
+    """Whether the validation losses of these recipes can be compared: per token, with one vocabulary, on one text."""
 
     def of_loss(recipe: Recipe) -> list[Any]:
         data = recipe.data.model_dump()
@@ -248,13 +248,12 @@ def losses_compare(recipes: list[Recipe]) -> bool:
 
 
 def own_text(recipe: Recipe) -> DataArguments:
-    """What a recipe says of its texts, without what its stages make of them."""
+    """What a recipe says about its texts, without those that its stages make."""
     return recipe.data.model_copy(update={"text": None})
 
 
 def _errors_of_recipes(recipes: list[Recipe]) -> list[str]:
-    """What is wrong with the recipes, as far as it shows without a model and without reading texts whole; each error
-    once."""
+    """Errors in the recipes that show without a model and without reading whole texts, each error once."""
     errors: list[str] = []
     for data in {str(data): data for data in map(own_text, recipes)}.values():
         sources = collect_errors(errors, partial(parse_sources, data))

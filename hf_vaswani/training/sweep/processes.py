@@ -1,4 +1,4 @@
-"""The runs of a sweep as processes, some at a time, each with a log beside its folder."""
+"""The runs of a sweep as processes, several at a time, each with a log beside its folder."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from .plan import Run
 from .slots import VISIBLE_DEVICES, Slot
 
 BETWEEN_LOOKS = 0.1
-# Of the end of a log, in which an error is looked for.
+# Bytes at the end of a log in which to look for an error.
 TAIL = 20_000
 LOG_ENDING = ".log"
 
@@ -26,8 +26,8 @@ class Outcome:
     """How the process of a run ended.
 
     Attributes:
-        exit_code: 0 of a finished run; negative where a signal ended it.
-        error: the last line about what went wrong; `None` of a finished run.
+        exit_code: 0 for a finished run; negative if a signal ended it.
+        error: the last line about what went wrong; `None` for a finished run.
     """
 
     exit_code: int
@@ -36,7 +36,11 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Started:
-    """A run whose process lives."""
+    """A run whose process was started.
+
+    Attributes:
+        log_begin: the byte of the log at which the output of this process begins.
+    """
 
     run: Run
     process: subprocess.Popen
@@ -51,15 +55,15 @@ def run_all(
     on_start: Callable[[Run], None],
     on_end: Callable[[Run, Outcome], None],
 ) -> None:
-    """Train all runs, as many at a time as there are slots. One that fails costs no other.
+    """Train all runs, as many at a time as there are slots. A run that fails does not stop the others.
 
     Args:
         recipe: file or name, as it was given.
         inherited: a file descriptor that the processes keep open.
-        on_start, on_end: called for each run.
+        on_start, on_end: called when a run starts and when it ends.
 
     Raises:
-        TrainingInterrupted: at SIGTERM or Ctrl-C, once all runs have saved their states and ended.
+        TrainingInterrupted: on SIGTERM or Ctrl-C, once all runs have saved their states and ended.
     """
     waiting, free, running = list(runs), list(slots), {}
     with StopSignals() as stop:
@@ -90,12 +94,12 @@ def run_all(
 
 
 def train_command(recipe: str, options: list[str]) -> list[str]:
-    """The command of a run."""
+    """The command that trains a run."""
     return [sys.executable, "-m", "hf_vaswani", "train", recipe, *options]
 
 
 def log_file(folder: Path) -> Path:
-    """The log of a run, beside its folder."""
+    """The log file of a run, beside its folder."""
     return folder.with_name(folder.name + LOG_ENDING)
 
 
@@ -115,14 +119,14 @@ def _start(run: Run, recipe: str, slot: Slot, inherited: int | None) -> Started:
             stdout=log,
             stderr=subprocess.STDOUT,
             pass_fds=() if inherited is None else (inherited,),
-            # Ctrl-C comes to the sweep alone, which stops its runs.
+            # Ctrl-C reaches only the sweep, which stops its runs.
             start_new_session=True,
         )
     return Started(run, process, begin)
 
 
 def _stop(running: list[Started]) -> None:
-    """Have all runs save their states, and wait until they have ended."""
+    """Tell all runs to save their states, and wait until they have ended."""
     for started in running:
         started.process.send_signal(signal.SIGTERM)
     while any(started.process.poll() is None for started in running):
@@ -140,10 +144,10 @@ def _outcome(started: Started) -> Outcome:
 
 
 def last_error(log: Path, begin: int = 0) -> str:
-    """The last line of a log that begins like an error, or else its last line.
+    """The last error line of a log, or else its last line.
 
     Args:
-        begin: the byte from which on it is looked for.
+        begin: the byte from which to look.
     """
     try:
         with log.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What a sweep came to: the typed content of its `sweep.json`."""
+"""The results of a sweep: the typed content of its `sweep.json`."""
 
 import json
 import math
@@ -9,11 +9,11 @@ from ...hub.run_report import Part, RunReport
 
 
 class Spread(Part):
-    """The values of several seeds.
+    """The values of several seeds, with their mean and deviation.
 
     Attributes:
-        deviation: the sample standard deviation, with n - 1 in its denominator; `None` of a single value, or where one
-            is not finite.
+        deviation: the sample standard deviation, with n - 1 in its denominator; `None` for a single value, or if a
+            value is not finite.
         values: in the order of the runs.
     """
 
@@ -23,7 +23,7 @@ class Spread(Part):
 
     @classmethod
     def of(cls, values: list[float]) -> "Spread":
-        """Mean and deviation of at least one value."""
+        """The spread of one or more values."""
         has_deviation = len(values) > 1 and all(map(math.isfinite, values))
         deviation = statistics.stdev(values) if has_deviation else None
         return cls(mean=statistics.fmean(values), deviation=deviation, values=values)
@@ -32,19 +32,19 @@ class Spread(Part):
 class TestResult(Part):
     """The scores of a run on a test set."""
 
-    __test__ = False  # for pytest, to which it looks like tests
+    __test__ = False  # or pytest would collect it as tests
 
     bleu: float
     chrf2: float
 
 
 class RunResult(Part):
-    """What a run came to; without values where it failed.
+    """The results of a run; without values if it failed.
 
     Attributes:
-        folder: its name in the sweep's folder.
-        exit_code, error: of its process.
-        parameters: of the model.
+        folder: the name of the run's folder in the sweep's folder.
+        exit_code, error: of the run's process.
+        parameters: the number of parameters of the model.
     """
 
     seed: int
@@ -60,7 +60,7 @@ class RunResult(Part):
 
     @classmethod
     def of(cls, seed: int, folder: str, report: RunReport) -> "RunResult":
-        """That of a finished run."""
+        """The results of a finished run."""
         return cls(
             seed=seed,
             folder=folder,
@@ -86,7 +86,7 @@ class TestSpread(Part):
     """The scores of a combination on a test set.
 
     Attributes:
-        difference: `None` of the first combination, and where the two cannot be compared.
+        difference: `None` for the first combination, or if the two cannot be compared.
     """
 
     __test__ = False
@@ -97,7 +97,7 @@ class TestSpread(Part):
 
 
 class CombinationResult(Part):
-    """What the runs of a combination came to; without values where all failed.
+    """The results of the runs of a combination; without values if all of them failed.
 
     Attributes:
         values: key → text as on the command line.
@@ -119,7 +119,7 @@ class CombinationResult(Part):
 
     @property
     def full_loss(self) -> float | None:
-        """The mean of validation losses; `None` where a run failed, since the luck of the others would count."""
+        """The mean validation loss; `None` if it is not finite or a run failed, as the others may have been lucky."""
         loss = self.validation_loss
         if loss is None or len(loss.values) < len(self.runs) or not math.isfinite(loss.mean):
             return None
@@ -129,10 +129,10 @@ class CombinationResult(Part):
     def of(
         cls, name: str, values: dict[str, str], runs: list[RunResult], differences: dict[str, BleuDifference]
     ) -> "CombinationResult":
-        """The spread of its runs.
+        """The results of a combination from those of its runs.
 
         Args:
-            differences: by test set.
+            differences: test set → difference from the first combination.
         """
         plain = cls(name=name, values=values, runs=runs)
         finished = plain.finished
@@ -160,14 +160,14 @@ class CombinationResult(Part):
 
 
 class SweepReport(Part):
-    """What a sweep came to.
+    """The results of a sweep.
 
     Attributes:
         recipe: file or name, as it was given.
-        options: further keys of all runs.
-        combinations: the first one is what the others are compared with.
-        notes: why there is no difference, where there is none; what makes runs differ besides their values.
-        losses_compare: whether the validation losses of all combinations do.
+        options: further recipe keys, common to all runs.
+        combinations: the results of each; all are compared with the first one.
+        notes: why differences are missing, and what makes runs differ other than their values.
+        losses_compare: whether the validation losses of all combinations can be compared.
         figure: whether curves were drawn.
     """
 
@@ -187,8 +187,8 @@ class SweepReport(Part):
 
     @property
     def best(self) -> CombinationResult | None:
-        """The combination with the lowest mean of validation losses; `None` where there are not two to choose from, or
-        their losses do not compare."""
+        """The combination with the lowest mean validation loss; `None` if fewer than two have one, or their losses
+        cannot be compared."""
         losses = [(loss, result) for result in self.combinations if (loss := result.full_loss) is not None]
         if len(losses) < 2 or not self.losses_compare:
             return None

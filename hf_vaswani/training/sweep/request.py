@@ -1,5 +1,5 @@
-"""What is asked of a sweep, on the command line or in a file: a recipe; rows and a grid, or a space to search; seeds;
-further keys."""
+"""The request for a sweep, on the command line or in a file: a recipe; rows and a grid, or a space to search; seeds;
+further recipe keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from .grid import NAME, as_text, split_values
 from .space import Space, parse_space
 
 SWEEPS = FOLDER / "sweeps"
-# Keys of a sweep's file besides those of the recipe.
+# Keys of a sweep file that are not recipe keys.
 OWN_KEYS = ("recipe", "grid", "rows", "search", "trials", "seeds", "output_dir")
 DEFAULT_SEEDS = (1,)
 DEFAULT_TRIALS = 20
@@ -29,14 +29,14 @@ class SweepRequest:
     """A sweep as it was written, its keys and values not checked yet.
 
     Attributes:
-        recipe: a file, or the name of a recipe of the package.
-        output_dir: `None` where it is missing.
+        recipe: a file, or the name of a bundled recipe.
+        output_dir: `None` if it is missing.
         rows: name → key → text.
         grid: key → texts.
-        space: to search, in place of rows and a grid.
-        trials: of the search.
-        seeds: of each combination.
-        options: further keys of all runs, as on the command line.
+        space: the space to search, in place of rows and a grid.
+        trials: the number of trials of the search.
+        seeds: the seeds that each combination is trained with.
+        options: further recipe keys, common to all runs, as on the command line.
     """
 
     recipe: str
@@ -60,19 +60,19 @@ def read_request(
     searches: Sequence[str] = (),
     trials: int | None = None,
 ) -> SweepRequest:
-    """What a command line asks for; what it says takes the place of what the file says.
+    """The request on a command line, which takes precedence over a sweep file.
 
     Args:
-        source: a recipe, or a sweep's file.
+        source: a recipe, or a sweep file.
         grids: texts `key=value,value`.
-        seeds: numbers with commas.
-        options: further keys of the recipe.
-        errors: to which those of all parts are added.
+        seeds: numbers separated by commas.
+        options: further recipe keys.
+        errors: the list to which the errors of all parts are added.
         searches: texts `key=low..high` or `key=value,value`.
-        trials: of the search.
+        trials: the number of trials of the search.
 
     Raises:
-        InputError: a file names no recipe, or an option is not UTF-8.
+        InputError: the sweep file names no recipe, or an option is not UTF-8.
     """
     path = sweep_file(source)
     request = parse_file(path, errors) if path else SweepRequest(source)
@@ -95,10 +95,10 @@ def read_request(
 
 
 def _keyed(option: str, form: str, texts: Sequence[str], errors: list[str]) -> dict[str, str]:
-    """Texts `key=…` by their keys. What is wrong is added to the errors, and left out.
+    """The values of texts `key=…`, by key. Invalid texts become errors, and are left out.
 
     Args:
-        form: of what comes after the `=`, for the errors.
+        form: what belongs after the `=`, for the errors.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -114,14 +114,14 @@ def _keyed(option: str, form: str, texts: Sequence[str], errors: list[str]) -> d
 
 
 def sweep_file(source: str) -> Path | None:
-    """The file of a sweep at a path or of a name; `None` where that is a recipe's, or nothing's."""
+    """The sweep file at a path or with a bundled name; `None` if that is a recipe, or nothing."""
     if path_error(source):
         return None
     path = Path(source)
     if path.is_file():
         try:
             content = read_yaml(path.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError, UnicodeDecodeError):  # reported as a recipe's
+        except (OSError, yaml.YAMLError, UnicodeDecodeError):  # reported when it is read as a recipe
             return None
         own = {"recipe", "grid", "rows", "search", "seeds"}
         return path if isinstance(content, dict) and own & content.keys() else None
@@ -129,15 +129,15 @@ def sweep_file(source: str) -> Path | None:
 
 
 def bundled_sweeps() -> dict[str, Path]:
-    """Name → file of each sweep of the package."""
+    """Name → file of each bundled sweep."""
     return {path.stem: path for path in sorted(SWEEPS.glob("*.yaml"))}
 
 
 def parse_file(path: Path, errors: list[str]) -> SweepRequest:
-    """A sweep from its file. What is wrong in it is added to the errors, and left out.
+    """Read a sweep file. Invalid entries become errors, and are left out.
 
     Raises:
-        InputError: the file names no recipe.
+        InputError: the file is not YAML, or names no recipe.
     """
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
@@ -187,7 +187,7 @@ def parse_file(path: Path, errors: list[str]) -> SweepRequest:
 
 
 def _further(content: dict[Any, Any]) -> dict[str, Any]:
-    """The keys of the recipe, in sections or not."""
+    """The recipe keys in a sweep file, given in sections or not."""
     found = {}
     for key, value in content.items():
         if key in recipe_keys() and isinstance(value, dict):
@@ -210,7 +210,7 @@ def _texts(values: dict[Any, Any]) -> dict[str, str]:
 
 
 def _seeds(values: list[Any], where: str, errors: list[str]) -> tuple[int, ...]:
-    """Seeds as numbers; what is wrong with them is added to the errors."""
+    """Seeds as numbers; invalid seeds are added to the errors."""
     texts = [str(value) for value in values]
     wrong = [text for text in texts if not (text.isdecimal() and text.isascii() and len(text) < 11)]
     wrong += [text for text in texts if text not in wrong and int(text) >= 2**32]

@@ -1,8 +1,8 @@
 """A search: a sweep whose combinations are not listed, but proposed one after another by Optuna's TPE.
 
-The rows of such a sweep are the recipe as it is, and then trials. Each round proposes as many trials as run side by
-side, from the validation losses of all rounds before it, and trains them as a sweep with these rows. What is proposed
-depends on nothing else, so a search that was killed goes on as if it had not been.
+The rows of such a sweep are the recipe as it is, followed by the trials. Each round proposes as many trials as run
+side by side, based on the validation losses of all earlier rounds, and trains them as a sweep with these rows. The
+proposals depend on nothing else, so a search that was killed resumes as if it had not been.
 
 Source: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011 (the tree-structured Parzen
 estimator); https://optuna.org.
@@ -26,9 +26,9 @@ from .sweep import check_sweep, run_sweep
 
 # The first row of a search, and the names of the others.
 BASELINE, TRIAL = "recipe", "trial_{number}"
-# Proposals in a row that are of no use, because they were made before or make no recipe, until a search ends.
+# A search ends after this many useless proposals in a row: repeats, or values that make no valid recipe.
 PATIENCE = 200
-# At least as many rounds, whatever the machine: what is proposed in one knows nothing of what else is in it.
+# A search has at least this many rounds on any machine: the trials of a round cannot learn from each other.
 ROUNDS = 5
 
 Trial = dict[str, str]  # key → text as on the command line
@@ -36,13 +36,13 @@ Trial = dict[str, str]  # key → text as on the command line
 
 @dataclass(frozen=True)
 class Search:
-    """A search that may begin, or go on.
+    """A search that is ready to start or to resume.
 
     Attributes:
         request: without rows and grid.
-        space: its keys written as in a plan.
-        trials: those that its folder has.
-        plan: of the first row and these.
+        space: with its keys written as in a plan.
+        trials: the trials that the folder already has.
+        plan: of the first row and these trials.
     """
 
     request: SweepRequest
@@ -52,13 +52,14 @@ class Search:
 
 
 def check_search(request: SweepRequest, errors: list[str]) -> Search:
-    """A search in which nothing is wrong that can be seen before its runs. Nothing is written.
+    """Check a search for all errors that show before its runs, and return it. Nothing is written.
 
     Args:
-        errors: what is wrong with the request so far.
+        errors: the errors found in the request so far.
 
     Raises:
-        InputError: all errors at once, also of the recipes at the ends of the space; Optuna is not installed.
+        InputError: all errors at once, including those of the recipes at the ends of the space; or Optuna is not
+            installed.
     """
     errors = list(errors)
     if request.grid or request.rows:
@@ -89,15 +90,15 @@ def check_search(request: SweepRequest, errors: list[str]) -> Search:
 
 
 def run_search(search: Search, jobs: int | None = None) -> SweepReport:
-    """Propose and train until the number of trials is reached, or nothing new is found; each round writes the table.
+    """Propose and train trials until there are enough, or nothing new is found; each round writes the table.
 
     Args:
-        jobs: runs side by side; by default as many as the machine allows. With another number, a search that is
-            resumed goes on in other rounds.
+        jobs: runs side by side; by default as many as the machine allows. With another number, a resumed search
+            continues in rounds of another size.
 
     Raises:
-        InputError: where another sweep holds the folder.
-        TrainingInterrupted: at SIGTERM or Ctrl-C; the same call resumes.
+        InputError: if another sweep holds the folder.
+        TrainingInterrupted: on SIGTERM or Ctrl-C; the same call resumes.
     """
     request, trials = search.request, search.trials
     if not jobs:
@@ -123,17 +124,17 @@ def run_search(search: Search, jobs: int | None = None) -> SweepReport:
 
 
 def propose(search: Search, trials: list[Trial], losses: list[float | None], number: int) -> list[Trial]:
-    """New trials: at most the number asked for, fewer where nothing new is found.
+    """New trials: at most `number`, fewer if nothing new is found.
 
     Args:
-        trials: all so far.
-        losses: validation loss of each; `None` where it failed.
+        trials: all trials so far.
+        losses: the validation loss of each; `None` if it failed.
     """
     optuna: Any = import_extra("optuna", "search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space, states = search.space, optuna.trial.TrialState
     distributions = {key: _distribution(part) for key, part in space.items()}
-    # Seeded with the number of trials, a resumed search proposes what it would have proposed.
+    # Seeded with the number of trials, so that a resumed search makes the same proposals.
     sampler = optuna.samplers.TPESampler(seed=len(trials), constant_liar=True)
     study = optuna.create_study(direction="minimize", sampler=sampler)
     for trial, loss in zip(trials, losses):
@@ -146,7 +147,7 @@ def propose(search: Search, trials: list[Trial], losses: list[float | None], num
         asked = study.ask(distributions)
         texts = {key: part.text(asked.params[key]) for key, part in space.items()}
         if texts in trials or texts in found or not _makes_a_recipe(search.request, texts):
-            misses += 1  # it stays open in the study, which then looks elsewhere
+            misses += 1  # the trial stays open in the study, which then looks elsewhere
         else:
             found.append(texts)
             misses = 0
@@ -163,12 +164,12 @@ def _distribution(part: Range | Choice) -> Any:
 
 
 def _rows(trials: list[Trial]) -> dict[str, Trial]:
-    """The rows of a sweep: the recipe as it is, and the trials."""
+    """The rows of a sweep: the recipe as it is, followed by the trials."""
     return {BASELINE: {}} | {TRIAL.format(number=number): trial for number, trial in enumerate(trials, start=1)}
 
 
 def _makes_a_recipe(request: SweepRequest, trial: Trial) -> bool:
-    """Whether a trial is a recipe without errors, and another one than that which is searched from."""
+    """Whether a trial makes a valid recipe that differs from the one that the search starts from."""
     try:
         make_plan(replace(request, rows=_rows([trial])), [])
     except InputError:

@@ -1,4 +1,4 @@
-"""How many runs of a sweep a machine takes side by side, and what each of them gets of it."""
+"""How many runs of a sweep a machine trains side by side, and which resources each run gets."""
 
 import os
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class Slot:
-    """What one of the runs side by side gets.
+    """The resources of one of the runs side by side.
 
     Attributes:
-        gpu: that it sees, as CUDA_VISIBLE_DEVICES names it; `None` on other devices.
-        threads: on a CPU; `None` where the recipe says, or where a GPU computes.
+        gpu: the GPU that the run sees, as CUDA_VISIBLE_DEVICES names it; `None` on other devices.
+        threads: the number of threads on a CPU; `None` if the recipe sets it, or on another device.
     """
 
     gpu: str | None = None
@@ -27,14 +27,15 @@ class Slot:
 
 
 def slots(plan: SweepPlan, jobs: int | None) -> list[Slot]:
-    """One slot for each run at a time.
+    """The slots of a sweep, one for each run that trains at the same time.
 
-    On GPUs, these are one per GPU, or as many as are asked for, dealt out over the GPUs. On a CPU, they are the cores
-    divided by the threads that the recipe or OMP_NUM_THREADS asks for, or else one per core, and the cores are divided
-    among them. The threads depend on the whole sweep, not on what is left of it: a resumed run keeps its number.
+    On GPUs, there is one slot per GPU by default; with `jobs`, that many are dealt out over the GPUs. On a CPU, the
+    default is one slot per run, up to the number of cores divided by the threads that the recipe or OMP_NUM_THREADS
+    asks for (one if neither does); if neither does, the cores are divided among the slots. The threads depend on the
+    whole sweep, not on what is left of it, so that a resumed run keeps its number of threads.
 
     Args:
-        jobs: that the user asks for.
+        jobs: the number of runs side by side that the user asks for, if any.
     """
     if devices := gpus():
         return [Slot(devices[number % len(devices)]) for number in range(jobs or len(devices))]
@@ -47,7 +48,7 @@ def slots(plan: SweepPlan, jobs: int | None) -> list[Slot]:
 
 
 def runs_side_by_side(plan: SweepPlan) -> int:
-    """How many runs the machine takes at a time, however many the sweep has."""
+    """How many runs the machine can train at a time, however many the sweep has."""
     if devices := gpus():
         return len(devices)
     if _is_mps():
@@ -56,7 +57,7 @@ def runs_side_by_side(plan: SweepPlan) -> int:
 
 
 def _threads_of_recipe(plan: SweepPlan) -> int:
-    """The most threads that a run's recipe asks for; 0 where none does."""
+    """The most threads that the recipe of any run asks for; 0 if none does."""
     return max((run.recipe.training.cpu_threads or 0 for run in plan.runs), default=0)
 
 

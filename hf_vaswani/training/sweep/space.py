@@ -1,4 +1,4 @@
-"""The space of a search: for each key of a recipe a range of numbers, or a list of values to choose from."""
+"""The space of a search: for each recipe key, a range of numbers or a list of values to choose from."""
 
 import re
 from collections.abc import Mapping
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from .grid import split_values
 
 RANGE = re.compile(r"\s*([^,\[{'\"]+?)\.\.([^,]+?)\s*")
-# A range that spans this factor is searched on a logarithmic scale.
+# A range that spans at least this factor is searched on a logarithmic scale.
 WIDE = 10
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from one to another, both included.
+    """A range of numbers, including both ends.
 
     Attributes:
-        is_whole: whether they are whole numbers.
+        is_whole: whether the range has whole numbers only.
     """
 
     low: float
@@ -25,16 +25,16 @@ class Range:
 
     @property
     def is_log(self) -> bool:
-        """Whether it is searched on a logarithmic scale."""
+        """Whether the range is searched on a logarithmic scale."""
         return self.low > 0 and self.high >= WIDE * self.low
 
     @property
     def ends(self) -> list[str]:
-        """Its lowest and highest number as texts."""
+        """The lowest and the highest number, as texts."""
         return [self.text(self.low), self.text(self.high)]
 
     def value(self, text: str) -> float | None:
-        """A number of this range from its text; `None` where it is none."""
+        """The number that a text stands for; `None` if that is not a number in this range."""
         try:
             value = int(text) if self.is_whole else float(text)
         except ValueError:
@@ -56,11 +56,11 @@ class Choice:
 
     @property
     def ends(self) -> list[str]:
-        """All of them, for they have no order."""
+        """All values, since they have no order."""
         return self.values
 
     def value(self, text: str) -> str | None:
-        """The text, where it is one of them."""
+        """The text itself if it is one of the values; otherwise `None`."""
         return text if text in self.values else None
 
     def text(self, value: str) -> str:
@@ -71,10 +71,10 @@ Space = dict[str, Range | Choice]
 
 
 def parse_space(texts: Mapping[str, str | list[str]], where: str, errors: list[str]) -> Space:
-    """The space of `key` → `low..high`, `value,value`, or a list. What is wrong is added to the errors, and left out.
+    """The space from `key` → `low..high`, `value,value`, or a list. Invalid entries become errors, and are left out.
 
     Args:
-        where: from which the texts are, for the errors.
+        where: the origin of the texts, for the errors.
     """
     space: Space = {}
     for key, text in texts.items():
@@ -96,14 +96,14 @@ def parse_space(texts: Mapping[str, str | list[str]], where: str, errors: list[s
 
 
 def corners(space: Space) -> list[dict[str, str]]:
-    """Combinations that together have both ends of each range, and each value of each list."""
+    """Combinations that together cover both ends of each range, and each value of each list."""
     values = {key: part.ends for key, part in space.items()}
     number = max((len(texts) for texts in values.values()), default=1)
     return [{key: texts[min(row, len(texts) - 1)] for key, texts in values.items()} for row in range(number)]
 
 
 def holds(space: Space, values: dict[str, str]) -> bool:
-    """Whether a combination is of this space."""
+    """Whether a combination lies in this space."""
     return space.keys() == values.keys() and all(part.value(values[key]) is not None for key, part in space.items())
 
 

@@ -25,10 +25,10 @@ RESULT_FILE, PAGE_FILE = "sweep.json", "README.md"
 
 
 def check_sweep(request: SweepRequest, errors: list[str]) -> SweepPlan:
-    """The plan of a sweep in which nothing is wrong that can be seen before its runs. Nothing is written.
+    """Check a request for all errors that show before the runs, and return its plan. Nothing is written.
 
     Args:
-        errors: what is wrong with the request so far.
+        errors: the errors found in the request so far.
 
     Raises:
         InputError: all errors at once.
@@ -43,19 +43,19 @@ def check_sweep(request: SweepRequest, errors: list[str]) -> SweepPlan:
 def run_sweep(
     plan: SweepPlan, jobs: int | None = None, failed: Mapping[str, Outcome] | None = None, is_draft: bool = False
 ) -> SweepReport:
-    """Train what is not finished yet, and write the table: `sweep.json`, `README.md` and `curves.png`.
+    """Train the runs that are not finished yet, and write the results: `sweep.json`, `README.md` and `curves.png`.
 
     Args:
         jobs: runs side by side; by default as many as the machine allows.
-        failed: runs by name that are not tried again.
-        is_draft: whether more runs follow: nothing is compared and drawn yet.
+        failed: name → outcome of the runs that are not tried again.
+        is_draft: whether more runs follow, so that nothing is compared or drawn yet.
 
     Returns:
-        The report, also where runs have failed.
+        The report, even if runs have failed.
 
     Raises:
-        InputError: where another sweep holds the folder.
-        TrainingInterrupted: at SIGTERM or Ctrl-C; the same call resumes.
+        InputError: if another sweep holds the folder.
+        TrainingInterrupted: on SIGTERM or Ctrl-C; the same call resumes.
     """
     with open_folder(plan) as state:
         outcomes = _train(plan, state, slots(plan, jobs), failed or {})
@@ -68,7 +68,7 @@ def run_sweep(
 
 
 def make_report(plan: SweepPlan, outcomes: dict[str, Outcome], is_draft: bool = False) -> SweepReport:
-    """What the runs have come to.
+    """The report on the results of all runs.
 
     Args:
         outcomes: name of each run → how its process ended.
@@ -105,14 +105,14 @@ def make_report(plan: SweepPlan, outcomes: dict[str, Outcome], is_draft: bool = 
 
 
 def _notes_on_texts(finished: list[tuple[Run, RunReport]]) -> list[str]:
-    """Runs whose texts have changed since another run read them from the same files."""
+    """Notes on runs whose texts have changed since another run read the same files."""
     first: dict[str, tuple[str, Trail]] = {}
     notes = []
     for run, report in finished:
         if report.trail is None:
             continue
         name, trail = first.setdefault(str(run.recipe.data), (run.name, report.trail))
-        # After stages each run has its own translations.
+        # With stages, each run trains on its own translations.
         splits = [split for split in trail.texts if split == "validation" or not run.recipe.stages]
         changed = [s for s in splits if (text := report.trail.texts.get(s)) and text.digest != trail.texts[s].digest]
         if changed:
@@ -126,7 +126,7 @@ def _notes_on_texts(finished: list[tuple[Run, RunReport]]) -> list[str]:
 def _train(
     plan: SweepPlan, state: SweepState, places: list[Slot], failed: Mapping[str, Outcome]
 ) -> dict[str, Outcome]:
-    """Train the runs that are not finished, nor known to fail; the outcome of each run of the plan, by its name."""
+    """Train the runs that are neither finished nor known to fail; return the outcome of each run by its name."""
     done = [run for run in plan.runs if state.is_finished(run.name, run.digest) and _report_of(run) is not None]
     outcomes = {run.name: Outcome(0) for run in done} | dict(failed)
     left = [run for run in plan.runs if run.name not in outcomes]
@@ -160,7 +160,7 @@ def _result(run: Run, outcome: Outcome, report: RunReport | None) -> RunResult:
 
 
 def _report_of(run: Run) -> RunReport | None:
-    """The report of a finished run; `None` where it cannot be read."""
+    """The report of a finished run; `None` if it cannot be read."""
     try:
         return read_report(run.folder)
     except InputError:
@@ -168,7 +168,7 @@ def _report_of(run: Run) -> RunReport | None:
 
 
 def _scores(run: Run) -> str:
-    """The scores of a run, to end a line with."""
+    """The scores of a run, as the end of a line."""
     report = _report_of(run)
     if report is None:
         return ""
@@ -177,7 +177,7 @@ def _scores(run: Run) -> str:
 
 
 def _draw_curves(plan: SweepPlan) -> bool:
-    """Draw the curves of all runs that have a log, one color for each combination; whether that was possible."""
+    """Draw the curves of all runs that have a log, one color for each combination; return whether that worked."""
     logged = [run for run in plan.runs if (run.folder / LOG_FILE).is_file()]
     if not logged:
         return False
@@ -185,20 +185,20 @@ def _draw_curves(plan: SweepPlan) -> bool:
     draw = partial(draw_curves, logs, plan.folder / CURVES_FILE, [run.combination.name for run in logged])
     try:
         draw()
-    except Exception as error:  # matplotlib, fonts, the disk: whatever it is, the table is complete
+    except Exception as error:  # matplotlib, fonts, the disk: whatever fails, the table is complete
         print(f"{CURVES_FILE} could not be drawn: {reason(error)}", file=sys.stderr)
         return False
     return True
 
 
 def _say(line: str) -> None:
-    """A line about progress, on a terminal only."""
+    """Print a line about progress, on a terminal only."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
 
 
 def failure(report: SweepReport, folder: Path) -> TrainingError | None:
-    """The error that ends a sweep with failed runs."""
+    """The error that ends a sweep with failed runs; `None` if none failed."""
     if not report.failed:
         return None
     number = sum(len(result.runs) for result in report.combinations)

@@ -1,4 +1,4 @@
-"""The tables of a sweep as Markdown: a row for each combination, and one for each run."""
+"""The tables of a sweep in Markdown: one with a row for each combination, one with a row for each run."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ METHOD = (
 
 
 def result_table(report: SweepReport) -> str:
-    """A row for each combination."""
+    """The table with a row for each combination."""
     is_named = any(result.name not in (WITHOUT_GRID, *_of_values(result)) for result in report.combinations)
     keys = list(dict.fromkeys(key for result in report.combinations for key in result.values))
     tests = list(dict.fromkeys(test for result in report.combinations for test in result.tests))
@@ -41,7 +41,7 @@ def result_table(report: SweepReport) -> str:
 
 
 def run_table(report: SweepReport) -> str:
-    """A row for each run."""
+    """The table with a row for each run."""
     results = [run for result in report.combinations for run in result.runs]
     tests = list(dict.fromkeys(test for run in results for test in run.tests))
     header = ["run", "seed", "steps", "minutes", "validation loss"]
@@ -64,7 +64,7 @@ def page(report: SweepReport, figure: str) -> str:
     """The sweep's README.
 
     Args:
-        figure: file of the curves.
+        figure: the file with the learning curves.
     """
     title = f"# Sweep of {report.recipe}"
     about = f"{counted(len(report.combinations), 'combination')}, each with {counted(len(report.seeds), 'seed')}"
@@ -86,7 +86,7 @@ def page(report: SweepReport, figure: str) -> str:
 
 
 def best_line(report: SweepReport) -> str:
-    """Which combination has the lowest validation loss, as a sentence; empty where there are not two."""
+    """A sentence that names the combination with the lowest validation loss; empty if there are not two to compare."""
     if (best := report.best) is None:
         return ""
     values = ", ".join(f"{key} {text}" for key, text in best.values.items())
@@ -101,7 +101,7 @@ def describe_failure(run: RunResult) -> str:
 
 
 def markdown_table(header: list[str], rows: list[list[str]]) -> str:
-    """A table whose columns are aligned in plain text too."""
+    """A Markdown table whose columns are aligned in plain text, too."""
     lines = [[cell.replace("|", "\\|") for cell in row] for row in [header, *rows]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     rule = ["-" * max(width, 3) for width in widths]
@@ -110,7 +110,7 @@ def markdown_table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _of_values(result: CombinationResult) -> list[str]:
-    """The name that a combination has by its values alone."""
+    """The name that a combination has if it is named after its values alone, in a list."""
     return [combination_name("", result.values)]
 
 
