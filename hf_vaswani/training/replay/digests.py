@@ -15,7 +15,7 @@ from ..optimization.sharding import full_tensor
 from ..optimization.steps import StepBatches
 from ..optimization.weights import Tensors
 
-# Most ranges of a text; lengths of the short digests of ranges and of batches, in characters.
+# The most ranges of a text, and the characters in the short digests of ranges and of batches.
 RANGES, RANGE_DIGEST, BATCHES_DIGEST = 50, 8, 16
 
 

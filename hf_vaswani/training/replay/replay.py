@@ -211,7 +211,7 @@ def loop_of(name: str) -> Callable[[TrainingRun], None]:
 
 
 def weights_distance(own: Tensors, others: Tensors) -> float | None:
-    """The norm of the difference, relative to that of the other weights; `None` if names or shapes differ."""
+    """The norm of the difference between weights, relative to that of `others`; `None` if names or shapes differ."""
     if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in others.items()}:
         return None
     difference = _norm(own[name].cpu().double() - others[name].double() for name in others)

@@ -106,7 +106,7 @@ class SweepPlan:
 
 
 def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
-    """Check a request, except against the content of its output folder, and return its plan. Nothing is written.
+    """Check a request, apart from what its output folder holds, and return its plan. Nothing is written.
 
     Args:
         errors: the errors found in the request so far.

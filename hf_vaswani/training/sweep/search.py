@@ -28,7 +28,7 @@ from .sweep import check_sweep, run_sweep
 BASELINE, TRIAL = "recipe", "trial_{number}"
 # A search ends after this many useless proposals in a row: repeats, or values that make no valid recipe.
 PATIENCE = 200
-# A search has at least this many rounds on any machine: the trials of a round cannot learn from each other.
+# By default, a search has at least this many rounds: the trials of one round cannot learn from each other.
 ROUNDS = 5
 
 Trial = dict[str, str]  # key → text as on the command line

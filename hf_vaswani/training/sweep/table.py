@@ -110,7 +110,7 @@ def markdown_table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _of_values(result: CombinationResult) -> list[str]:
-    """The name that a combination has if it is named after its values alone, in a list."""
+    """The name that a combination would have from its values alone, in a list."""
     return [combination_name("", result.values)]
 
 
