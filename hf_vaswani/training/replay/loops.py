@@ -8,5 +8,5 @@ LOOP, TRAINER = "loop", "trainer"
 
 
 def loop_name(steps: Callable[[TrainingRun], None]) -> str:
-    """The name of a loop, from its module: `"loop"` for the one on Accelerate, `"trainer"` for transformers' Trainer."""
+    """The name of a loop, from its module: `"loop"` for Accelerate, `"trainer"` for transformers' Trainer."""
     return steps.__module__.rpartition(".")[2]
