@@ -168,7 +168,7 @@ class TranslationEngine:
             first: number of the first text, from which errors count.
 
         Raises:
-            ValueError: texts exceed the limit, with neither truncation nor returned errors; the message names all.
+            ValueError: texts exceed the limit, with neither truncation nor returned errors; up to five are named.
             Exception: the last error, if errors are returned but all texts failed, 64 or more of them.
         """
         if self.split_sentences and any(prefixes):

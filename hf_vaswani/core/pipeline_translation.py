@@ -192,9 +192,9 @@ class TranslationPipeline(Pipeline):
 
         Raises:
             ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
-                exceeds `num_beams`. The message names all such texts, before any is translated. An iterator first
-                returns the translations of all texts before an input that is not a text; if a text exceeds the limit,
-                those of the texts that it read together with it are lost.
+                exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
+                iterator first returns the translations of all texts before an input that is not a text; if a text
+                exceeds the limit, those of the texts that it read together with it are lost.
         """
         engine = self.engine(**options)
         texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
