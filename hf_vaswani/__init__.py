@@ -1,9 +1,9 @@
 """The Transformer of "Attention Is All You Need" for Hugging Face transformers: model, training and translation.
 
-Importing the package registers config, models, tokenizer and translation pipeline with transformers, so that
-`AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` load them. The names below are imported when
-they are used: the parts of transformers that they need take seconds. The process of the command `hf-vaswani` reads its
-command line before it imports even torch.
+Importing the package registers its config, models, tokenizer and translation pipeline with transformers, so that
+`AutoModelForSeq2SeqLM`, `AutoTokenizer` and `pipeline("translation")` load them. The names below are imported lazily,
+since the parts of transformers that they need take seconds to import. The `hf-vaswani` command even parses its command
+line before it imports torch.
 """
 
 import importlib

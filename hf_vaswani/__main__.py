@@ -1,4 +1,4 @@
-"""`python -m hf_vaswani`: the command `hf-vaswani`."""
+"""`python -m hf_vaswani`: runs the `hf-vaswani` command."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command `hf-vaswani`: runs a subcommand and turns errors into messages and an exit status."""
+"""The `hf-vaswani` command: runs a subcommand and turns errors into messages and an exit status."""
 
 import errno
 import logging
@@ -40,16 +40,16 @@ COMMANDS = (
 )  # fmt: skip
 
 USER_ERROR, TRAINING_ERROR = 2, 1
-# Seconds that a silent process waits before it ends: a launcher then ends the others, one of which reports the error.
+# Seconds that a process waits before it exits if another one reports its error: the launcher ends the others then.
 REPORT_TIME = 1.0
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: list[str] | None = None, parser: CommandParser | None = None) -> int:
-    """Run a command line and return its exit status: 2, after one line per error, if the input cannot be used.
+    """Run a command line and return its exit status, which is 2 if the input cannot be used; print one line per error.
 
     Args:
-        parser: of a script that is no subcommand; it sets `run` and `needs_torch`.
+        parser: the parser of a script that is not a subcommand; it must set `run` and `needs_torch`.
     """
     status = 0
     options = (parser or _parser()).parse_args(arguments)
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
             _set_up_logging()
         interrupt_at_ctrl_c()
         status = options.run(options) or 0
-        if sys.stdout is not None:  # closed
+        if sys.stdout is not None:  # `None` if closed
             sys.stdout.flush()
     except (InputError, TrainingError) as error:
         if error.is_repeated:
@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
 
 
 def _discard_output() -> None:
-    """Send what is still buffered for standard output to nowhere."""
+    """Redirect standard output, with whatever is still buffered, to the null device."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -108,7 +108,7 @@ def _set_up_logging() -> None:
 
 
 class MainParser(CommandParser):
-    """Parses the options before a subcommand, and its name."""
+    """Parses the name of a subcommand and the options before it."""
 
     commands: dict[str, CommandParser]
 

@@ -1,10 +1,11 @@
 """The errors that end a command with a clear message instead of a traceback.
 
-What a user can fix before work starts is an [`InputError`] (exit status 2): a missing file, a wrong key, a folder in
-use. A run in progress ends with a [`TrainingError`] (status 1) or, on a signal, with a [`TrainingInterrupted`] (128
-plus the signal's number, as in shells).
+Anything that a user can fix before work starts is an [`InputError`] (exit status 2): a missing file, a wrong key, a
+folder in use. A run in progress ends with a [`TrainingError`] (status 1) or, on a signal, with a
+[`TrainingInterrupted`] (128 plus the signal's number, as in shells).
 
-Each has `is_repeated`: whether another process of the same run reports it, so that it is printed once.
+Each has an attribute `is_repeated`: whether another process of the same run reports the error, so that it is printed
+only once.
 """
 
 import difflib
@@ -19,12 +20,12 @@ class InputError(ValueError):
 
     @classmethod
     def of(cls, errors: list[str]) -> "InputError":
-        """All errors in one input as one exception."""
+        """Combine all errors in one input into one exception."""
         return cls("\n".join(errors))
 
 
 class TrainingError(RuntimeError):
-    """A run that cannot continue. The message says at which step, why, and where it can be resumed."""
+    """A run that cannot continue. The message says at which step it stopped, why, and from where it can be resumed."""
 
     is_repeated = False
 
@@ -44,10 +45,10 @@ class TrainingInterrupted(Exception):
 
 
 def reason(error: Exception) -> str:
-    """Why something failed, in one line.
+    """Say in one line why something failed.
 
-    The system's reason and the file's name, or the exception's message; with its type where the message is at most one
-    word, such as the key of a `KeyError`.
+    This is the operating system's reason and the file's name, or else the exception's message, preceded by its type if
+    the message is at most one word, such as the key of a `KeyError`.
     """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({Path(error.filename).name})" if isinstance(error.filename, str) else error.strerror
@@ -60,7 +61,7 @@ def reason(error: Exception) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The most similar known name; one that begins with `name`, as with an abbreviation, is preferred."""
+    """The known name most similar to `name`, preferably one that `name` abbreviates; `None` if none is similar."""
     known = list(known)
     longer = [other for other in known if len(name) > 2 and other.startswith(name)]
     close = difflib.get_close_matches(name, longer or known, n=1, cutoff=0 if longer else 0.6)
@@ -68,7 +69,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and what it counts: "1 training pair", "2,000 batches". `noun` is in the singular."""
+    """A number and what it counts, such as "1 training pair" or "2,000 batches". `noun` is in the singular."""
     plural = noun + ("es" if noun.endswith(("ch", "s", "x")) else "s")
     return f"{number:,} {noun if number == 1 else plural}"
 

@@ -1,6 +1,6 @@
 """Files and folders: checks of the paths that users give, atomic writes, locks, and JSON with type checks.
 
-An old file stays until the new one is complete, and what an earlier run stored is checked before it is used.
+An old file stays in place until the new one is complete, and what an earlier run stored is checked before it is used.
 """
 
 import errno
@@ -43,15 +43,15 @@ TYPE_NAMES = {
 
 
 class InputPath(str):
-    """An option's value: what a command reads, a file, a folder or a Hub id."""
+    """The value of an option that names what a command reads: a file, a folder or a Hub id."""
 
 
 class OutputPath(str):
-    """An option's value: what a command writes."""
+    """The value of an option that names what a command writes."""
 
 
 def path_error(path: str | Path, is_output: bool = False) -> str | None:
-    """Why a path cannot be used, or `None`; whether anything exists there does not matter.
+    """Why a path cannot be used, or `None` if it can. It need not exist.
 
     Args:
         is_output: the path must also be UTF-8, since it will appear in messages and files.
@@ -70,14 +70,14 @@ def path_error(path: str | Path, is_output: bool = False) -> str | None:
 
 
 def os_error(error: OSError) -> str | None:
-    """An operating system error as one line; `None` where it does not name a path."""
+    """An operating system error as one line; `None` if the error does not name a path."""
     if error.filename is None or error.errno is None:
         return None
     return f"{os.fsdecode(error.filename)}: {error.strerror}. {REMEDIES.get(error.errno, 'Name another.')}"
 
 
 def option_errors(options: dict[str, object]) -> list[str]:
-    """What is wrong with the texts and paths among the values of options."""
+    """Errors in the texts and paths among the values of options."""
     texts = {name: value for name, value in options.items() if type(value) is str}
     errors = [f"--{name} is not UTF-8: {text!a}" for name, text in texts.items() if not _is_utf8(text)]
     values = [value for given in options.values() for value in (given if isinstance(given, list) else [given])]
@@ -91,9 +91,10 @@ def _is_utf8(text: str) -> bool:
 
 
 def where_not_found(path: str | Path) -> str:
-    """The part of an error between a folder or Hub id and why it cannot be loaded.
+    """The part of an error message between a folder or Hub id and the reason why it cannot be loaded.
 
-    It says that there is no such folder, and names one beside it with a similar name.
+    It says that there is no such folder, and suggests one next to it with a similar name; it is empty if the path
+    exists.
     """
     path = Path(path)
     if path.exists():
@@ -107,7 +108,7 @@ def where_not_found(path: str | Path) -> str:
 
 
 def is_same_file(path: str | Path | int, other: str | Path | int) -> bool:
-    """Whether two names refer to one file: the same path, a symbolic link, a hard link, or an open descriptor.
+    """Whether two names refer to the same file: by path, symbolic link, hard link, or open descriptor.
 
     Devices and pipes do not count: what is written to a terminal does not replace what is read from it.
 
@@ -122,7 +123,7 @@ def is_same_file(path: str | Path | int, other: str | Path | int) -> bool:
 
 
 def descriptor_of(stream: io.TextIOBase | None) -> int | None:
-    """The file descriptor of standard input or output, or `None`."""
+    """The file descriptor of standard input or output, or `None` if it has none."""
     try:
         return stream.fileno()
     except (AttributeError, OSError, ValueError):  # closed, or replaced by an object in memory
@@ -131,9 +132,9 @@ def descriptor_of(stream: io.TextIOBase | None) -> int | None:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Replace a file with what the block writes to the path that it is given, a hidden file in the same folder.
+    """Yield the path of a hidden file in the same folder; what the block writes to it then replaces the file.
 
-    If the block raises an error or the process is killed, the file is unchanged. A symbolic link keeps pointing to it.
+    If the block raises an error or the process is killed, the file is unchanged. A symbolic link to it stays a link.
 
     Raises:
         OSError: the folder cannot be written or is full, or the path is a device or a pipe, which must not be
@@ -151,7 +152,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def replace_files(contents: dict[Path, bytes]) -> None:
-    """Write files that belong together: none is replaced before all are written, and the first one last.
+    """Write files that belong together: none is replaced before all are written, and the first is replaced last.
 
     Raises:
         InputError: one cannot be written; all are unchanged.
@@ -187,7 +188,7 @@ def check_new(output: str | Path) -> None:
 
 @contextmanager
 def new_folder(output: str | Path) -> Iterator[Path]:
-    """A folder to write into, which gets its name only once everything is written."""
+    """Yield a hidden folder to write into, which gets its final name only once everything is written."""
     check_new(output)
     output = Path(output).resolve()
     partial = output.with_name(f".{output.name}-{uuid.uuid4().hex}")
@@ -204,7 +205,7 @@ def new_folder(output: str | Path) -> Iterator[Path]:
 
 
 def lock(descriptor: int) -> None:
-    """Lock an open file or folder until it is closed; no effect where the (file) system has no locks.
+    """Lock an open file or folder until it is closed; no effect if the operating system or file system has no locks.
 
     Raises:
         BlockingIOError: another process holds the lock.
@@ -223,7 +224,7 @@ def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
     """The JSON object in a file.
 
     Args:
-        remedy: the end of the error for a damaged file.
+        remedy: what to do about a damaged file, at the end of the error message.
 
     Raises:
         InputError: the file cannot be read, is damaged, or holds something else.
@@ -241,7 +242,7 @@ def read_json(path: Path, remedy: str = AGAIN) -> dict[str, Any]:
 
 
 def unreadable(path: Path, why: str, remedy: str = AGAIN) -> InputError:
-    """The error of a damaged file; a Git LFS pointer in its place is recognized."""
+    """The error for a damaged file, or for a Git LFS pointer in its place."""
     with path.open("rb") as file:
         is_pointer = file.read(len(GIT_LFS)) == GIT_LFS
     if is_pointer:
@@ -250,13 +251,13 @@ def unreadable(path: Path, why: str, remedy: str = AGAIN) -> InputError:
 
 
 def check_types(path: Path, values: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raise an [`InputError`] that names the file and all values that are missing or of a wrong type."""
+    """Raise an [`InputError`] that names the file and all values that are missing or of the wrong type."""
     if errors := type_errors(values, kinds):
         raise InputError.of([f"{path}: {error}." for error in errors])
 
 
 def type_errors(values: Mapping[str, Any], kinds: Mapping[str, Any], optional: bool = False) -> list[str]:
-    """What is wrong with the values of a JSON object.
+    """The errors in the values of a JSON object: missing keys and wrong types.
 
     Args:
         kinds: key → type, such as `int`, `dict[str, float]` or `str | None`; other keys may have any value.
@@ -280,7 +281,7 @@ def _has_type(value: Any, kind: Any) -> bool:
 
 
 def type_in_words(kind: Any) -> str:
-    """A type as errors describe it: "a whole number or null"."""
+    """A type as error messages describe it: "a whole number or null"."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(map(type_in_words, inner))
@@ -294,13 +295,13 @@ def type_in_words(kind: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as JSON, cut to a few characters."""
+    """A value as JSON, cut after 60 characters."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def collect_errors(errors: list[str], work: Callable[[], Any]) -> Any:
-    """What a function returns, or `None` after adding the lines of its `ValueError` to the errors."""
+    """Call a function and return its result, or add the lines of its `ValueError` to `errors` and return `None`."""
     try:
         return work()
     except ValueError as error:

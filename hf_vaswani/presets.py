@@ -26,8 +26,8 @@ def _both(**fields: Any) -> dict[str, Any]:
 def _row(**fields: Any) -> dict[str, Any]:
     """A variation of the base model in Table 3.
 
-    Section 5.1 mentions about 37,000 tokens, with which the rows have some 2 million parameters fewer than the table
-    says. The one size at which rows (A) to (D) all match the printed numbers is 41,000, give or take 100.
+    With the vocabulary of about 37,000 tokens in section 5.1, the rows have some 2 million fewer parameters than the
+    table says. The only size at which rows (A) to (D) all match the printed numbers is 41,000, give or take 100.
     """
     return {"vocab_size": 41_000, **fields}
 
@@ -36,7 +36,7 @@ PAPER = {
     "base": {},
     "big": {"d_model": 1024, "dropout": 0.3, **_both(attention_heads=16, ffn_dim=4096)},
 }
-# Table 3: each row with what differs from the base model.
+# Table 3: what differs from the base model in each row.
 TABLE_3 = {
     "table3_a_1_head": _row(**_both(attention_heads=1)),
     "table3_a_4_heads": _row(**_both(attention_heads=4)),
@@ -136,10 +136,10 @@ def preset(name: str, **changes: Any) -> VaswaniConfig:
 
     Args:
         name: a key of `PRESETS`, such as `"base"`, `"big"`, `"table3_b_dk_16"`, `"system_c"` or `"fairseq"`.
-        changes: fields of `VaswaniConfig` that differ, such as vocabulary sizes; one alone applies to both sides.
+        changes: fields of `VaswaniConfig` to override, such as vocabulary sizes; `vocab_size` alone sets both.
 
     Raises:
-        InputError: there is no preset of that name.
+        InputError: there is no preset of that name, or a field is unknown.
         ValueError: fields contradict each other; all contradictions are listed.
     """
     check_fields(changes)
@@ -158,6 +158,6 @@ def check_fields(fields: Iterable[str]) -> None:
 
 def preset_fields(name: str) -> dict[str, Any]:
     """The fields that a preset sets."""
-    if name not in list(PRESETS):  # which compares names of any type
+    if name not in list(PRESETS):  # a list, which also compares names that cannot be hashed
         raise InputError(f"There is no preset {name!r}. Choose from: {', '.join(PRESETS)}.")
     return dict(PRESETS[name])

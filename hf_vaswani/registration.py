@@ -1,7 +1,6 @@
-"""Registers config, models, tokenizer and translation pipeline with transformers' Auto classes and `pipeline()`.
+"""Registers the config, models, tokenizer and translation pipeline with transformers' Auto classes and `pipeline()`.
 
-Importing them takes seconds. So each is imported, and registered, once the module of transformers that looks it up has
-been imported.
+Importing these takes seconds, so each is imported and registered only after the transformers module that looks it up.
 """
 
 import importlib
@@ -25,8 +24,8 @@ def register() -> None:
         ("transformers.pipelines", "core.pipeline_translation", _register_pipeline),
     ):
         own = f"{__package__}.{own}"
-        # Not one after the other in one callback: our own module may be the one that imports transformers', and then
-        # is not complete at its end.
+        # Two callbacks rather than one: if our own module is what imports the transformers module, it is not complete
+        # yet when that import ends.
         after_import(own, registers)
         after_import(looks_up, partial(importlib.import_module, own))
 
@@ -58,8 +57,8 @@ def _register_onnx_config() -> None:
 def _register_models() -> None:
     from transformers import AutoModel, AutoModelForSeq2SeqLM
 
-    # As transformers registers its own models: by their names, and the module that has them. `AutoModel.register`
-    # takes the classes, whose import is the expensive one.
+    # By name and module, as transformers registers its own models: `AutoModel.register` takes the classes themselves,
+    # which are expensive to import.
     for auto_class, model_type, config_name, name in (
         (AutoModel, MODEL_TYPE, "VaswaniConfig", "VaswaniModel"),
         (AutoModelForSeq2SeqLM, MODEL_TYPE, "VaswaniConfig", "VaswaniForConditionalGeneration"),
@@ -109,8 +108,8 @@ def _register_pipeline() -> None:
         "type": "text",
     }
     registry.task_aliases = TaskAliases(registry.task_aliases)
-    # `evaluate.evaluator` checks whether a pipeline's model is a TensorFlow one, by a class that transformers 5 no
-    # longer has.
-    library = sys.modules["transformers"]  # which importing one of its own modules may have replaced
+    # `evaluate.evaluator` checks whether a pipeline's model is a TensorFlow model, with a class that transformers 5
+    # no longer has.
+    library = sys.modules["transformers"]  # importing one of its modules may have replaced the entry
     if not hasattr(library, "TFPreTrainedModel"):
         library.TFPreTrainedModel = type("TFPreTrainedModel", (), {})

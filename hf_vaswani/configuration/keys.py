@@ -1,4 +1,4 @@
-"""Declaration of recipe keys: type, default, meaning and bounds of each key are written once.
+"""Declaration of recipe keys: the type, default, meaning and bounds of each key are written in one place.
 
 A section of a recipe is a [`Section`] whose fields are made by [`Key`]. Validation, the command's help, the reference
 page and the JSON schema all come from these fields.
@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from ..errors import InputError
 from ..files import type_in_words
 
-# The largest count: more than any run has, so that it can also mean "never" or "all".
+# The largest count: more than any run reaches, so that it can also mean "never" or "all".
 COUNTLESS = 10**12
 
 
@@ -48,15 +48,16 @@ def Key(
     private: bool = False,
     is_path: bool = False,
 ) -> Any:
-    """A key of a recipe.
+    """Declare a key of a recipe.
 
     Args:
         help: what the key means.
-        ge, gt, le, lt: generous bounds of a number; a value outside is a typo that would crash or never end.
+        ge, gt, le, lt: generous bounds of a number; a value outside is a typo with which a run would crash or never
+            end.
         choices: a registry whose names are the allowed values; without one, use a `Literal` type.
         resumable: whether the key may change when a run is resumed.
-        private: whether it says nothing about the model and is left out of a shared recipe.
-        is_path: whether its text is a path, of which a shared recipe keeps only the last part.
+        private: whether the key says nothing about the model and is left out of a shared recipe.
+        is_path: whether the value is a path, of which a shared recipe keeps only the last part.
     """
     traits = KeyTraits(choices if choices is not None else {}, resumable, private, is_path)
     return Field(default, ge=ge, gt=gt, le=le, lt=lt, description=help, json_schema_extra=traits)
@@ -79,7 +80,7 @@ class Section(BaseModel):
     """A section of a recipe: keys with values of the right types, within their bounds.
 
     Raises:
-        InputError: all invalid values together.
+        InputError: values are invalid; the message lists all of them.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
@@ -133,7 +134,7 @@ def describe_bounds(key: FieldInfo, value: float | None = None) -> str:
     """The bounds of a number in words, "" where it has none: "at least 1".
 
     Args:
-        value: a number outside the bounds; only the bound that it violates is described, where one is enough.
+        value: a number outside the bounds; only the bound that it violates is described, if one is enough.
     """
     bounds = {
         name: getattr(item, name) for item in key.metadata for name in ("ge", "gt", "le", "lt") if hasattr(item, name)
@@ -174,9 +175,9 @@ def _invalid_keys(section: type[Section], error: ValidationError) -> InvalidKeys
 
 
 def _converted(value: Any, kinds: tuple[Any, ...]) -> Any:
-    """A YAML value as one of the wanted types, if it can be; otherwise unchanged.
+    """Convert a YAML value to one of the expected types if possible; otherwise leave it unchanged.
 
-    1e-9 and 1 become a number, 1.0 a whole number, 7 text, and a bare `no`, which YAML reads as false, the word.
+    1e-9 and 1 can become a number, 1.0 a whole number, 7 text, and a bare `no`, which YAML reads as false, that word.
     """
     kind = typing.cast("type[Any]", type(value))
     if kind is bool:

@@ -1,4 +1,4 @@
-"""Hints for unknown names: the nearest right one, and what other toolkits call recipe keys and command options.
+"""Hints for unknown names: the nearest known one, and what other toolkits call recipe keys and command options.
 
 Names of the model's fields are in `configuration_vaswani.py`, beside the fields.
 """
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from ..errors import nearest
 
-# Name here → names elsewhere. A foreign name may be in several lines: the first line counts whose own names exist in
-# the recipe or command where it was used. "key=value" is a key with its value.
+# Name here → names elsewhere. A foreign name may be on several lines: what counts is the first line whose own names
+# exist in the recipe or command where it was used. "key=value" is a key with its value.
 OTHER_NAMES = {
     # Text
     "train_source and train_target": "train_src train_tgt train_files trainpref train_prefix data_path",

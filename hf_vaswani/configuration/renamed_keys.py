@@ -47,7 +47,7 @@ def new_name(key: str, section: str | None = None) -> str | None:
 
 
 def with_new_names(recipe: Sections) -> Sections:
-    """A recipe that an earlier version stored, with today's keys and values, which may be of any type."""
+    """A recipe stored by an earlier version, with its keys and values renamed; the values may be of any type."""
     return {section: _renamed(keys, RENAMED_KEYS.get(section, {})) for section, keys in recipe.items()}
 
 

@@ -8,7 +8,7 @@ import yaml
 from ..errors import reason
 
 # YAML 1.1, which PyYAML reads, takes 0100 for 64, 1:30 for 90 and 2023-02-30 for an invalid date. As in YAML 1.1, 1e-3
-# is text, which is converted where a number is wanted, so that 87e3451 stays the name of a commit.
+# is text, which is converted where a number is expected, so that 87e3451 stays the name of a commit.
 NUMBERS = {
     "tag:yaml.org,2002:int": re.compile(r"[-+]?(0|[1-9][0-9_]*)$"),
     "tag:yaml.org,2002:float": re.compile(
@@ -28,7 +28,7 @@ class RecipeLoader(yaml.SafeLoader):
     }
 
     def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        """As in PyYAML, which would silently keep the last of two equal keys."""
+        """Compose as PyYAML does, but refuse duplicate keys, of which it would silently keep the last."""
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE):

@@ -1,6 +1,6 @@
-"""The configuration of a Vaswani model: every choice of architecture, with the paper's base model as default.
+"""The configuration of a Vaswani model: every architectural choice, with the paper's base model as the default.
 
-Field names are those of Bart and Marian, so that converters, adapters and readers know them. The file travels
+Field names are those of Bart and Marian, so that converters, adapters and readers know them already. The file travels
 with each checkpoint as remote code and therefore imports nothing but transformers and its dependencies.
 """
 
@@ -22,13 +22,13 @@ REMOTE_CLASSES = {
 REMOTE_PIPELINES = {
     "translation": {"impl": "pipeline_translation.TranslationPipeline", "pt": ["AutoModelForSeq2SeqLM"]},
 }
-# Raised when a field or a value is added that older code would read wrongly.
+# Incremented when a field or a value is added that older code would misread.
 FORMAT_VERSION = 1
 IS_REMOTE_CODE = __name__.startswith("transformers_modules.")
 
 
 class RemotePipelines(dict):
-    """Pipelines by task; that of "translation" answers for tasks such as "translation_de_to_en" too."""
+    """Pipelines by task; the entry "translation" also serves tasks such as "translation_de_to_en"."""
 
     def __contains__(self, task) -> bool:
         return super().__contains__(task) or _is_translation(task)
@@ -50,7 +50,7 @@ class VaswaniConfig(PreTrainedConfig):
     The defaults are the base model of Table 3: 6 + 6 layers, d_model 512, 8 heads, inner width 2048.
 
     Args:
-        vocab_size (`int`): number of source tokens, and of target tokens where the vocabulary is joint.
+        vocab_size (`int`): number of source tokens, and of target tokens if the vocabulary is joint.
         decoder_vocab_size (`int`, *optional*): number of target tokens. Defaults to `vocab_size`; another number
             needs `share_encoder_decoder_embeddings=False`.
         d_model (`int`): width of embeddings, sub-layer outputs and residual connections (section 3.1).
@@ -101,18 +101,17 @@ class VaswaniConfig(PreTrainedConfig):
         qkv_init_gain (`float`): factor on the Xavier-uniform weights (Glorot and Bengio 2010) of new query, key and
             value projections. 1 / sqrt(2) in fairseq and in PyTorch, which initialize the three as one matrix.
         source_language, target_language (`str`, *optional*): codes of the languages that the model translates from
-            and into. Training and import write them where they are known; the translation pipeline then refuses
-            others.
+            and into. Training and import set them if they are known; the translation pipeline then refuses others.
         use_cache (`bool`): keep keys and values while generating.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id (`int`): special tokens;
             `decoder_start_token_id` defaults to `bos_token_id`.
-        format_version (`int`): what this file's format can say; a higher number than the code's is refused.
+        format_version (`int`): version of the config's format; a version newer than the code's is refused.
 
-    Fields of sinusoids mean nothing with other positions, as `max_position_embeddings` means nothing without learned
-    ones; they are kept, so that positions can be exchanged by one field.
+    The sinusoid fields have no effect with other positions, nor does `max_position_embeddings` without learned ones.
+    They are kept, so that changing `position_type` alone switches to other positions.
 
     Raises:
-        `ValueError`: values that contradict each other, all of them in one message.
+        `ValueError`: values are invalid or contradict each other; the message lists all errors.
 
     Example:
 
@@ -132,7 +131,7 @@ class VaswaniConfig(PreTrainedConfig):
         "num_hidden_layers": "encoder_layers",
         "num_attention_heads": "encoder_attention_heads",
     }
-    # Each process of a tensor-parallel group holds some heads, some of the inner width and some of the vocabulary.
+    # Each process of a tensor-parallel group holds part of the heads, of the inner width and of the vocabulary.
     base_model_tp_plan: ClassVar[dict[str, str]] = {
         "shared": "embedding_rowwise",
         "encoder.embed_tokens": "embedding_rowwise",
@@ -208,8 +207,8 @@ class VaswaniConfig(PreTrainedConfig):
             self.decoder_vocab_size = self.vocab_size
         if self.decoder_start_token_id is None:
             self.decoder_start_token_id = self.bos_token_id
-        # A checkpoint names its remote classes whoever saved it. Only where it runs as remote code may the config
-        # show its pipeline: with the package installed the task is registered, and `pipeline` would otherwise
+        # A checkpoint names its remote classes no matter who saved it. But the config may show its pipeline only when
+        # it runs as remote code: with the package installed, the task is registered, and `pipeline` would otherwise
         # insist on `trust_remote_code`.
         kwargs.pop("custom_pipelines", None)
         _refuse_misspelled_fields(kwargs)
@@ -221,15 +220,15 @@ class VaswaniConfig(PreTrainedConfig):
 
     @property
     def longest_sequence(self) -> int | None:
-        """The tokens that a sequence can have: as many as there are learned positions; `None` without a limit."""
+        """The maximum number of tokens in a sequence, which is that of learned positions; `None` without a limit."""
         return self.max_position_embeddings if self.position_type == "learned" else None
 
     @classmethod
     def from_dict(cls, config_dict: dict, **kwargs):
-        """As in transformers.
+        """Make a config from a dict, as in transformers, after checking its format version.
 
         Raises:
-            `ValueError`: where a newer version of this package wrote the config.
+            `ValueError`: a newer version of this package wrote the config.
         """
         version = config_dict.get("format_version", FORMAT_VERSION)
         if isinstance(version, int) and version > FORMAT_VERSION:
@@ -237,7 +236,7 @@ class VaswaniConfig(PreTrainedConfig):
                 f"This VaswaniConfig has format_version {version}, written by a newer hf_vaswani; this one reads up "
                 f"to {FORMAT_VERSION}. Update the package: pip install --upgrade hf_vaswani"
             )
-        # What others wrote into a file is theirs, whatever its name; only arguments are checked.
+        # Keys that others wrote into a file are kept, whatever their names; only arguments are checked.
         others = {name: value for name, value in config_dict.items() if _meant_field(name)}
         loaded = super().from_dict({n: v for n, v in config_dict.items() if n not in others}, **kwargs)
         config = loaded[0] if isinstance(loaded, tuple) else loaded
@@ -249,13 +248,13 @@ class VaswaniConfig(PreTrainedConfig):
         return {**super().to_dict(), "custom_pipelines": copy.deepcopy(REMOTE_PIPELINES)}
 
     def validate_architecture(self):
-        """Refuse values that contradict each other, naming all of them at once. Saving checks them again."""
+        """Refuse invalid or contradictory values, naming all of them at once. Saving checks them again."""
         errors = _architecture_errors(self)
         if errors:
             raise ValueError("VaswaniConfig: " + "; ".join(errors))
 
 
-# What other toolkits call a field of this config.
+# Field of this config → what other toolkits call it.
 FOREIGN_NAMES = {
     "encoder_layers and decoder_layers": "layers num_layers n_layers num_encoder_layers num_decoder_layers"
     " enc_layers dec_layers enc_depth dec_depth num_hidden_layers",
@@ -280,7 +279,7 @@ MEANINGS = {name: meant for meant, foreign in FOREIGN_NAMES.items() for name in 
 
 
 def _meant_field(name: str) -> str | None:
-    """The field that an unknown name may mean: one with a similar name, or one that other toolkits call so."""
+    """The field that an unknown name may mean: one that other toolkits call that, or one with a similar name."""
     names = [field.name for field in dataclasses.fields(VaswaniConfig)]
     if name in names or name in VaswaniConfig.attribute_map:
         return None
@@ -289,7 +288,7 @@ def _meant_field(name: str) -> str | None:
 
 
 def _refuse_misspelled_fields(unknown: dict) -> None:
-    """transformers keeps unknown arguments as attributes, so that a misspelled field would mean another model."""
+    """Refuse misspelled fields: transformers would keep them as attributes, and the model would be a different one."""
     meant = {name: _meant_field(name) for name in unknown}
     errors = [f"{name} is not a field; use {field}" for name, field in meant.items() if field]
     if errors:
@@ -303,7 +302,7 @@ CHOICES = {
     "sinusoid_exponent": ("paper", "tensor2tensor"),
     "decoder_start_embedding": ("token", "zero"),
 }
-# Whole numbers with their least and largest values; beyond the largest no model can be built, or only in days.
+# Whole numbers with their minimum and maximum; beyond the maximum, a model cannot be built, or takes days.
 RANGES = {
     "vocab_size": (1, 10_000_000),
     "decoder_vocab_size": (1, 10_000_000),
@@ -383,7 +382,7 @@ def _position_errors(config: VaswaniConfig) -> list[str]:
 
 
 def _special_token_errors(config: VaswaniConfig) -> list[str]:
-    """Special tokens outside the vocabularies: padding must be in both, the others in the target's."""
+    """Errors for special tokens outside the vocabularies: padding must be in both, the others in the target's."""
     sizes = [("vocab_size", config.vocab_size), ("decoder_vocab_size", config.decoder_vocab_size)]
     smaller, target = min(sizes, key=lambda size: size[1]), sizes[1]
     eos = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]

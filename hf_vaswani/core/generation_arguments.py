@@ -1,4 +1,4 @@
-"""The arguments that a call of `generate()` will have, resolved before it is made.
+"""The arguments of a call to `generate()`, resolved before the call is made.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -14,25 +14,25 @@ from .generation_vaswani import own_max_length
 from .pipeline_inputs import check_number, check_search, position_limit
 
 DEFAULT_MAX_NEW_TOKENS = 256
-# With these `generate()` takes one text at a time.
+# With these arguments, `generate()` takes one text at a time.
 ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "streamer", "decoder_input_ids")
-# Objects of the caller that may keep what they have seen.
+# Objects of the caller that may have state.
 WITH_STATE = ("logits_processor", "stopping_criteria", "prefix_allowed_tokens_fn", "custom_generate")
 LENGTHS = ("max_new_tokens", "max_length")
 
 
 class GenerateArguments:
-    """Arguments of `generate()` as they will be: those of the call, else of the task, else of the generation configs.
+    """Resolved arguments of `generate()`: those of the call, else of the task, else of the generation configs.
 
     Args:
-        arguments: of the call.
-        task: what the model's config holds for the task (T5); left out where the call has a `generation_config`.
+        arguments: arguments of the call.
+        task: what the model's config holds for the task (T5); ignored if the call has a `generation_config`.
 
     Attributes:
-        generate_kwargs: what to give to `generate()`.
+        generate_kwargs: what to pass to `generate()`.
 
     Raises:
-        ValueError: where a number among them is invalid.
+        ValueError: one of the numbers or end tokens is invalid.
     """
 
     def __init__(self, model: PreTrainedModel, arguments: dict[str, Any], task: dict[str, Any]):
@@ -46,7 +46,7 @@ class GenerateArguments:
             self.generate_kwargs["max_new_tokens"] = length
 
     def of_batch(self, arguments: dict[str, Any]) -> "GenerateArguments":
-        """The same with a batch's own arguments, which are not checked."""
+        """These arguments combined with a batch's own, which are not checked."""
         result = copy.copy(self)
         result.generate_kwargs = {**self.generate_kwargs, **arguments}
         return result
@@ -61,7 +61,7 @@ class GenerateArguments:
         return [eos] if isinstance(eos, int) else list(eos)
 
     def rows(self) -> int:
-        """Hypotheses of a text that are followed at once."""
+        """The number of hypotheses that are followed at once for each text."""
         return max(self.get("num_beams", 1), self.get("num_return_sequences", 1))
 
     def scoring(self) -> Scoring:
@@ -69,7 +69,7 @@ class GenerateArguments:
         return Scoring(self.get("length_penalty", 1.0), self.get("length_penalty_type", "length"))
 
     def length(self) -> int | None:
-        """The number of tokens at which outputs end; `None` where the model has a rule of its own."""
+        """The number of tokens at which outputs end; `None` if none is set, or the model has a rule of its own."""
         of_call, own = self.configs
         lengths = (
             self.get("max_new_tokens"),
@@ -80,38 +80,38 @@ class GenerateArguments:
         return next((length for length in lengths if length is not None), None)
 
     def length_is_of_call(self) -> bool:
-        """Whether the call itself says where outputs end, and not the model or its task."""
+        """Whether the call itself sets the length at which outputs end, rather than the model or its task."""
         lengths = [self._of_call.get(name) for name in LENGTHS]
         lengths += [getattr(self.configs[0], name, None) for name in LENGTHS]
         return any(length is not None for length in lengths)
 
     def _default_length(self) -> int | None:
-        """The same where none was set."""
+        """The length to use if none was set; `None` if the model has a rule of its own."""
         if self._length_follows_source():
             return None
         positions = position_limit(self.model.get_decoder())
         return min(DEFAULT_MAX_NEW_TOKENS, positions - 1) if positions else DEFAULT_MAX_NEW_TOKENS
 
     def may_end_without_eos(self) -> bool:
-        """Whether one output may end before others without an end token, so that padding follows its last one."""
+        """Whether an output may end before the others without an end token, so that padding follows directly."""
         return self._length_follows_source() or any(self.get(name) for name in ("stop_strings", "stopping_criteria"))
 
     def takes_one_text_at_a_time(self) -> bool:
         return any(self.get(name) is not None for name in ONE_BY_ONE)
 
     def depends_on_order(self) -> bool:
-        """Whether the result may depend on what was translated before: on random numbers drawn, say."""
+        """Whether results may depend on what was translated before, for example through random numbers."""
         with_state = any(self.get(name) is not None for name in WITH_STATE)
         return self.get("do_sample", False) or with_state or self.takes_one_text_at_a_time()
 
     def hypotheses(self, n_best: int | None) -> int:
-        """Hypotheses of each text.
+        """The number of hypotheses to return for each text.
 
         Args:
-            n_best: their number, where the pipeline has been asked for it.
+            n_best: the number that the pipeline was asked for, if any.
 
         Raises:
-            ValueError: where the search does not give that many, or the number is invalid.
+            ValueError: the search cannot return that many, or the number is invalid or given twice.
         """
         asked = self.get("num_return_sequences", 1)
         if n_best is None:

@@ -1,9 +1,9 @@
 """The decoder's side of beam search: what it takes to score the next tokens of every hypothesis.
 
-Two ways to do the same. `SharedSourceDecoder` is the fast one: the hypotheses of a sentence are fed as one sequence,
-whose keys and values lie in one pool that is only ever written to. A mask says which of them are a hypothesis' own
-past. So all hypotheses attend to one encoder output, nothing is reordered when the search changes its mind, and a
-sentence that is finished can leave. `BatchedDecoder` is transformers' way, one row of the batch per hypothesis, for
+There are two ways. `SharedSourceDecoder` is the fast one: it feeds the hypotheses of a sentence as one sequence, whose
+keys and values are appended to a single pool. A mask says which of them belong to a hypothesis's own past. All
+hypotheses thus attend to one encoder output, nothing is reordered when the search switches hypotheses, and a finished
+sentence can leave the batch. `BatchedDecoder` is transformers' way, with one row of the batch per hypothesis, for
 whatever needs that: recorded attentions and scores, other caches, attention implementations without such a mask.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
@@ -26,7 +26,7 @@ FIRST_ROOM = 32
 
 
 class PoolLayer(DynamicLayer):
-    """Keys and values `(sentences, heads, entries, d_k)` of one layer, written in place where there is room."""
+    """Keys and values `(sentences, heads, entries, d_k)` of one layer, written into a pool that has spare room."""
 
     def __init__(self):
         super().__init__()
@@ -62,7 +62,7 @@ class PoolLayer(DynamicLayer):
         self.keys, self.values = (pool[:, :, : self.entries] for pool in self._pools)
 
     def keep(self, places: torch.Tensor, sources: torch.Tensor, sentences: int) -> None:
-        """Move sentences `sources` to `places` and forget those beyond the first `sentences`."""
+        """Move sentences `sources` to `places`, and drop all but the first `sentences`."""
         self._pools = [move(pool, places, sources, sentences, self.entries) for pool in self._pools]
         self._show()
 
@@ -79,7 +79,11 @@ class SourceLayer(DynamicLayer):
 def move(
     tensor: torch.Tensor, places: torch.Tensor, sources: torch.Tensor, count: int, entries: int | None = None
 ) -> torch.Tensor:
-    """Write rows `sources` over rows `places`, in place; the first `count` rows, and `entries` of dimension 2."""
+    """Copy rows `sources` over rows `places`, in place; return the first `count` rows.
+
+    Args:
+        entries: how many entries of dimension 2 to copy; all by default.
+    """
     if len(places):
         part = tensor if entries is None else tensor[:, :, :entries]
         part[places] = part[sources]
@@ -87,15 +91,15 @@ def move(
 
 
 class SharedSourceDecoder:
-    """Steps in which the hypotheses of a sentence are fed side by side and share all that they have in common.
+    """Feeds the hypotheses of a sentence side by side, so that they share all that they have in common.
 
     Args:
         step: computes states and logits, a [`DecoderStep`] or a [`ModuleStep`].
-        config: of the model.
+        config: the model's config.
         prompt: `(sentences, prompt_length)`, what all hypotheses of a sentence begin with.
         encoder_output: `(sentences, source_length, d_model)`.
         attention_mask: `(sentences, source_length)`, 1 for tokens and 0 for padding; or None.
-        beams: hypotheses of a sentence.
+        beams: number of hypotheses per sentence.
     """
 
     sentences_may_leave = True
@@ -128,16 +132,16 @@ class SharedSourceDecoder:
         self.itself = itself.fill_diagonal_(0)
 
     def first(self) -> torch.Tensor:
-        """States `(sentences, 1, …)` behind the prompt, the same for all hypotheses of a sentence."""
+        """States `(sentences, 1, …)` after the prompt, the same for all hypotheses of a sentence."""
         positions = torch.arange(self.length, device=self.prompt.device).unsqueeze(0)
         self._check_length(0, self.length)
         return self._states(self.prompt, None, positions)[:, -1:]
 
     def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
-        """States `(sentences, beams, …)` behind `sequences` `(sentences, beams, length)`.
+        """States `(sentences, beams, …)` after `sequences` `(sentences, beams, length)`.
 
         Args:
-            parents: `(sentences, beams)`, the hypothesis of the step before that each one continues.
+            parents: `(sentences, beams)`, the hypothesis of the previous step that each one continues.
         """
         self._check_length(self.length, 1)
         tokens = sequences[:, :, -1]
@@ -154,34 +158,34 @@ class SharedSourceDecoder:
         return self.step.logits(states)
 
     def _make_room(self, beams: int) -> None:
-        """Where the pool is full, drop what no hypothesis attends to any more: they soon share most of it."""
+        """If the pool is full, drop what no hypothesis attends to anymore: most of their past is soon shared."""
         if self.past.shape[-1] + beams <= self.room:
             return
         is_seen = (self.past == 0).any(dim=2).squeeze(1)
         count = int(is_seen.sum(-1).max())
         order = is_seen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :count]
         if count + beams > 3 * self.room // 4:
-            # Twice as much, since the memory of pools that grow little by little cannot be reused.
+            # Twice as much, since the memory of pools that grow in small steps cannot be reused.
             self.room = max(2 * self.room, count + beams)
         for layer in self.cache.self_attention_cache.layers:
             layer.rearrange(order, self.room)
         self.past = self.past.take_along_dim(order[:, None, None, :], dim=3)
 
     def keep(self, order: torch.Tensor) -> None:
-        """Keep the sentences `order` alone; each stays in its place or moves to that of one that leaves."""
+        """Keep only the sentences `order`; each stays in its place or moves to that of one that leaves."""
         n = len(order)
         places = (order != torch.arange(n, device=order.device)).nonzero().squeeze(1)
         sources = order[places]
         for layer in [*self.cache.self_attention_cache.layers, *self.cache.cross_attention_cache.layers]:
             layer.keep(places, sources, n)
-        # May be the caller's own. Its keys and values have been computed: what it holds is not read any more.
+        # Not moved, as it may be the caller's own. Its keys and values are computed, so its content is not read again.
         self.encoder_output = self.encoder_output[:n]
         self.past = move(self.past, places, sources, n)
         if self.source_mask is not None:
             self.source_mask = move(self.source_mask, places, sources, n)
 
     def _check_length(self, past_length: int, length: int) -> None:
-        # Here, as the model cannot tell from the pool how long the hypotheses are.
+        # Checked here, as the model cannot tell from the pool how long the hypotheses are.
         if limit := self.config.longest_sequence:
             check_length(past_length, length, limit)
 
@@ -191,11 +195,11 @@ class SharedSourceDecoder:
 
 
 class ModuleStep:
-    """A step of any model through its modules: one that has adapters, say.
+    """A step of any model through its modules, for example of one with adapters.
 
     Args:
-        model: has `decode`, a forward pass that takes `decoder_position_ids`, a mask of four dimensions and a cache
-            and stops before the output projection, and `project`, which makes logits of its result.
+        model: has `decode`, a forward pass that takes `decoder_position_ids`, a four-dimensional mask and a cache and
+            stops before the output projection; and `project`, which turns its result into logits.
     """
 
     def __init__(self, model: nn.Module):
@@ -216,13 +220,13 @@ class ModuleStep:
 
 
 class BatchedDecoder:
-    """Steps with one row of the batch for each hypothesis, as in transformers.
+    """Feeds each hypothesis as a row of the batch, as transformers does.
 
     Args:
-        model: any encoder–decoder of transformers.
+        model: any encoder–decoder in transformers.
         prompt: `(sentences * beams, prompt_length)`.
         model_kwargs: what `generate()` prepared for the forward pass, with as many rows.
-        beams: hypotheses of a sentence.
+        beams: number of hypotheses per sentence.
     """
 
     sentences_may_leave = False
@@ -239,7 +243,7 @@ class BatchedDecoder:
         return self.model_kwargs.get("past_key_values")
 
     def first(self) -> torch.Tensor:
-        """As in [`SharedSourceDecoder`], but logits, for each hypothesis: `(sentences, beams, vocab_size)`."""
+        """As in [`SharedSourceDecoder`], but returns logits for each hypothesis: `(sentences, beams, vocab_size)`."""
         return self._logits(self.prompt, None, is_first_iteration=True)
 
     def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
@@ -253,7 +257,7 @@ class BatchedDecoder:
         return states
 
     def again(self) -> None:
-        """A pass whose result is not used, where other processes wait for their part of the weights."""
+        """Run a pass whose result is not used, while other processes still need this one's part of the weights."""
         self.model(**{**self.last_inputs, "past_key_values": None, "use_cache": False})
 
     def _logits(self, tokens: torch.Tensor, new_tokens: int | None, **kwargs) -> torch.Tensor:

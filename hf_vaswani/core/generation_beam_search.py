@@ -1,8 +1,8 @@
 """Beam search, as transformers does it and as the paper does (section 6.1).
 
-A step scores the next tokens of all hypotheses, takes the best continuations of each sentence, puts those that end
-among the finished ones and continues the others. A sentence whose result can no longer change is done, and leaves the
-batch where the decoder allows it. Each sentence is searched as if it were alone: its result depends on no other one.
+Each step scores the next tokens of all hypotheses, takes the best continuations of each sentence, adds those that end
+to the finished ones and continues the others. A sentence whose result can no longer change is done, and leaves the
+batch if the decoder allows it. Each sentence is searched as if it were alone: no result depends on other sentences.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -18,7 +18,7 @@ from .generation_beam_decoder import BatchedDecoder, SharedSourceDecoder
 from .generation_length_penalty import Scoring
 from .generation_search_observer import SearchObserver, SearchStep
 
-# The score where there is no hypothesis. Finite, as in transformers: sums with it stay comparable.
+# The score of a missing hypothesis. Finite, as in transformers: sums with it stay comparable.
 NEVER = -1.0e9
 BLOCK = 128
 ROWS_AT_ONCE = 64
@@ -26,10 +26,10 @@ ROWS_AT_ONCE = 64
 
 @dataclass
 class BeamState:
-    """The state of the search: one row for each sentence that is still searched.
+    """The state of the search: one row for each sentence that is still being searched.
 
-    A path is a hypothesis, `(…, length, 2)`: its token ids, prompt included, and for each the row of the whole batch
-    that it was made from, -1 in the prompt.
+    A path is a hypothesis, `(…, length, 2)`: its token ids, prompt included, and for each the row in the whole batch
+    of the hypothesis that it extends; -1 in the prompt.
     """
 
     numbers: torch.Tensor  # (n,) which sentences of the batch they are
@@ -42,30 +42,30 @@ class BeamState:
     is_open: torch.Tensor  # (n,) whether the result may still change
 
     def at(self, order: torch.Tensor) -> "BeamState":
-        """The sentences of these rows."""
+        """The state of the sentences in these rows."""
         return BeamState(**{field.name: getattr(self, field.name)[order] for field in fields(self)})
 
 
 @dataclass
 class BeamOutput:
-    """The result of the search: `(batch * n_best, …)` of each, best first for each sentence."""
+    """The result of the search: tensors `(batch * n_best, …)`, best first within each sentence."""
 
     sequences: torch.Tensor  # token ids with the prompt, padded
     scores: torch.Tensor
-    rows: torch.Tensor  # for each generated token the row of the batch of hypotheses it came from; -1 for padding
+    rows: torch.Tensor  # for each generated token, the row in the batch of the hypothesis it extends; -1 for padding
 
 
 class Stragglers(StoppingCriteria):
-    """Ends the search of a batch when only few of its sentences are left, so that those of many batches are searched
-    together: a step of a few sentences takes nearly as long as one of many.
+    """Ends the search of a batch when only a few of its sentences are left.
 
-    To be given to `generate()` as a stopping criterion.
+    Those of many batches can then be searched together: a step of a few sentences takes nearly as long as one of many.
+    To be passed to `generate()` as a stopping criterion.
 
     Args:
-        rows: hypotheses that are not worth further steps.
+        rows: number of hypotheses, at most, that are not worth further steps.
 
     Attributes:
-        unfinished: which sentences of the batch have no result, in no order.
+        unfinished: which sentences of the batch have no result, in no particular order.
     """
 
     def __init__(self, rows: int):
@@ -73,7 +73,7 @@ class Stragglers(StoppingCriteria):
         self.unfinished: list[int] = []
 
     def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
-        # No sentence ends by itself; for searches that do not know this criterion.
+        # Ends no sentence: only searches that do not know this criterion call it.
         return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
 
 
@@ -84,23 +84,23 @@ class BeamSearch:
         decoder: scores next tokens.
         scoring: compares hypotheses.
         prompt: `(batch, prompt_length)`, what the output of each sentence begins with.
-        limits: `(batch,)`, tokens that the output may have, prompt included.
-        beams: hypotheses followed at once.
-        n_best: hypotheses that are asked for, at most `beams`.
+        limits: `(batch,)`, maximum number of tokens in each output, prompt included.
+        beams: number of hypotheses followed at once.
+        n_best: number of hypotheses to return, at most `beams`.
         eos_token_ids: `(k,)`, the tokens that end a hypothesis; or None.
-        fill_token_id: what stands behind the end of the shorter outputs.
+        fill_token_id: what pads shorter outputs.
         processors: `(input_ids, log_probs)`, of shapes `(n * beams, length)` and `(n * beams, vocab_size)`, →
             log-probabilities; or None.
         criteria: `input_ids` `(rows, length)` → which of the rows end, `(rows,)` bool; or None.
         do_sample: draw continuations instead of taking the best.
-        log_probs_fall: whether a hypothesis never gets more probable by its next token, which processors may change.
-        sentences_may_leave: whether done sentences leave the batch. Otherwise all stay, as processors that know
-            sentences by their row need.
-        stragglers: ends the search before all sentences are done, where they may leave.
+        log_probs_fall: whether a hypothesis never gets more probable with its next token; processors may change that.
+        sentences_may_leave: whether finished sentences leave the batch. Otherwise all stay, as needed by processors
+            that identify sentences by row.
+        stragglers: ends the search before all sentences are done, if they may leave.
         record: called at each step with logits, processed log-probabilities and the decoder.
-        observer: is given each step.
-        continues: called at each step with whether all is done; tells whether to take another step, which depends
-            on all processes where they share the weights.
+        observer: receives each step.
+        continues: called at each step with whether all sentences are done; returns whether to take another step, which
+            depends on all processes if they share the weights.
     """
 
     def __init__(
@@ -140,15 +140,15 @@ class BeamSearch:
         self.record = record
         self.observer = observer
         self.continues = continues
-        # Enough candidates that a full beam continues, even if all others end.
+        # Enough candidates for a full beam to continue, even if all others end.
         ends = 0 if eos_token_ids is None else len(eos_token_ids)
         self.candidates = max(2, 1 + ends) * beams
 
     def run(self) -> BeamOutput:
-        """Search to the end; the best hypotheses of each sentence.
+        """Search to the end and return the best hypotheses of each sentence.
 
         Raises:
-            ValueError: where the model's scores are not numbers.
+            ValueError: the model's scores are NaN.
         """
         state = self._start()
         done = []
@@ -175,7 +175,7 @@ class BeamSearch:
         new = self.prompt.new_full
         paths = torch.stack([self.prompt, torch.full_like(self.prompt, -1)], dim=-1)
         paths = paths.unsqueeze(1).repeat(1, self.beams, 1, 1)
-        # All hypotheses are one at first: the others must not be taken for new ones.
+        # All hypotheses of a sentence are the same at first: only one of them counts.
         scores = torch.full((batch, self.beams), NEVER, device=self.prompt.device)
         scores[:, 0] = 0
         return BeamState(
@@ -190,7 +190,7 @@ class BeamSearch:
         )
 
     def _step(self, state: BeamState, hidden: torch.Tensor) -> torch.Tensor:
-        """Extend each running hypothesis by a token; `(n, beams)`, which of the old ones each of them continues."""
+        """Extend each running hypothesis by a token; return which old one each new one continues, `(n, beams)`."""
         scores, beams, tokens = self._continuations(state, hidden)
         rows = beams + state.numbers.unsqueeze(1) * self.beams
         paths = torch.cat([pick(state.paths, beams), torch.stack([tokens, rows], dim=-1).unsqueeze(2)], dim=2)
@@ -212,7 +212,7 @@ class BeamSearch:
         """Scores, hypotheses and new tokens `(n, candidates)` of the best continuations of each sentence."""
         if self.processors is not None or self.record is not None or self.do_sample:
             return self._processed_continuations(state, self.decoder.logits(hidden))
-        # In parts, whose logits stay in the caches of a processor.
+        # In parts, whose logits stay in the processor's caches.
         parts = []
         for some_hidden, scores in zip(self._parts(hidden), self._parts(state.scores)):
             log_probs = self.decoder.logits(some_hidden).float().log_softmax(-1)
@@ -223,13 +223,13 @@ class BeamSearch:
         return parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts)))
 
     def _parts(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Of `(n, …)` the sentences that are scored together."""
+        """Split `(n, …)` into parts whose sentences are scored together."""
         return tensor.split(max(1, ROWS_AT_ONCE // self.beams)) if tensor.device.type == "cpu" else (tensor,)
 
     def _processed_continuations(
         self, state: BeamState, logits: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same where all log-probabilities are recorded, changed or drawn from."""
+        """The same if all log-probabilities are recorded, processed or sampled from."""
         logits = logits.float().expand(-1, self.beams, -1)
         log_probs = logits.log_softmax(-1)
         if self.processors is not None:
@@ -255,7 +255,7 @@ class BeamSearch:
         return ends
 
     def _finish(self, state: BeamState, paths: torch.Tensor, scores: torch.Tensor, ends: torch.Tensor) -> None:
-        """Put continuations that end among the finished hypotheses. Those beyond the beam do not count."""
+        """Add continuations that end to the finished hypotheses. Those ranked below the beam do not count."""
         paths, scores = paths[:, : self.beams], scores[:, : self.beams]
         ends = ends[:, : self.beams] & state.is_open.unsqueeze(1)
         if not ends.any():
@@ -268,7 +268,7 @@ class BeamSearch:
         state.is_finished = pick(torch.cat([state.is_finished, ends], dim=1), chosen)
 
     def _close(self, state: BeamState, ends: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Mark the sentences whose finished hypotheses are final; for each reason which ones, `(n,)`."""
+        """Mark the sentences whose finished hypotheses are final; return for each reason where it holds, `(n,)`."""
         hoped = self._reachable(state)
         may_enter = hoped
         if self.scoring.early_stopping != "never":
@@ -280,19 +280,19 @@ class BeamSearch:
         else:
             reasons["settled"] = is_full & ~(may_enter > state.finished_scores[:, -1])
         if self.log_probs_fall:
-            # Nothing can beat even the last of the n best that were asked for: the same result, sooner.
+            # Nothing can beat even the last of the n best that were requested: the same result, sooner.
             reasons["decided"] = ~(hoped > state.finished_scores[:, self.n_best - 1])
         for is_reason in reasons.values():
             state.is_open &= ~is_reason
         return reasons
 
     def _reachable(self, state: BeamState) -> torch.Tensor:
-        """The best score `(n,)` that a running hypothesis might still end with: log-probabilities fall."""
+        """The best score `(n,)` that a running hypothesis might still end with, as log-probabilities only fall."""
         start = self.prompt.shape[1]
         return state.scores[:, 0] / self.scoring.best_penalty(state.paths.shape[2] - start, state.limits - start)
 
     def _show(self, state: BeamState, reasons: dict[str, torch.Tensor], candidates: tuple[torch.Tensor, ...]) -> None:
-        """Give the observer what this step has decided."""
+        """Pass what this step decided to the observer."""
         start = self.prompt.shape[1]
         step = SearchStep(
             state.numbers,
@@ -314,7 +314,7 @@ class BeamSearch:
         scores = torch.cat([part.finished_scores[:, : self.n_best] for part in done])
         order = torch.cat([part.numbers for part in done]).argsort()
         paths, scores = paths[order].flatten(0, 1), scores[order].flatten()
-        # A sentence with such scores is done at once, without a hypothesis.
+        # A sentence with NaN scores is done at once, without a hypothesis.
         if any(part.scores.isnan().any() for part in done):
             raise ValueError(
                 "The model's scores are NaN, not numbers: its weights are damaged, or its dtype is too narrow for "
@@ -325,7 +325,7 @@ class BeamSearch:
         return BeamOutput(paths[:, :length, 0], scores, paths[:, start:length, 1])
 
     def _padded(self, paths: torch.Tensor, length: int) -> torch.Tensor:
-        """Paths with padding up to a length."""
+        """Pad paths to a length."""
         missing = length - paths.shape[2]
         if not missing:
             return paths
@@ -334,25 +334,25 @@ class BeamSearch:
 
 
 class GreedySearch(BeamSearch):
-    """A beam of one that ends with its first hypothesis. Its scores mean nothing."""
+    """Beam search with a single beam that ends with its first finished hypothesis. Its scores are meaningless."""
 
     def __init__(self, decoder: SharedSourceDecoder, prompt: torch.Tensor, limits: torch.Tensor, **kwargs):
         super().__init__(decoder, Scoring(early_stopping=True), prompt, limits, beams=1, **kwargs)
 
     def _step(self, state: BeamState, hidden: torch.Tensor) -> torch.Tensor:
         parents = super()._step(state, hidden)
-        # In the sum of a long output rounding would hide which token is the best. What is not a number stays that.
+        # In the sum of a long output, rounding would hide which token is best. NaN stays NaN.
         state.scores = torch.zeros_like(state.scores).masked_fill(state.scores.isnan(), torch.nan)
         return parents
 
 
 def pick(tensor: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """Of `(n, m, …)` the entries `indices` `(n, k)` of dimension 1: `(n, k, …)`."""
+    """Pick the entries `indices` `(n, k)` of dimension 1 from `(n, m, …)`: `(n, k, …)`."""
     return tensor[torch.arange(len(indices), device=indices.device).unsqueeze(1), indices]
 
 
 def close_ranks(is_kept: torch.Tensor) -> torch.Tensor:
-    """An order of the kept rows in which none moves but those at the end, which fill the gaps before them."""
+    """An order of the kept rows in which only those at the end move, to fill the gaps before them."""
     count = int(is_kept.sum())
     order = torch.arange(count, device=is_kept.device)
     order[~is_kept[:count]] = is_kept[count:].nonzero().squeeze(1) + count
@@ -362,8 +362,8 @@ def close_ranks(is_kept: torch.Tensor) -> torch.Tensor:
 def top(log_probs: torch.Tensor, scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The best sums of `log_probs` `(n, m, vocab_size)` and `scores` `(n, m)` for each of the n.
 
-    A partial sort of all of them is slow. Here the vocabulary is read once, for the maxima of its columns when it is
-    laid out in lines of `BLOCK`: the best tokens can only be in the columns with the best maxima.
+    A partial sort of all sums is slow. Here the vocabulary is laid out in lines of `BLOCK` tokens and read once, for
+    the maximum of each column: the best tokens can only be in the columns with the best maxima.
 
     Returns:
         Sums and indices into `m * vocab_size`, `(n, count)` each, the best first.

@@ -25,7 +25,7 @@ class Scoring:
             however long it gets.
 
     Raises:
-        ValueError: where α is not from -10 to 10.
+        ValueError: α is not between -10 and 10.
     """
 
     length_penalty: float = 1.0
@@ -33,7 +33,7 @@ class Scoring:
     early_stopping: bool | str = False
 
     def __post_init__(self):
-        # Beyond, the power of a length is infinite or 0 in fp32, and NaN compares with nothing.
+        # Beyond this, powers of lengths become infinite or 0 in fp32, and comparisons with NaN are always false.
         is_number = isinstance(self.length_penalty, Real) and not isinstance(self.length_penalty, bool)
         if not (is_number and abs(self.length_penalty) <= LARGEST_PENALTY):
             raise ValueError(
@@ -41,11 +41,11 @@ class Scoring:
             )
 
     def penalty(self, length: int | torch.Tensor) -> float | torch.Tensor:
-        """What the log-probability of a hypothesis of `length` tokens, its end included, is divided by."""
+        """The divisor of the log-probability of a hypothesis of `length` tokens, end token included."""
         if self.length_penalty_type == "gnmt":
             length = (5 + length) / 6
         return length**self.length_penalty
 
     def best_penalty(self, length: int, limits: torch.Tensor) -> float | torch.Tensor:
-        """The penalty under which a running hypothesis of `length` tokens could end best: log-probabilities fall."""
+        """The most favorable penalty that a running hypothesis of `length` tokens can get: log-probabilities fall."""
         return self.penalty(limits) if self.length_penalty > 0 else self.penalty(length)

@@ -1,4 +1,4 @@
-"""Lengths, scores and alignments of translations that `generate()` returned, of every encoder–decoder of transformers.
+"""Lengths, scores and alignments of translations from `generate()`, for every encoder–decoder in transformers.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -18,11 +18,11 @@ LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
 def output_lengths(
     output_ids: torch.LongTensor, eos_token_ids: list[int], pad_token_id: int | None
 ) -> torch.LongTensor:
-    """Tokens of each output `(rows, length)`, the decoder's start and the end included, without padding: `(rows)`."""
+    """The number of tokens of each output `(rows, length)`, start and end included, padding excluded: `(rows,)`."""
     length = output_ids.shape[1]
     position = torch.arange(1, length + 1, device=output_ids.device)
     ends = torch.isin(output_ids, torch.tensor(eos_token_ids, dtype=torch.long, device=output_ids.device))
-    # Many decoders start with what elsewhere is the end, or padding.
+    # Many decoders start with the token that elsewhere is the end or padding.
     ends[:, 0] = False
     first_end = torch.where(ends, position, length + 1).amin(dim=1)
     is_token = output_ids != (-1 if pad_token_id is None else pad_token_id)
@@ -47,10 +47,11 @@ def forced_output(model: PreTrainedModel, labels: torch.LongTensor) -> torch.Lon
 
 
 def prompt_length(prompt: torch.LongTensor | None, output_ids: torch.LongTensor) -> int:
-    """With how many tokens, the decoder's start included, outputs `(rows, length)` begin that were given as a prompt.
+    """The number of tokens at the start of outputs `(rows, length)` that are a prompt, the start token included.
 
     Args:
-        prompt: `(1 or rows, prompt_length)`, with or without the start, which `generate()` adds; None for that alone.
+        prompt: `(1 or rows, prompt_length)`, with or without the start token, which `generate()` adds; None without a
+            prompt.
     """
     if prompt is None:
         return 1
@@ -69,11 +70,11 @@ def token_log_probabilities(
 
     Args:
         inputs: `input_ids` and `attention_mask`, `(batch, source_length)`.
-        output_ids: `(batch * n, target_length)`, n hypotheses a source, beginning with the decoder's start.
-        never: tokens that are ruled out, so that the others have their share.
+        output_ids: `(batch * n, target_length)`, n hypotheses per source, beginning with the decoder's start token.
+        never: tokens that are ruled out, so that the others share their probability.
 
     Returns:
-        float32 `(batch * n, target_length - 1)`, for all tokens but the start; values at padding mean nothing.
+        float32 `(batch * n, target_length - 1)`, for all tokens but the start; values at padding are meaningless.
     """
     decoder_input, labels = output_ids[:, :-1], output_ids[:, 1:]
     encoder_output = model.get_encoder()(**inputs, return_dict=True).last_hidden_state
@@ -91,7 +92,7 @@ def token_log_probabilities(
         ).logits
         if never:
             logits[..., never] = -torch.inf
-        # Row by row: in float32 all of a batch would need the memory of its logits once more.
+        # Row by row: in float32, a whole batch would need the memory of its logits once more.
         normalizers = torch.stack([row.float().logsumexp(-1) for row in logits])
         parts.append(logits.gather(-1, labels[rows].unsqueeze(-1)).squeeze(-1).float() - normalizers)
     return torch.cat(parts)
@@ -107,8 +108,8 @@ def log_probabilities(
     """Natural log-probabilities of given translations, the end included; arguments as in [`token_log_probabilities`].
 
     Args:
-        lengths: `(batch * n)`, of [`output_lengths`].
-        given: tokens at the beginning, the start included, that the model did not choose and that cost nothing.
+        lengths: `(batch * n)`, from [`output_lengths`].
+        given: number of tokens at the beginning, start included, that the model did not choose and that do not count.
 
     Returns:
         float32 `(batch * n)`.
@@ -126,15 +127,15 @@ def align(
     output_ids: torch.LongTensor,
     lengths: torch.LongTensor,
 ) -> list[list[dict[str, list]]]:
-    """Word alignments of hypotheses, from the attention with which the model gives them.
+    """Word alignments of hypotheses, from the attention with which the model produces them.
 
     Args:
         inputs: `input_ids` and `attention_mask`, `(batch, source_length)`.
         output_ids: `(batch, hypotheses, target_length)`; `lengths` `(batch, hypotheses)`.
 
     Returns:
-        For each text and hypothesis `source_tokens`, `target_tokens`, without special ones, and `alignment`, pairs of
-        indices (source, target) into them.
+        For each text and hypothesis, a dict of `source_tokens` and `target_tokens`, without special tokens, and
+        `alignment`, pairs of indices (source, target) into them.
     """
     batch_size, hypotheses, length = output_ids.shape
     source_ids, output_ids = inputs["input_ids"], output_ids.flatten(0, 1)

@@ -1,4 +1,4 @@
-"""What a search has decided, step by step, for those who want to look at it: a beam tree, say.
+"""What a search decides, step by step, for anyone who wants to look at it, for example as a beam tree.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -14,14 +14,14 @@ from .generation_length_penalty import Scoring
 
 @dataclass(frozen=True)
 class SearchStep:
-    """One step of the search over `n` sentences; candidates are the continuations it has looked at, best first."""
+    """One step of the search over `n` sentences; candidates are the continuations that it considers, best first."""
 
     numbers: torch.Tensor  # (n,) which sentences of the batch they are
     parents: torch.Tensor  # (n, candidates) which of the hypotheses so far each one continues
-    tokens: torch.Tensor  # (n, candidates) by which token
-    log_probs: torch.Tensor  # (n, candidates) of that token
-    scores: torch.Tensor  # (n, candidates) log-probabilities of all tokens together
-    ends: torch.Tensor  # (n, candidates) whether they end here; those beyond the beam are dropped
+    tokens: torch.Tensor  # (n, candidates) the token that it adds
+    log_probs: torch.Tensor  # (n, candidates) log-probability of that token
+    scores: torch.Tensor  # (n, candidates) log-probability of all its tokens together
+    ends: torch.Tensor  # (n, candidates) whether it ends here; those that end below the beam are dropped
     chosen: torch.Tensor  # (n, beams) candidates that become the hypotheses of the next step, best first
     finished_paths: torch.Tensor  # (n, beams, length, 2) as in `BeamState`, after this step
     finished_scores: torch.Tensor  # (n, beams)
@@ -34,19 +34,20 @@ class SearchStep:
 
 
 class SearchObserver(StoppingCriteria):
-    """Keeps all steps of a search.
+    """Records all steps of a search.
 
-    To be given to `generate()` as a stopping criterion; it stops nothing. Only this package's searches know it.
+    To be passed to `generate()` as a stopping criterion, although it stops nothing. Only this package's searches know
+    it.
 
     Attributes:
-        steps: none where another search was made: sampling, greedy search with recorded scores, assisted generation.
+        steps: empty after other searches: sampling, greedy search with recorded scores, assisted generation.
     """
 
     def __init__(self):
         self.steps: list[SearchStep] = []
 
     def __call__(self, input_ids: torch.LongTensor, scores, **kwargs) -> torch.BoolTensor:
-        # No sentence ends by itself; for searches that do not know this criterion.
+        # Ends no sentence: only searches that do not know this criterion call it.
         return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
 
 

@@ -1,7 +1,7 @@
-"""Which values the settings of a generation config may have, and those of a `generation_config.json`.
+"""Checks the settings of a generation config, and of a `generation_config.json`.
 
-transformers ignores a file that it cannot read, which means greedy search, and takes settings of any type, which
-fail in the middle of a search or mean something else. The file travels with each checkpoint as remote code and
+transformers ignores a file that it cannot read, which means greedy search, and accepts settings of any type, which
+then fail in the middle of a search or mean something else. The file travels with each checkpoint as remote code and
 therefore imports nothing but torch and transformers.
 """
 
@@ -14,13 +14,13 @@ from transformers import GenerationConfig
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file
 
 LENGTH_PENALTY_TYPES = ("length", "gnmt")
-# Generous: a search takes memory in proportion to its beam, and a model that finds no end continues to the limit.
+# Generous: a search takes memory in proportion to its beam, and a model that never ends continues to the limit.
 LARGEST_BEAM = 1000
 LARGEST_OFFSET = 10_000
 
-LARGEST_PENALTY = 10  # beyond, the power of a length is infinite or 0 in fp32, and NaN compares with nothing
+LARGEST_PENALTY = 10  # beyond this, powers of lengths become infinite or 0 in fp32, and NaN compares with nothing
 
-# Whole numbers, with the least and the largest.
+# Whole numbers, with their minimum and maximum.
 WHOLE_NUMBERS = {
     "num_beams": (1, LARGEST_BEAM),
     "num_return_sequences": (1, LARGEST_BEAM),
@@ -49,10 +49,10 @@ CHOICES = {"early_stopping": (True, False, "never"), "length_penalty_type": LENG
 
 
 def generation_config_in(path: str | Path) -> GenerationConfig | None:
-    """The `generation_config.json` of a folder or a Hub id; `None` where there is none, or no connection.
+    """The `generation_config.json` of a folder or a Hub id; `None` if there is none, or no connection.
 
     Raises:
-        ValueError: as [`check_generation_file`].
+        ValueError: as in [`check_generation_file`].
     """
     quiet = ("gated_repo", "missing_entries", "connection_errors")
     options = {f"_raise_exceptions_for_{problem}": False for problem in quiet}
@@ -64,13 +64,13 @@ def generation_config_in(path: str | Path) -> GenerationConfig | None:
 
 
 def check_generation_file(path: str | Path, vocab_size: int | None = None) -> None:
-    """Refuse a `generation_config.json` that cannot be read as it was meant.
+    """Refuse a `generation_config.json` that is damaged or has invalid settings.
 
     Args:
-        vocab_size: the target's tokens, where they are known.
+        vocab_size: the number of target tokens, if known.
 
     Raises:
-        ValueError: all that is wrong in it, with the file's name, a line each.
+        ValueError: the file is damaged or invalid; the message lists all errors, one per line, with the file's name.
     """
     try:
         settings = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -93,7 +93,7 @@ REPAIR = "Copy it again from where it came from, or put the setting right."
 
 
 def setting_errors(settings: dict[str, Any], vocab_size: int | None = None) -> list[str]:
-    """What is wrong with settings by name, each in words; `None` stands for no setting, and unknown ones are free."""
+    """Error messages for invalid settings. A value of `None` means not set, and unknown settings are not checked."""
     errors = []
     for name, value in settings.items():
         wanted = None if value is None else _expected(name, value, vocab_size)
@@ -103,7 +103,7 @@ def setting_errors(settings: dict[str, Any], vocab_size: int | None = None) -> l
 
 
 def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
-    """What a setting must be, where its value is not that."""
+    """What a setting must be, in words; `None` if its value is valid."""
     if name in WHOLE_NUMBERS:
         least, most = WHOLE_NUMBERS[name]
         words = f"a whole number from {least} on" if most == math.inf else f"a whole number from {least} to {most:,}"

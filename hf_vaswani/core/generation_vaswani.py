@@ -1,9 +1,9 @@
 """Generation as the paper does it, through transformers' `generate()`.
 
 Two settings of `generation_config` are this package's own: `length_penalty_type="gnmt"` scores hypotheses as the paper
-does, and `max_length_offset` bounds each output by the length of its own source (section 6.1). All else means what it
-means in transformers. Beam search and greedy search are those of `generation_beam_search.py`; sampling, streaming and
-assisted generation are transformers'.
+does, and `max_length_offset` limits each output by the length of its own source (section 6.1). Everything else means
+what it means in transformers. Beam search and greedy search are those of `generation_beam_search.py`; sampling,
+streaming and assisted generation are transformers'.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -45,10 +45,10 @@ OWN_SETTINGS = ("length_penalty_type", "max_length_offset")
 STATIC_CACHES = ("static", "offloaded_static", "sliding_window", "hybrid")
 RECORDING_MODULE = "transformers.utils.output_capturing"
 CASTING_CLASS = "ConvertOutputsToFp32"
-# Labels come from the Trainer, and go no further.
+# Labels come from the Trainer and are ignored.
 SHARED_INPUTS = ("attention_mask", "encoder_outputs", "labels", "logits_to_keep", "past_key_values", "use_cache")
 
-# Processors that only rule tokens out: they do the same to logits as to log-probabilities.
+# Processors that only rule out tokens: they act on logits just as on log-probabilities.
 MASKING_PROCESSORS = (
     processors.ForcedBOSTokenLogitsProcessor,
     processors.ForcedEOSTokenLogitsProcessor,
@@ -59,7 +59,7 @@ MASKING_PROCESSORS = (
     processors.SuppressTokensAtBeginLogitsProcessor,
     processors.SuppressTokensLogitsProcessor,
 )
-# Processors that look at each row alone, wherever it stands. Those not named may know sentences by their row.
+# Processors that treat each row on its own, whatever its index. Any others may identify sentences by row.
 ROW_PROCESSORS = (
     *MASKING_PROCESSORS,
     processors.ExponentialDecayLengthPenalty,
@@ -74,9 +74,9 @@ ROW_PROCESSORS = (
 
 
 def own_max_length(config: GenerationConfig) -> int | None:
-    """The `max_length` that was set on purpose in a model's generation config.
+    """The `max_length` that was set on purpose in a model's generation config, or `None`.
 
-    Seq2SeqTrainer writes transformers' defaults into it, all of them, and with them 20 for the length.
+    Seq2SeqTrainer writes all of transformers' defaults into it, including a length of 20.
     """
     defaults = GenerationConfig._get_default_generation_params()
     names = [name for name, default in defaults.items() if default is not None]
@@ -88,7 +88,7 @@ class SourceLengthCriteria(StoppingCriteria):
     """Ends each row at a length of its own.
 
     Args:
-        limits: `(rows,)`, tokens that the output may have, prompt included.
+        limits: `(rows,)`, maximum number of tokens in each output, prompt included.
     """
 
     def __init__(self, limits: torch.Tensor):
@@ -101,8 +101,8 @@ class SourceLengthCriteria(StoppingCriteria):
 class VaswaniGenerationMixin(GenerationMixin):
     """transformers' `generate()` with the paper's search (section 6.1).
 
-    `max_length_offset`, 50 where nothing else limits the output, bounds it at that many tokens more than its source
-    has. A `max_length` or `max_new_tokens` given to `generate()` replaces an offset that is only the checkpoint's.
+    `max_length_offset` limits each output to that many tokens more than its source has; it is 50 if nothing else
+    limits the output. A `max_length` or `max_new_tokens` given to `generate()` overrides the checkpoint's offset.
     """
 
     length_follows_source = True
@@ -111,10 +111,12 @@ class VaswaniGenerationMixin(GenerationMixin):
     returns_sequence_scores = True
 
     def adjust_generation_fn(self, *args, **kwargs):
-        """Called by `from_pretrained`: as in transformers, but a `generation_config.json` that is there counts.
+        """Load the generation config, as in transformers, but refuse a damaged `generation_config.json`.
+
+        `from_pretrained` calls it.
 
         Raises:
-            ValueError: where it is damaged. transformers would search greedily instead, or fail without its name.
+            ValueError: the file is damaged. transformers would search greedily instead, or fail without naming it.
         """
         given = inspect.signature(GenerationMixin.adjust_generation_fn).bind(self, *args, **kwargs).arguments
         if given.get("generation_config") is None and given.get("pretrained_model_name_or_path") is not None:
@@ -146,7 +148,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         return prepared, model_kwargs
 
     def _max_length_offset(self, of_call: dict[str, Any]) -> int | None:
-        """The call's own offset, else the checkpoint's, else the paper's, but for a length that was given instead."""
+        """The offset of the call, else of the checkpoint, else of the paper; `None` if a length was given instead."""
         own = {**vars(self.generation_config), "max_length": own_max_length(self.generation_config)}
         for settings in (of_call, own):
             if settings.get("max_length_offset") is not None:
@@ -157,7 +159,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
     @property
     def longest_output_offset(self) -> int | None:
-        """How many tokens more than its source an output may have where a call sets no length; `None`: any number."""
+        """How many more tokens than its source an output may have if a call sets no length; `None` for any number."""
         return self._max_length_offset({})
 
     def _prepare_model_inputs(self, *args, **kwargs):
@@ -202,9 +204,12 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
 
     def _prepare_cache_for_generation(self, generation_config, model_kwargs, *args, **kwargs):
-        """As in transformers, which has no quantized cache for encoder–decoders: here that of the target is."""
+        """Prepare the cache as in transformers, and quantize the target's if requested.
+
+        transformers has no quantized cache for encoder–decoders.
+        """
         if generation_config.max_length_offset is not None:
-            # Here, for the first time, there is a source for each row of the search.
+            # This is the first place where there is a source for each row of the search.
             generation_config._length_limits = (
                 generation_config._prompt_length + source_lengths(model_kwargs) + generation_config.max_length_offset
             )
@@ -217,7 +222,7 @@ class VaswaniGenerationMixin(GenerationMixin):
             )
             return
         limit, longest = self.config.longest_sequence, generation_config.max_length
-        # With a static cache lengths are tensors, at which no step looks.
+        # With a static cache, lengths are tensors, which no step checks.
         if kind in STATIC_CACHES and limit and longest > limit:
             raise ValueError(
                 f"A static cache for {longest} tokens was asked for, but this model's learned positions end at "
@@ -240,7 +245,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         synced_gpus: bool = False,
         **model_kwargs,
     ) -> GenerateBeamEncoderDecoderOutput | torch.LongTensor:
-        """Beam search; arguments and result are those of transformers' own."""
+        """Beam search, with the arguments and the result of transformers' own."""
         config, beams = generation_config, generation_config.num_beams
         recorder = Recorder(config)
         if not recorder.is_needed and not synced_gpus and self._can_share_source(config, model_kwargs):
@@ -282,10 +287,10 @@ class VaswaniGenerationMixin(GenerationMixin):
         streamer=None,
         **model_kwargs,
     ):
-        """Sampling and greedy search; arguments and result are those of transformers' own.
+        """Sampling and greedy search, with the arguments and the result of transformers' own.
 
-        Greedy search is a beam of one that ends with its first hypothesis, and is done as such where nothing but its
-        tokens is asked for.
+        Greedy search is beam search with one beam that ends with its first hypothesis, and is run as such if nothing
+        but its tokens is requested.
         """
         config = generation_config
         is_plain_greedy = (
@@ -317,7 +322,7 @@ class VaswaniGenerationMixin(GenerationMixin):
         return search.run().sequences
 
     def _can_share_source(self, generation_config: GenerationConfig, model_kwargs: dict[str, Any]) -> bool:
-        """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unforeseen."""
+        """Whether the hypotheses of a sentence can be fed side by side: with a plain cache and nothing unusual."""
         cache = model_kwargs.get("past_key_values")
         encoder = set(self.get_encoder().modules())
         return (
@@ -342,13 +347,13 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
 
     def decoder_step(self) -> DecoderStep | None:
-        """The decoder without its modules, which is faster; `None` where these may do more than compute it."""
+        """A faster decoder that bypasses the modules; `None` if those may do more than the plain computation."""
         decoder, lm_head = self.get_decoder(), self.get_output_embeddings()
         if not can_step(decoder, lm_head):
             return None
         if not isinstance(lm_head, Int8Linear):
             return DecoderStep(decoder, lm_head)
-        # Weights in 8 bits stay as they are.
+        # 8-bit weights never change, so the step can be kept.
         if "_int8_step" not in vars(self):
             self._int8_step = DecoderStep(decoder, lm_head)
         return self._int8_step
@@ -365,8 +370,8 @@ class VaswaniGenerationMixin(GenerationMixin):
     def _with_target_vocabulary(self):
         """This model as transformers must see it, with the size of the target's vocabulary as `vocab_size`.
 
-        Scores, prompt lookup and watermarks read that where they mean the target's. A copy that shares all weights, so
-        that no other thread sees the config change.
+        Scores, prompt lookup and watermarks read `vocab_size` where they mean the target's. The result is a copy that
+        shares all weights, so that no other thread sees the config change.
         """
         if self.config.vocab_size == self.config.decoder_vocab_size:
             return self
@@ -377,7 +382,7 @@ class VaswaniGenerationMixin(GenerationMixin):
 
 
 class Recorder:
-    """Keeps what `return_dict_in_generate` was asked to give beside the hypotheses."""
+    """Records what `generate()` returns besides the hypotheses with `return_dict_in_generate`."""
 
     def __init__(self, generation_config: GenerationConfig):
         self.kept = {
@@ -392,7 +397,7 @@ class Recorder:
         return tuple(self.kept["scores"]) if "scores" in self.kept else None
 
     def __call__(self, logits: torch.Tensor, log_probs: torch.Tensor, decoder: BatchedDecoder) -> None:
-        """Keep a step: logits and processed log-probabilities `(n, beams, vocab_size)`, and the decoder's output."""
+        """Record a step: logits and processed log-probabilities `(n, beams, vocab_size)`, and the decoder's output."""
         values = {
             "scores": log_probs.flatten(0, 1),
             "logits": logits.flatten(0, 1),
@@ -405,7 +410,7 @@ class Recorder:
     def output(
         self, output: BeamOutput, encoder_outputs: ModelOutput, decoder: BatchedDecoder | SharedSourceDecoder
     ) -> GenerateBeamEncoderDecoderOutput:
-        """All in transformers' form: of what was recorded, a tuple over steps."""
+        """Everything in transformers' form, where each recording is a tuple over steps."""
         kept = {name: tuple(steps) for name, steps in self.kept.items()}
         own, cross = zip(*kept["attentions"]) if "attentions" in kept else (None, None)
         return GenerateBeamEncoderDecoderOutput(
@@ -427,8 +432,8 @@ class Recorder:
 def is_watched(module: nn.Module) -> bool:
     """Whether a module's forward pass has hooks or has been replaced.
 
-    The search calls neither the model itself nor one row for each hypothesis, which is what such code expects. Two
-    watchers do not mind: transformers' own recording, whose hooks stay for good once attentions were asked for, and
+    Such code expects calls of the model itself with one row per hypothesis, and the search makes neither. Two
+    exceptions do no harm: transformers' own recording, whose hooks stay once attentions have been requested, and
     Accelerate's mixed precision, which only casts.
     """
     hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
@@ -439,7 +444,7 @@ def is_watched(module: nn.Module) -> bool:
 
 
 def check_own_settings(generation_config: GenerationConfig) -> None:
-    """Refuse values of this package's own settings that mean nothing, and a beam of useless size."""
+    """Refuse invalid values of this package's own settings, and beams that are too large to be useful."""
     errors = setting_errors({name: getattr(generation_config, name) for name in OWN_SETTINGS})
     beams = generation_config.num_beams or 1
     if beams > LARGEST_BEAM:
@@ -449,7 +454,7 @@ def check_own_settings(generation_config: GenerationConfig) -> None:
 
 
 def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:
-    """Tokens of each source, `(rows,)`, by the mask where there is one."""
+    """The number of tokens in each source, `(rows,)`, according to the mask if there is one."""
     if model_kwargs.get("attention_mask") is not None:
         return model_kwargs["attention_mask"].sum(-1)
     states = model_kwargs["encoder_outputs"].last_hidden_state
@@ -457,7 +462,7 @@ def source_lengths(model_kwargs: dict[str, Any]) -> torch.Tensor:
 
 
 def length_limits(criteria: StoppingCriteriaList, generation_config: GenerationConfig, input_ids) -> torch.Tensor:
-    """Tokens that the output of each row may have, prompt included: `(rows,)`."""
+    """The maximum number of tokens in the output of each row, prompt included: `(rows,)`."""
     lengths = [criterion.max_length for criterion in criteria if type(criterion) is MaxLengthCriteria]
     longest = min([generation_config.max_length, *lengths])
     for criterion in criteria:
@@ -467,15 +472,15 @@ def length_limits(criteria: StoppingCriteriaList, generation_config: GenerationC
 
 
 def end_token_ids(criteria: StoppingCriteriaList, input_ids: torch.Tensor) -> torch.Tensor | None:
-    """The tokens that end an output, `(k,)`: those of the config, unless the caller's own criterion replaces it."""
+    """The tokens that end an output, `(k,)`, from the config or a criterion of the caller; `None` without any."""
     ids = [criterion.eos_token_id.reshape(-1) for criterion in criteria if type(criterion) is EosTokenCriteria]
     return torch.cat(ids).to(input_ids.device) if ids else None
 
 
 def fill_token_id(generation_config: GenerationConfig) -> int:
-    """What stands behind the shorter outputs of a beam search; as in transformers, where 0 is not padding.
+    """The token that pads shorter outputs of a beam search: as in transformers, the end token if padding is 0.
 
-    Without an end token transformers fills with -1, which no tokenizer decodes.
+    Without an end token, it is 0; transformers pads with -1, which no tokenizer decodes.
     """
     pad, eos = generation_config._pad_token_tensor, generation_config._eos_token_tensor
     pad = 0 if pad is None else int(pad)
@@ -483,18 +488,18 @@ def fill_token_id(generation_config: GenerationConfig) -> int:
 
 
 def other_criteria(criteria: StoppingCriteriaList) -> StoppingCriteriaList:
-    """The criteria that a search must ask: all but those that it knows."""
+    """The criteria that a search must call: all but those that it handles itself."""
     known = (MaxLengthCriteria, EosTokenCriteria, SourceLengthCriteria, Stragglers, SearchObserver)
     return StoppingCriteriaList(criterion for criterion in criteria if type(criterion) not in known)
 
 
 def only_one(kind: type[StoppingCriteria], criteria: StoppingCriteriaList) -> StoppingCriteria | None:
-    """The criterion of that kind, where there is one."""
+    """The first criterion of that kind, or `None`."""
     return next((criterion for criterion in criteria if type(criterion) is kind), None)
 
 
 def only(kinds: tuple[type, ...], logits_processor: LogitsProcessorList) -> bool:
-    """Whether all processors are of these kinds, and no subclasses that may do anything."""
+    """Whether all processors are of exactly these kinds; subclasses might do anything."""
     return all(type(processor) in kinds for processor in logits_processor)
 
 

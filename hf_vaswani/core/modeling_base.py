@@ -1,4 +1,4 @@
-"""What all Vaswani models share besides the computation: initialization, tying, resizing, saving with their code.
+"""What all Vaswani models share besides the computation: initialization, tying, resizing, and saving with their code.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -21,12 +21,12 @@ logger = logging.get_logger(__name__)
 
 
 def warn_of_trainer(labels: torch.Tensor | None, divisor: torch.Tensor | float | None, device: torch.device) -> None:
-    """Warn once about settings of transformers' Trainer that silently do something else than they say.
+    """Warn once about settings of transformers' Trainer that silently do not do what they say.
 
     Args:
-        labels, divisor: `labels` and `num_items_in_batch` of a forward pass in training; of all callers, the Trainer
-            alone gives the second without the first.
-        device: of the model.
+        labels, divisor: `labels` and `num_items_in_batch` of a forward pass in training; only the Trainer passes the
+            second without the first.
+        device: the model's device.
     """
     if torch.compiler.is_compiling():
         return
@@ -43,7 +43,7 @@ def warn_of_trainer(labels: torch.Tensor | None, divisor: torch.Tensor | float |
 
 
 def _accelerate_precision() -> str:
-    """The mixed precision that Accelerate was told to use, where it has been loaded."""
+    """The mixed precision that Accelerate was told to use; "no" if it has not been set up."""
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
     return state().mixed_precision if state is not None and state._shared_state else "no"
 
@@ -64,8 +64,9 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module):
         """Initialize one module.
 
-        Projections are Xavier-uniform with zero biases, those of queries, keys and values with `qkv_init_gain`;
-        embeddings and output projection are N(0, d_model^-0.5); norms are 1.
+        Projections are Xavier-uniform with zero biases, scaled by `qkv_init_gain` for queries, keys and values.
+        Embeddings and output projection are normal with standard deviation d_model^-0.5, padding is zero. Norms have
+        weight 1 and bias 0.
         """
         std = self.config.d_model**-0.5
         if isinstance(module, nn.Embedding):
@@ -86,8 +87,8 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
         """Tied parameter → the one that holds its values.
 
-        transformers ties nothing where `tie_word_embeddings` is off. Here that option is about the output projection
-        alone: source and target may still share their embeddings.
+        transformers ties nothing if `tie_word_embeddings` is off. Here that option concerns only the output
+        projection: source and target may still share their embeddings.
         """
         tied = self._tied_weights_keys or {}
         return {k: v for k, v in tied.items() if k != "lm_head.weight" or self.config.tie_word_embeddings}
@@ -95,8 +96,8 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def resize_token_embeddings(self, new_num_tokens: int | None = None, *args, **kwargs) -> nn.Embedding:
         """Resize the joint vocabulary: source, target and output projection together.
 
-        Where source and target have embeddings of their own, only the source's are resized;
-        `resize_decoder_token_embeddings` is for the target's.
+        If source and target have separate embeddings, only the source's are resized; use
+        `resize_decoder_token_embeddings` for the target's.
         """
         embeddings = super().resize_token_embeddings(new_num_tokens, *args, **kwargs)
         if self.config.share_encoder_decoder_embeddings:
@@ -106,10 +107,10 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def resize_decoder_token_embeddings(
         self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Embedding:
-        """Resize the target's vocabulary, embeddings and output projection, where it is not the source's.
+        """Resize a separate target vocabulary: embeddings and output projection together.
 
         Raises:
-            ValueError: where source and target share their embeddings.
+            ValueError: source and target share their embeddings.
         """
         if self.config.share_encoder_decoder_embeddings:
             raise ValueError("Source and target share their embeddings: resize both with resize_token_embeddings.")
@@ -127,31 +128,31 @@ class VaswaniPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(self, new_num_tokens, pad_to_multiple_of=None, mean_resizing=True):
         if self.config.share_encoder_decoder_embeddings:
             return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
-        # transformers would resize the output projection too, which is the target's.
+        # transformers would also resize the output projection, which belongs to the target.
         old = self.get_input_embeddings()
         new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
         self.set_input_embeddings(new.requires_grad_(old.weight.requires_grad))
         return self.get_input_embeddings()
 
     def save_pretrained(self, save_directory, is_main_process: bool = True, **kwargs):
-        """As in transformers, and with the code that loads the checkpoint where this package is not installed."""
+        """Save as in transformers, with the code that loads the checkpoint where this package is not installed."""
         if is_main_process:
             Path(save_directory).mkdir(parents=True, exist_ok=True)
             copy_remote_code(Path(save_directory))
             if self.can_generate():
-                # With this mark transformers would drop settings on loading that it does not know.
+                # With this flag set, transformers would drop unknown settings on loading.
                 self.generation_config._from_model_config = False
         super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
 
     def load_adapter(self, peft_model_id: str | None = None, *args, **kwargs):
-        """As in transformers, and with the adapter's own search settings, where its folder has them."""
+        """Load as in transformers, along with the adapter's own search settings if its folder has them."""
         report = super().load_adapter(peft_model_id, *args, **kwargs)
         if peft_model_id is not None and self.can_generate():
             self.generation_config = generation_config_in(peft_model_id) or self.generation_config
         return report
 
     def _get_files_timestamps(self, working_dir) -> dict[str, float]:
-        """Files that are there before the weights are saved, and thus not pushed; the code always is."""
+        """Timestamps of the files before saving; those that stay unchanged are not pushed, except the code."""
         code = {path.name for path in remote_code_files()}
         return {k: v for k, v in super()._get_files_timestamps(working_dir).items() if k not in code}
 

@@ -1,7 +1,7 @@
-"""A step of the decoder as a search makes it hundreds of times: the arithmetic of `VaswaniDecoder` and nothing else.
+"""A decoder step, which a search takes hundreds of times: the arithmetic of `VaswaniDecoder` and nothing else.
 
-Projections of the same states are one product, weights are laid out for the processor, and between the products no
-module, mask or cache is looked up again. The result is that of the modules but for rounding.
+Projections of the same states are one matrix product, weights are laid out for the processor, and no module, mask or
+cache is looked up again between products. Up to rounding, the result is that of the modules.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -23,14 +23,14 @@ from .modeling_packed_linear import Product, is_plain, packed_or_plain
 
 @dataclass(frozen=True)
 class StepInput:
-    """What a step of a search computes states of.
+    """The input of a search step.
 
     Attributes:
         tokens: ids of the new tokens, `(sentences, length)`.
         position_ids: `(1, length or 1)`.
-        cache: of the steps before, extended in place; layers such as `PoolLayer` for the target.
+        cache: keys and values of earlier steps, extended in place; the target has layers such as `PoolLayer`.
         encoder_output: `(sentences, source_length, d_model)`.
-        mask: added to the scores, `(sentences, 1, length, entries)`; without it, tokens see those before them.
+        mask: added to the attention scores, `(sentences, 1, length, entries)`; without it, tokens see earlier ones.
         source_mask: the same for the source, `(sentences, 1, 1, source_length)`.
     """
 
@@ -46,7 +46,7 @@ class DecoderStep:
     """The decoder and the output projection of a model, for inference.
 
     Args:
-        decoder: such as [`can_step`] is true of, with weights that do not change meanwhile.
+        decoder: one that [`can_step`] accepts, with weights that do not change in the meantime.
         lm_head: the output projection.
     """
 
@@ -75,7 +75,7 @@ class DecoderStep:
 
 
 class LayerStep:
-    """One layer of it, on states `(sentences * length, d_model)`."""
+    """One layer of a [`DecoderStep`], on states `(sentences * length, d_model)`."""
 
     def __init__(self, layer: VaswaniDecoderLayer):
         own, cross = layer.self_attn, layer.encoder_attn
@@ -139,16 +139,16 @@ class LayerStep:
 
 
 def product(layers: Sequence[nn.Linear | Int8Linear], relu: bool = False) -> Product:
-    """Linear layers with the same input as one product: their results side by side.
+    """Combine linear layers with the same input into one product, which returns their outputs side by side.
 
     Args:
-        relu: set what is negative to 0.
+        relu: apply ReLU to the outputs.
     """
     return joint_int8(layers, relu) if isinstance(layers[0], Int8Linear) else packed_or_plain(layers, relu)
 
 
 def heads(states: torch.Tensor, attention: VaswaniAttention, sentences: int, parts: int) -> Iterator[torch.Tensor]:
-    """States `(sentences * length, …)` of one product → its parts, `(sentences, heads, length, d_k or d_v)` each.
+    """Split the output `(sentences * length, …)` of one product into `(sentences, heads, length, d_k or d_v)` each.
 
     Args:
         parts: 1 for queries, 2 for keys and values, 3 for all of them.
@@ -165,7 +165,7 @@ def attend(
 ) -> torch.Tensor:
     """softmax(Q K^T / sqrt(d_k) + mask) V (equation 1) → `(sentences * length, heads * d_v)`."""
     if query.device.type == "cpu":
-        # For few queries torch's own attention is slower than the plain products.
+        # With few queries, torch's own attention is slower than plain matrix products.
         n, count, length, _ = query.shape
         scores = query.new_empty(())
         scores = torch.baddbmm(
@@ -181,7 +181,7 @@ def attend(
 
 
 def can_step(decoder: nn.Module, lm_head: nn.Module) -> bool:
-    """Whether these are modules of this package just as it makes them, which nobody watches, outside of training."""
+    """Whether these are unmodified modules of this package in eval mode, without global hooks or autocast."""
     watchers = module._global_forward_hooks or module._global_forward_pre_hooks
     return (
         not (decoder.training or watchers or torch.is_autocast_enabled(decoder.device.type))
@@ -191,7 +191,7 @@ def can_step(decoder: nn.Module, lm_head: nn.Module) -> bool:
 
 
 def is_own(layer: nn.Module) -> bool:
-    """Whether a layer and all its parts are of the classes that make it."""
+    """Whether a layer and all its parts are of the original classes, without adapters for example."""
     return type(layer) is VaswaniDecoderLayer and all(
         is_plain(part) if isinstance(part, nn.Linear) else type(part) in (VaswaniAttention, nn.LayerNorm, Int8Linear)
         for name, part in layer.named_modules()

@@ -1,8 +1,8 @@
-"""Linear layers in whole numbers of 8 bits, for inference on a CPU.
+"""Linear layers in 8-bit integers, for inference on a CPU.
 
-A processor multiplies these two to four times as fast as floats. A weight keeps a scale for each of its rows, found
-once; the input gets one for each product, from the largest of its values, so that a translation may differ a little
-with the batch that it is made in. Embeddings, norms and attention stay in fp32.
+A processor multiplies these two to four times as fast as floats. A weight has a scale for each of its rows, computed
+once; the input gets one scale in each product, from its largest value, so that a translation may differ slightly from
+batch to batch. Embeddings, norms and attention stay in fp32.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch and its siblings.
 """
@@ -27,19 +27,19 @@ class Int8Linear(nn.Module):
         weight: int8, `(out_features, in_features)`.
         scale: float32, `(out_features,)`: what each row is to be multiplied by.
         bias: float32, `(out_features,)`; or None.
-        relu: set what is negative to 0.
+        relu: apply ReLU to the output.
     """
 
     def __init__(self, weight: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None, relu: bool = False):
         super().__init__()
         self.out_features, self.in_features = weight.shape
         self.values, self.scale, self.bias = weight, scale, bias
-        # For those who look at a layer's dtype.
+        # For code that looks at a layer's dtype.
         self.weight = torch.empty(0)
         self._multiply = torch.ops.quantized.linear_relu_dynamic if relu else torch.ops.quantized.linear_dynamic
-        # Without these instructions sums of two products may not fit: the input gets 7 bits.
+        # Without these instructions, sums of two products may overflow: the input then gets 7 bits.
         self._reduce_range = not torch.cpu._is_vnni_supported()
-        with warnings.catch_warnings():  # these tensors are on their way out of torch; the product is not
+        with warnings.catch_warnings():  # torch deprecates these tensors, but not the product
             warnings.simplefilter("ignore")
             no_shift = torch.zeros(len(weight), dtype=torch.long)
             quantized = torch._make_per_channel_quantized_tensor(weight, scale.double(), no_shift, 0)
@@ -51,7 +51,7 @@ class Int8Linear(nn.Module):
 
 
 def int8_linear(linear: nn.Linear) -> Int8Linear:
-    """A linear layer in 8 bits: each row of its weight is divided by its largest value / 127 and rounded."""
+    """Convert a linear layer to 8 bits: divide each row of its weight by its largest magnitude / 127, and round."""
     weight = linear.weight.detach()
     scale = (weight.abs().amax(1) / LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
     values = (weight / scale.unsqueeze(1)).round().to(torch.int8)
@@ -59,18 +59,18 @@ def int8_linear(linear: nn.Linear) -> Int8Linear:
 
 
 def joint_int8(layers: Sequence[Int8Linear], relu: bool = False) -> Int8Linear:
-    """Layers with the same input as one."""
+    """Combine layers with the same input into one, which returns their outputs side by side."""
     biases = [torch.zeros(layer.out_features) if layer.bias is None else layer.bias for layer in layers]
     weight, scale = (torch.cat([getattr(layer, name) for layer in layers]) for name in ("values", "scale"))
     return Int8Linear(weight, scale, torch.cat(biases), relu)
 
 
 def int8_copy(model: nn.Module) -> nn.Module:
-    """The same model with its linear layers in 8 bits: a copy that shares all the rest.
+    """Copy a model with its linear layers in 8 bits; the copy shares everything else.
 
     Raises:
-        ValueError: where the model is not in float32 on a CPU, has no plain linear layers, or where this torch does
-            not multiply in 8 bits on this processor.
+        ValueError: the model is not in float32 on a CPU or has no plain linear layers, or this torch cannot multiply
+            in 8 bits on this processor.
     """
     device, dtype = model.device.type, model.dtype
     if device != "cpu" or dtype != torch.float32:
@@ -85,7 +85,7 @@ def int8_copy(model: nn.Module) -> nn.Module:
 
 
 def _copied(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
-    """A copy of a module with its linear layers in 8 bits; of one that stands in several places, one."""
+    """Copy a module with its linear layers in 8 bits; a module that is used in several places is copied once."""
     if module not in done:
         if is_plain(module):
             done[module] = int8_linear(module)
@@ -99,7 +99,7 @@ def _copied(module: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
 
 @functools.cache
 def can_quantize() -> bool:
-    """Whether this torch multiplies in 8 bits on this processor."""
+    """Whether this torch can multiply in 8 bits on this processor."""
     linear = nn.utils.skip_init(nn.Linear, 64, 16, device="cpu")
     states = torch.linspace(-1, 1, 4 * 64).view(4, 64)
     try:

@@ -1,6 +1,6 @@
 """The parts of the Transformer: positions (section 3.5), attention (3.2), encoder and decoder layers (3.1, 3.3).
 
-To be read before `modeling_vaswani.py`, which builds the model from them. The file travels with each checkpoint as
+Read it before `modeling_vaswani.py`, which builds the model from them. The file travels with each checkpoint as
 remote code and therefore imports nothing but torch, transformers and its siblings.
 """
 
@@ -17,8 +17,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_vaswani import VaswaniConfig
 
-# Up to these numbers the plain products are faster on a CPU than torch's attention: queries in a step of a search,
-# keys in training.
+# Up to these numbers, of queries in a search step and of keys in training, plain matrix products are faster on a CPU
+# than torch's attention.
 FEW_QUERIES = 8
 FEW_KEYS = 24
 
@@ -49,7 +49,7 @@ def sinusoidal_positions(
 
 
 class SinusoidalPositions(nn.Module):
-    """Positions computed on the fly: no table to store, to grow or to fill after loading (section 3.5)."""
+    """Positions computed on the fly: no table to store, to extend or to fill after loading (section 3.5)."""
 
     def __init__(self, config: VaswaniConfig):
         super().__init__()
@@ -59,19 +59,19 @@ class SinusoidalPositions(nn.Module):
         self.offset = config.sinusoid_offset
 
     def forward(self, position_ids: torch.Tensor) -> torch.Tensor:
-        """Positions `(…)`, counted from 0, → `(…, d_model)` in float64, or float32 where the device has no more."""
+        """Positions `(…)`, counted from 0, → `(…, d_model)` in float64, or float32 on devices without float64."""
         return sinusoidal_positions(position_ids + self.offset, self.dim, self.layout, self.exponent)
 
 
 class LearnedPositions(nn.Embedding):
-    """A trained vector for each position (Table 3, row E); there is none beyond `max_position_embeddings`."""
+    """A trained vector for each position up to `max_position_embeddings` (Table 3, row E)."""
 
     def __init__(self, config: VaswaniConfig):
         super().__init__(config.max_position_embeddings, config.d_model)
 
 
 def check_length(past_length: int | torch.Tensor, length: int, limit: int) -> None:
-    """Refuse sequences that learned positions do not reach. A length in a tensor is not looked at: it would stall."""
+    """Refuse sequences longer than the learned positions. A length in a tensor is not checked: that would stall."""
     if isinstance(past_length, int) and past_length + length > limit:
         raise ValueError(
             f"The sequence has {past_length + length} tokens, but this model's learned positions end at "
@@ -90,7 +90,7 @@ def check_ids(name: str, token_ids: torch.Tensor) -> None:
 
 
 class NoPositions(nn.Module):
-    """Embeddings are used as they are."""
+    """No positions: zeros, so that embeddings are used as they are."""
 
     def __init__(self, config: VaswaniConfig):
         super().__init__()
@@ -117,9 +117,9 @@ def scaled_dot_product_attention(
 
     Args:
         query: `(batch, heads, target_length, d_k)`; key and value: `(batch, heads, source_length, d_k or d_v)`.
-        attention_mask: additive, or bool and True for what is seen; broadcastable to
+        attention_mask: additive, or bool with True where attention is allowed; broadcastable to
             `(batch, heads, target_length, source_length)`. Without one, queries of a causal module see the keys up to
-            their own.
+            their own position.
 
     Returns:
         The attended values `(batch, target_length, heads, d_v)` and the weights
@@ -128,7 +128,7 @@ def scaled_dot_product_attention(
     if scaling is None:
         scaling = query.shape[-1] ** -0.5
     scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
-    # float32: in fp16 the lowest finite mask value plus a negative score is -inf, and a row of these a NaN.
+    # float32: in fp16, the lowest finite mask value plus a negative score is -inf, and a row of those becomes NaN.
     scores = scores.float()
     if attention_mask is None and query.shape[2] > 1 and module.is_causal:
         attention_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
@@ -172,12 +172,12 @@ class VaswaniAttention(nn.Module):
 
         Args:
             hidden_states: `(batch, target_length, d_model)`.
-            attention_mask: in the form of the attention implementation in use.
-            encoder_hidden_states: `(batch, source_length, d_model)`; makes this a cross-attention.
+            attention_mask: in the form that the attention implementation expects.
+            encoder_hidden_states: `(batch, source_length, d_model)`; makes this cross-attention.
             past_key_values: keys and values of earlier steps, extended in place.
 
         Returns:
-            `(batch, target_length, d_model)`, and the attention weights where the implementation gives them.
+            `(batch, target_length, d_model)`, and the attention weights if the implementation returns them.
         """
         if encoder_hidden_states is None:
             key, value = self._self_attention_states(hidden_states, past_key_values)
@@ -198,13 +198,13 @@ class VaswaniAttention(nn.Module):
         return self.out_proj(attended.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 
     def _attention_function(self, query: torch.Tensor, key: torch.Tensor) -> Callable:
-        """The config's attention function, or the plain products where they are faster.
+        """The config's attention function, or plain matrix products where those are faster.
 
-        On a CPU torch's own is slower, often several times: for few queries or keys `(batch, heads, length, d_k)`,
-        and in the backward pass of 16 bits.
+        On a CPU, torch's own is slower, often several times, with few queries or keys `(batch, heads, length, d_k)`
+        and in the backward pass in 16 bits.
         """
         implementation = self.config._attn_implementation
-        # A program that is traced must not depend on the length.
+        # A traced program must not depend on the length.
         if implementation == "sdpa" and query.device.type == "cpu" and not torch.compiler.is_compiling():
             if not query.requires_grad:
                 is_slow = query.shape[2] <= FEW_QUERIES
@@ -217,7 +217,7 @@ class VaswaniAttention(nn.Module):
     def _self_attention_states(
         self, hidden_states: torch.Tensor, past_key_values: Cache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of this step behind those of the steps before."""
+        """Keys and values of the earlier steps, followed by those of this step."""
         key = split_heads(self.k_proj(hidden_states), self.d_k)
         value = split_heads(self.v_proj(hidden_states), self.d_v)
         if isinstance(past_key_values, EncoderDecoderCache):
@@ -229,7 +229,7 @@ class VaswaniAttention(nn.Module):
     def _cross_attention_states(
         self, encoder_hidden_states: torch.Tensor, past_key_values: Cache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of the source, projected at the first step alone."""
+        """Keys and values of the source, projected only at the first step."""
         cache = past_key_values.cross_attention_cache if isinstance(past_key_values, EncoderDecoderCache) else None
         if cache is not None and past_key_values.is_updated.get(self.layer_idx):
             return cache.layers[self.layer_idx].keys, cache.layers[self.layer_idx].values
@@ -247,10 +247,10 @@ def split_heads(states: torch.Tensor, head_dim: int) -> torch.Tensor:
 
 
 def dropout(states: torch.Tensor, p: float, training: bool) -> torch.Tensor:
-    """Zeros with probability p, in training, and all else divided by 1 - p (section 5.4).
+    """In training, zero each state with probability p and divide the others by 1 - p (section 5.4).
 
     On a CPU, PyTorch draws a random number for each state, which takes a tenth of the time of training a small model.
-    Sixteen random bits decide just as well, p being rounded to a multiple of 2^-16: one number serves four states.
+    Sixteen random bits do just as well, with p rounded to a multiple of 2^-16: one number serves four states.
     """
     dropped = round(p * 2**16)
     if not training or dropped in (0, 2**16) or states.device.type != "cpu" or torch.compiler.is_compiling():

@@ -1,8 +1,8 @@
 """The smoothed cross-entropy that the model is trained with (section 5.4).
 
-Its gradient is simple, softmax minus the smoothed labels. In training on a CPU it is computed together with the loss,
-a few rows at a time, which stay in the processor's caches: left to autograd, the same sums pass a dozen times through
-the memory of all logits, the largest tensor there is, and take a third of the time of an optimizer step.
+Its gradient is simple: softmax minus the smoothed labels. In training on a CPU, it is computed together with the loss,
+a few rows at a time, which stay in the processor's caches. Left to autograd, the same sums make a dozen passes over
+all logits, the largest tensor there is, and take a third of the time of an optimizer step.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch.
 """
@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 IGNORED_LABEL = -100
-# Logits that are worked on at once, few enough for the processor's caches.
+# Number of logits processed at once, few enough for the processor's caches.
 CACHED_LOGITS = 2**18
 
 
@@ -28,11 +28,11 @@ def sequence_loss(
         logits: `(batch, target_length, vocab_size)`.
         labels: `(batch, target_length)`; positions of -100 do not count.
         label_smoothing: epsilon; the right token gets 1 - epsilon + epsilon / V, the others epsilon / V.
-        num_items_in_batch: divisor of the summed loss; the number of counted labels where not given.
+        num_items_in_batch: divisor of the summed loss; by default, the number of labels that count.
     """
     labels = labels.to(logits.device)
     if num_items_in_batch is None:
-        # A batch of padding alone has loss 0, not 0 / 0.
+        # A batch of nothing but padding has loss 0, not 0 / 0.
         num_items_in_batch = labels.ne(IGNORED_LABEL).sum().clamp(min=1)
     elif torch.is_tensor(num_items_in_batch):
         num_items_in_batch = num_items_in_batch.to(logits.device)
@@ -44,9 +44,10 @@ def sequence_loss(
 
 
 def softmax_into(probabilities: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """Write the probabilities of logits `(n, vocab_size)`; return their log-sum-exp, `(n, 1)`.
+    """Write the softmax of logits `(n, vocab_size)` to `probabilities`; return their log-sum-exp, `(n, 1)`.
 
-    It takes one exponential per logit: the sum of all of them is one over the highest probability.
+    This takes only one exponential per logit: relative to the highest one, their sum is one over the highest
+    probability.
     """
     highest = torch.softmax(logits, -1, out=probabilities).amax(1, keepdim=True)
     return logits.amax(1, keepdim=True) - highest.log_()
@@ -67,18 +68,18 @@ def smoothed_entropies(
 
 
 class LossWithGradient(torch.autograd.Function):
-    """A loss of its first argument alone, whose gradient `forward` has made along with it and saved."""
+    """A loss with a gradient for its first argument only, which `forward` computes and saves along with the loss."""
 
     @staticmethod
     @once_differentiable
     def backward(ctx, of_loss: torch.Tensor):
         (gradient,) = ctx.saved_tensors
-        # Nearly always the loss itself is differentiated: no need to go through the large tensor once more.
+        # The loss itself is nearly always what is differentiated: no need for another pass over the large tensor.
         return gradient if of_loss == 1 else gradient * of_loss, *[None] * (len(ctx.needs_input_grad) - 1)
 
 
 class SmoothedCrossEntropy(LossWithGradient):
-    """The loss of rows of logits `(n, vocab_size)` with labels `(n,)`; its gradient is made along with it."""
+    """The loss of rows of logits `(n, vocab_size)` with labels `(n,)`, computed along with its gradient."""
 
     @staticmethod
     def forward(

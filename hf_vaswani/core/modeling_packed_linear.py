@@ -1,8 +1,8 @@
-"""Weights in the order in which a CPU multiplies fastest.
+"""Weights laid out in the order in which a CPU multiplies fastest.
 
-A search multiplies by the same matrices hundreds of times. oneDNN, with which torch is built, lays a matrix out for
-that once, where `nn.Linear` does it again in each product: products of many rows gain a tenth, those of a few, as at
-the end of a search, take a fraction of the time.
+A search multiplies by the same matrices hundreds of times. oneDNN, with which torch is built, can lay out a matrix for
+that once, whereas `nn.Linear` does so again in each product. Products of many rows become a tenth faster; those of few
+rows, as at the end of a search, take a fraction of the time.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch.
 """
@@ -23,10 +23,10 @@ Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 def packed_or_plain(layers: Sequence[nn.Linear], relu: bool = False) -> Product:
-    """The linear layers as one, for inference: their results for the same states side by side.
+    """Combine linear layers into one product for inference, which returns their outputs side by side.
 
     Args:
-        relu: set what is negative to 0.
+        relu: apply ReLU to the outputs.
     """
     weight, bias = joint_weights(layers)
     if weight.device.type == "cpu" and weight.numel() >= LEAST_ELEMENTS and can_pack(weight.dtype):
@@ -37,7 +37,7 @@ def packed_or_plain(layers: Sequence[nn.Linear], relu: bool = False) -> Product:
 
 
 def joint_weights(layers: Sequence[nn.Linear]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Weights `(sum of out_features, in_features)` and biases of linear layers with the same input."""
+    """Concatenate the weights, to `(sum of out_features, in_features)`, and biases of layers with the same input."""
     weights = [layer.weight.detach() for layer in layers]
     if all(layer.bias is None for layer in layers):
         return torch.cat(weights) if len(weights) > 1 else weights[0], None
@@ -48,14 +48,14 @@ def joint_weights(layers: Sequence[nn.Linear]) -> tuple[torch.Tensor, torch.Tens
 
 
 def packed_product(weight: torch.Tensor, bias: torch.Tensor | None, relu: bool = False) -> Product:
-    """A product with a weight that is laid out for oneDNN."""
+    """A product with a weight laid out for oneDNN."""
     packed = torch.ops.mkldnn._reorder_linear_weight(weight)
     after = "relu" if relu else "none"
     return lambda states: torch.ops.mkldnn._linear_pointwise(states, packed, bias, after, [], "")
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Whether a module is a linear layer and nothing more: no adapter, no quantized or divided weight, no hooks."""
+    """Whether a module is a linear layer and nothing more: no adapter, no quantized or sharded weight, no hooks."""
     return (
         type(module) is nn.Linear
         and type(module.weight) is nn.Parameter
@@ -66,10 +66,10 @@ def is_plain(module: nn.Module) -> bool:
 
 @functools.cache
 def can_pack(dtype: torch.dtype) -> bool:
-    """Whether this torch, on this machine, multiplies by packed weights; neither operation is documented."""
+    """Whether this torch can multiply by packed weights on this machine; neither operation is documented."""
     if dtype not in PACKED_DTYPES:
         return False
-    # Numbers that are not drawn: the search may be a sampling one, whose seed has been set.
+    # Fixed numbers rather than random ones, which would change the results of sampling with a given seed.
     states = torch.linspace(-1, 1, 4 * 32).view(4, 32).to(dtype)
     weight, bias = torch.linspace(-1, 1, 16 * 32).view(16, 32).to(dtype), torch.zeros(16, dtype=dtype)
     try:

@@ -1,8 +1,8 @@
 """The code that a checkpoint carries, so that it loads with `trust_remote_code=True` where this package is missing.
 
-A config names the classes (`REMOTE_CLASSES` in `configuration_vaswani.py`); here are the files that they stand in.
-The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
-siblings.
+A config names the classes (`REMOTE_CLASSES` in `configuration_vaswani.py`); this module copies the files that define
+them. The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and
+its siblings.
 """
 
 import shutil
@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def remote_code_files() -> list[Path]:
-    """The source files that a checkpoint carries: all of this folder.
+    """The source files that a checkpoint carries: all those in this folder.
 
-    transformers fetches a remote file together with those that it imports relatively. Pipeline and tokenizer are
-    imported here, so that a model loaded from remote code has them beside it, and can be saved whole again.
+    transformers fetches a remote file together with its relative imports. The pipeline and the tokenizer are imported
+    here so that a model loaded from remote code has them too, and can be saved with all its code again.
     """
     from .pipeline_translation import TranslationPipeline  # noqa: F401
     from .tokenization_vaswani import VaswaniTokenizer  # noqa: F401
@@ -22,6 +22,6 @@ def remote_code_files() -> list[Path]:
 
 
 def copy_remote_code(folder: Path) -> None:
-    """Put the files beside a checkpoint."""
+    """Copy the source files into the folder of a checkpoint."""
     for source in remote_code_files():
         shutil.copyfile(source, folder / source.name)

@@ -1,6 +1,6 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a transformers model.
 
-To be read from top to bottom: the two stacks, the model and its output projection. The layers stand in
+Read it from top to bottom: the two stacks, the model and its output projection. The layers are in
 `modeling_layers.py`, the smoothed loss (5.4) in `modeling_loss.py`, initialization and saving in
 `modeling_base.py`. The file travels with each checkpoint as remote code and therefore imports nothing but torch,
 transformers and its siblings.
@@ -67,7 +67,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
         self.post_init()
 
     def init_parallel_plans(self) -> None:
-        """A stack has no plan of its own: the whole model's names its modules."""
+        """Leave a stack without plans of its own: those of the whole model cover its modules."""
         self._tp_plan, self._ep_plan, self._pp_plan, self._fsdp_plan = {}, {}, {}, {}
 
     def embed(
@@ -80,8 +80,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
     ) -> torch.Tensor:
         """Token ids `(batch, length)` or embeddings `(batch, length, d_model)` → `(batch, length, d_model)`.
 
-        Positions continue behind the `past_length` ones in the cache, unless `position_ids`,
-        `(batch or 1, length or 1)`, say otherwise.
+        Positions continue after the `past_length` cached ones, unless given by `position_ids`,
+        `(batch or 1, length or 1)`.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
@@ -115,7 +115,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
         return self.embed_tokens(input_ids)
 
     def kept_layers(self) -> Iterator[nn.Module]:
-        """The layers to run: all of them, or in training those that LayerDrop leaves."""
+        """The layers to run: all of them, or in training those that LayerDrop keeps."""
         for layer in self.layers:
             if not (self.training and self.layerdrop > 0 and torch.rand(()) < self.layerdrop):
                 yield layer
@@ -124,7 +124,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
 def token_mask(
     inputs_embeds: torch.Tensor, input_ids: torch.Tensor | None, attention_mask: torch.Tensor | None, pad_token_id: int
 ) -> torch.Tensor:
-    """Which positions of the input are not padding, `(batch, length)`: by the ids, else by the mask, else all."""
+    """Which input positions `(batch, length)` are not padding: by the ids, else by the mask, else all of them."""
     if input_ids is not None:
         return input_ids.ne(pad_token_id)
     if attention_mask is not None and attention_mask.dim() == 2:
@@ -135,7 +135,7 @@ def token_mask(
 def count_tokens(
     is_token: torch.Tensor, attention_mask: torch.Tensor | None, past_length: int | torch.Tensor
 ) -> torch.Tensor:
-    """Positions `(batch, length)` from 0 on that count tokens alone, behind those that are in the cache."""
+    """Positions `(batch, length)`, counted from 0 without padding and continuing after those in the cache."""
     length = is_token.shape[1]
     if attention_mask is not None and attention_mask.dim() == 2 and attention_mask.shape[1] > length:
         past_length = attention_mask[:, :-length].sum(dim=1, keepdim=True)
@@ -143,9 +143,9 @@ def count_tokens(
 
 
 def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None:
-    """Refuse ids of another shape than `(batch, length)` and, on a CPU, those outside the vocabulary.
+    """Refuse ids that are not of shape `(batch, length)` and, on a CPU, ids outside the vocabulary.
 
-    On other devices the check would stall the computation.
+    On other devices, the second check would stall the computation.
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return
@@ -160,7 +160,7 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
 
 
 class VaswaniEncoder(VaswaniStack):
-    """N layers of self-attention and feed-forward network over the source (section 3.1)."""
+    """N layers of self-attention and a feed-forward network over the source (section 3.1)."""
 
     ids_name = "input_ids"
     _can_record_outputs = {"hidden_states": VaswaniEncoderLayer, "attentions": VaswaniAttention}
@@ -189,12 +189,12 @@ class VaswaniEncoder(VaswaniStack):
 
 
 DECODER_STATES = OutputRecorder(VaswaniDecoderLayer)
-if hasattr(DECODER_STATES, "num_hidden_layers_key"):  # absent from older transformers, which knew no `[-1]`
+if hasattr(DECODER_STATES, "num_hidden_layers_key"):  # older transformers do not record layers by negative index
     DECODER_STATES.num_hidden_layers_key = "decoder_layers"
 
 
 class VaswaniDecoder(VaswaniStack):
-    """N layers of causal self-attention, attention to the source and feed-forward network (section 3.1)."""
+    """N layers of causal self-attention, cross-attention and a feed-forward network (section 3.1)."""
 
     ids_name = "decoder_input_ids"
     _can_record_outputs = {
@@ -210,7 +210,7 @@ class VaswaniDecoder(VaswaniStack):
         )
 
     def token_embeddings(self, input_ids: torch.Tensor) -> torch.Tensor:
-        """Token ids `(batch, length)` → `(batch, length, d_model)`; the start may be a zero vector."""
+        """Token ids `(batch, length)` → `(batch, length, d_model)`; the start token's may be a zero vector."""
         embeddings = super().token_embeddings(input_ids)
         if self.config.decoder_start_embedding == "zero":
             is_start = input_ids.eq(self.config.decoder_start_token_id)
@@ -257,7 +257,7 @@ class VaswaniDecoder(VaswaniStack):
             encoder_hidden_states=encoder_hidden_states,
         )
         for layer in self.kept_layers():
-            # Gradient checkpointing sees only positional arguments: what needs a gradient must be one.
+            # Gradient checkpointing handles only positional arguments: whatever needs a gradient must be one.
             hidden_states = layer(
                 hidden_states,
                 causal_mask,
@@ -272,7 +272,7 @@ class VaswaniDecoder(VaswaniStack):
 
 
 class VaswaniModel(VaswaniPreTrainedModel):
-    """Encoder and decoder without the LM head. Source and target share one embedding matrix unless told not to."""
+    """Encoder and decoder without the LM head. By default, source and target share one embedding matrix."""
 
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\."]
 
@@ -294,7 +294,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
             del self._tp_plan["shared"]
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """The source's, which are called; `shared` only names the matrix that they may have in common."""
+        """The source embeddings, which are what is called; `shared` only names a matrix that both sides may share."""
         return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Embedding):
@@ -318,20 +318,20 @@ class VaswaniModel(VaswaniPreTrainedModel):
         decoder_position_ids: torch.Tensor | None = None,
         **kwargs,
     ) -> Seq2SeqModelOutput:
-        """Encode the source, then decode the target given so far.
+        """Encode the source, then decode the target tokens given so far.
 
         Args:
             input_ids, attention_mask: `(batch, source_length)`; the mask is 1 for tokens and 0 for padding.
             decoder_input_ids, decoder_attention_mask: `(batch, target_length)`, beginning with
                 `decoder_start_token_id`.
-            encoder_outputs: output of the encoder, where it ran before.
-            past_key_values: cache of earlier steps; then only the new target tokens are given.
+            encoder_outputs: output of the encoder, if it has run already.
+            past_key_values: cache of earlier steps; with it, only the new target tokens are given.
             inputs_embeds, decoder_inputs_embeds: `(batch, length, d_model)`, unscaled, instead of ids.
-            decoder_position_ids: `(batch or 1, target_length or 1)`, positions from 0 on; without them, those that
-                follow what is in the cache.
+            decoder_position_ids: `(batch or 1, target_length or 1)`, positions counted from 0; by default, those
+                after the cached ones.
 
         Returns:
-            `last_hidden_state` of shape `(batch, target_length, d_model)` and all else that was asked for.
+            `last_hidden_state` of shape `(batch, target_length, d_model)`, and whatever else was requested.
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
@@ -366,10 +366,10 @@ class VaswaniModel(VaswaniPreTrainedModel):
 
 
 def with_same_parameters(module: nn.Module) -> nn.Module:
-    """Another module with the very parameters of this one.
+    """A copy of a module that shares its parameters.
 
-    Adapters and hooks know modules by their names, of which one that stands in several places would have only the
-    first.
+    Adapters and hooks identify modules by name, and a module that is used in several places would have only the first
+    of its names.
     """
     return copy.deepcopy(module, {id(parameter): parameter for parameter in module.parameters()})
 
@@ -427,13 +427,13 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         """Logits of the next target token at each position and, given `labels`, their loss.
 
         Args:
-            labels: `(batch, target_length)`, ending with `eos_token_id`; padding is `pad_token_id` or -100. The
-                decoder's input is made from them by shifting one to the right.
-            logits_to_keep: number of last positions to give logits for, 0 for all; or of the positions in a tensor.
-            num_items_in_batch: what the summed loss is divided by, for gradient accumulation; without it, the
+            labels: `(batch, target_length)`, ending with `eos_token_id`; padding is -100, or `pad_token_id` unless
+                that also ends outputs. Shifted right by one, they become the decoder's input.
+            logits_to_keep: number of last positions to compute logits for, 0 for all; or a tensor of positions.
+            num_items_in_batch: what the summed loss is divided by, for gradient accumulation; by default, the
                 number of target tokens in `labels`.
 
-            The others are those of [`VaswaniModel`].
+            The other arguments are those of [`VaswaniModel`].
 
         Returns:
             `logits` of shape `(batch, target_length, decoder_vocab_size)`; `loss`, a scalar.
@@ -492,7 +492,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         return self.lm_head(states)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Labels `(batch, target_length)` → decoder input of that shape: the start token, then all but the last."""
+        """Labels `(batch, target_length)` → decoder input of that shape: start token, then all but the last label."""
         if self.config.pad_token_id is None:
             raise ValueError("Labels become the decoder's input with padding, but config.pad_token_id is not set.")
         decoder_input_ids = labels.new_full(labels.shape, self.config.decoder_start_token_id)
@@ -501,7 +501,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
 
 
 def is_exportable(output_class: type) -> bool:
-    """Whether torch.export knows the class as an output; transformers' exporters teach it caches, torch alone not."""
+    """Whether torch.export accepts the class as an output: caches only once transformers' exporters register them."""
     return output_class in torch.utils._pytree.SUPPORTED_NODES
 
 

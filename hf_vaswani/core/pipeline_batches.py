@@ -1,4 +1,4 @@
-"""How texts are put together: windows that are read at once, batches that are translated at once, and their sizes.
+"""How texts are grouped: windows that are read at once, batches that are translated at once, and their sizes.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but transformers.
 """
@@ -13,16 +13,16 @@ Item = TypeVar("Item")
 FIRST_WINDOW, GROWTH, LAST_WINDOW = 128, 4, 4096
 # What the decoder's caches may hold: source tokens * hypotheses * layers * d_model. More tokens gain no speed.
 CPU_CACHE, CPU_TOKENS, CPU_ROWS = 12 * 2**20, 1536, 384
-# Few texts are divided, so that each core has batches of its own, but not into batches too small to be efficient.
+# Few texts are divided so that each core has batches of its own, but not into batches too small to be efficient.
 CPU_BATCHES, LEAST_CPU_ROWS = 4, 128
 DEVICE_CACHE, DEVICE_TOKENS = 2**30, 32768
-# Of one step, each as large as 1 GiB in fp32, and there are several copies of them.
+# Logits of one step: 1 GiB in fp32, and there are several copies of them.
 DEVICE_LOGITS = 2**28
 FEW_ROWS = 4
 
 
 def window_size(number: int) -> int:
-    """Texts of a window by its number from 0 on: few at first, for early results, then more, for full batches."""
+    """The number of texts in a window, by its index: few at first, for early results, then more, for full batches."""
     return min(FIRST_WINDOW * GROWTH ** min(number, 10), LAST_WINDOW)
 
 
@@ -32,8 +32,8 @@ def token_batches(
     """Items, sorted by length, in batches of at most `batch_tokens` tokens, padding included.
 
     Args:
-        length: tokens of an item; one that alone has more than `batch_tokens` is a batch of its own.
-        batch_size: items in a batch at most, `None` for any number.
+        length: returns the number of tokens in an item; an item of more than `batch_tokens` is a batch of its own.
+        batch_size: maximum number of items in a batch, `None` for any number.
     """
     batch: list[Item] = []
     longest = 0
@@ -48,10 +48,10 @@ def token_batches(
 
 
 def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
-    """Source tokens in a batch, such that the decoder's caches take about the same memory in all models.
+    """The number of source tokens in a batch with which the decoder's caches take about as much memory in all models.
 
     Args:
-        rows: hypotheses of a text that are followed at once.
+        rows: number of hypotheses that are followed at once for each text.
     """
     decoder = model.config.get_text_config(decoder=True)
     values = decoder.num_hidden_layers * decoder.hidden_size * max(rows, FEW_ROWS)
@@ -60,11 +60,14 @@ def default_batch_tokens(model: PreTrainedModel, rows: int) -> int:
 
 
 def default_batch_size(model: PreTrainedModel, rows: int, texts: int) -> int:
-    """Texts in a batch: on a CPU more rows would only take more memory, elsewhere their logits too much.
+    """The maximum number of texts in a batch.
+
+    On a CPU, more rows would only take more memory; elsewhere, their logits would take too much.
 
     Args:
-        rows: hypotheses of a text that are followed at once.
-        texts: to be translated. The size depends on nothing else that may change from one machine to another.
+        rows: number of hypotheses that are followed at once for each text.
+        texts: number of texts to be translated. The size does not depend on the number of cores, for example, which
+            may differ from machine to machine.
     """
     if model.device.type == "cpu":
         return max(1, min(max(texts * rows // CPU_BATCHES, LEAST_CPU_ROWS), CPU_ROWS) // rows)

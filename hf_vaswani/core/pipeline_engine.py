@@ -1,8 +1,8 @@
 """The engine that all translation goes through: texts in, the hypotheses of each out, in the order of the texts.
 
 The pipeline, `hf-vaswani translate`, minimum Bayes risk decoding, validation and evaluation make an engine with
-`TranslationPipeline.engine` and hand it their texts. It splits long texts where asked to, encodes, groups what is of
-like length into batches, searches, and joins what it has split. A text that fails is an error of its own or of all.
+`TranslationPipeline.engine` and pass it their texts. It splits long texts on request, encodes them, batches texts of
+similar length, searches, and joins what it split. The error of a text is returned in its place, or raised for all.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its
 siblings.
@@ -43,13 +43,13 @@ if TYPE_CHECKING:  # importing it imports the pipeline, which imports this modul
 
 logger = logging.get_logger(__name__)
 
-# Methods of a pipeline that a batch goes through.
+# The methods of a pipeline that a batch passes through.
 STAGES = ("collate", "forward", "_forward", "postprocess")
-# Tokens times parameters from which on worker processes save more time than they take to start, some 20 ms.
+# Tokens times parameters above which worker processes save more time than they take to start, some 20 ms.
 WORTH_WORKERS = 1e10
-# The search of a batch ends when at most so many hypotheses are left, and so small a share of all.
+# The search of a batch ends when at most this many hypotheses are left, and at most this fraction, 1 in 8, of all.
 STRAGGLING_ROWS, STRAGGLING_SHARE = 16, 8
-SYSTEMATIC = 64  # where this many texts or more all fail, the cause is not the texts
+SYSTEMATIC = 64  # if this many texts or more all fail, the cause is not the texts
 
 
 Result = list[Hypothesis] | Exception
@@ -67,14 +67,14 @@ class Segment:
     """A text, or a piece of one, on its way from text to hypotheses.
 
     Attributes:
-        owner: position of the text that it is, or is a piece of.
-        piece: the text itself, and the line break behind it.
-        prefix: what its translation must begin with; "" leaves all to the model.
-        inputs: what the tokenizer makes of it; `None` where there is nothing to translate.
-        prompt: token ids of the decoder's start and the prefix; empty without one.
+        owner: position of the text that this is, or is a piece of.
+        piece: the text itself, and the line break after it.
+        prefix: what its translation must begin with; "" for anything.
+        inputs: the tokenizer's output; `None` if there is nothing to translate.
+        prompt: token ids of the decoder's start and the prefix; empty without a prefix.
         result: its hypotheses, best first, or why there are none.
-        target_lengths: tokens of each hypothesis.
-        is_straggler: left without a result by the search of its batch, to be searched with others of its kind.
+        target_lengths: number of tokens in each hypothesis.
+        is_straggler: whether the search of its batch left it without a result, to be searched with other stragglers.
     """
 
     owner: int
@@ -88,7 +88,7 @@ class Segment:
 
     @property
     def length(self) -> int:
-        """Source tokens, special ones included."""
+        """The number of source tokens, special tokens included."""
         return len(self.inputs["input_ids"]) if self.inputs else 0
 
     @property
@@ -99,24 +99,26 @@ class Segment:
 
 @dataclass
 class TranslationEngine:
-    """Translates texts with arguments that hold for all of them.
+    """Translates texts with arguments that are the same for all of them.
 
     Attributes:
         pipeline: a `TranslationPipeline`.
-        preprocess, forward, postprocess: arguments of its methods of these names.
-        arguments: those of `generate()`, resolved for all batches.
-        batch_tokens: source tokens in a batch at most, padding included; `None` for what the model's size allows.
-        batch_size: texts in a batch at most, `None` for any number.
-        num_workers: processes that translate batches side by side; `None` for as many as torch uses threads. Only
-            batches on a CPU are divided among them, on Linux.
-        split_sentences: translate long texts in pieces, and each line for itself.
-        progress: called with the number of texts that were finished since the last time.
-        on_error: `"raise"`, or `"return"` to give the error of a text in place of its hypotheses; what fails together
-            is then tried again in halves.
+        preprocess, forward, postprocess: arguments for the pipeline's methods of these names.
+        arguments: the arguments of `generate()`, resolved for all batches.
+        batch_tokens: maximum number of source tokens in a batch, padding included; `None` for what the model's size
+            allows.
+        batch_size: maximum number of texts in a batch; `None` for any number, or for what the device allows if
+            `batch_tokens` is `None` too.
+        num_workers: number of processes that translate batches side by side; `None` for as many as torch has threads,
+            if there is enough to translate. Used only on a CPU, on Linux.
+        split_sentences: translate long texts in pieces, and each line separately.
+        progress: called with the number of texts that were finished since the last call.
+        on_error: `"raise"`, or `"return"` to return the error of a text in place of its hypotheses; texts that fail
+            together are then tried again in halves.
 
     Raises:
-        ValueError: for sizes below 1, another `on_error`, and where the search does not give as many hypotheses as
-            are asked for.
+        ValueError: a size is below 1, `on_error` is something else, the search cannot return as many hypotheses as
+            requested, or there is not enough memory for the workers.
     """
 
     pipeline: "Pipeline"
@@ -159,15 +161,15 @@ class TranslationEngine:
             done, number = done + len(window), number + 1
 
     def translate(self, texts: Sequence[str], prefixes: Sequence[str] = (), first: int = 0) -> list[Result]:
-        """Texts, translated together → the hypotheses of each, or its error.
+        """Translate texts together, and return the hypotheses of each, or its error.
 
         Args:
-            prefixes: what each translation must begin with, one for each text; or none at all.
-            first: number of the first text, which errors count from.
+            prefixes: what each translation must begin with, one per text; or none at all.
+            first: number of the first text, from which errors count.
 
         Raises:
-            ValueError: naming all texts beyond the limit, unless errors are returned or texts are cut.
-            Exception: the last error, where errors are returned and 64 texts or more came to nothing else.
+            ValueError: texts exceed the limit, with neither truncation nor returned errors; up to five are named.
+            Exception: the last error, if errors are returned but all texts failed, 64 or more of them.
         """
         if self.split_sentences and any(prefixes):
             raise ValueError("prefixes and split_sentences cannot be combined: which piece should begin with it?")
@@ -176,7 +178,7 @@ class TranslationEngine:
             for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
             for piece in self._pieces("" if is_blank(text) else clean(text))
         ]
-        # A tokenizer's output holds much more than the ids: not of all texts at once.
+        # Not all texts at once: a tokenizer's output holds much more than the ids.
         filled = [segment for segment in segments if not is_blank(segment.piece.text)]
         for start in range(0, len(filled), LAST_WINDOW):
             self._attempt(self._encode, filled[start : start + LAST_WINDOW])
@@ -222,7 +224,7 @@ class TranslationEngine:
             segment.prompt = [start, *takewhile(lambda token_id: token_id not in ends, ids)]
 
     def _limit_lengths(self, segments: list[Segment], first: int) -> None:
-        """Cut, or refuse, what is beyond the limit."""
+        """Cut or refuse texts beyond the limit."""
         truncation = self.preprocess.get("truncation", False)
         cuts = truncation not in (False, "do_not_truncate")
         limit = self.limits.cut if cuts else self.limits.whole
@@ -237,7 +239,7 @@ class TranslationEngine:
                 segment.result = SourceTooLong(segment.length, limit)
 
     def _search(self, segments: list[Segment]) -> None:
-        """Give each segment its result, batch by batch: prompts of one length together, long sources first."""
+        """Set the result of each segment, batch by batch: prompts of equal length together, long sources first."""
         waiting = [segment for segment in segments if segment.is_open]
         unfinished = Counter(segment.owner for segment in waiting)
         self._report(len({segment.owner for segment in segments}) - len(unfinished))
@@ -245,7 +247,7 @@ class TranslationEngine:
             self._warn_of_short_output(max(segment.length for segment in waiting))
         while waiting:
             batches = self._batches(waiting)
-            # One batch leaves nothing behind, nor do those that hold what others have left.
+            # A single batch leaves no stragglers, nor do batches of stragglers.
             may_leave = len(batches) > 1 and self._knows_stragglers() and not waiting[0].is_straggler
             for number, results in self._results(batches, may_leave):
                 for segment, (result, lengths) in zip(batches[number], results):
@@ -256,7 +258,7 @@ class TranslationEngine:
             waiting = [segment for segment in waiting if segment.is_straggler and segment.is_open]
 
     def _makes_batches(self) -> bool:
-        """Whether the model is computed by an engine that divides what it gets, and has workers of its own."""
+        """Whether the model runs in an engine that makes its own batches and has its own workers."""
         return getattr(self.pipeline.model, "makes_batches", False)
 
     def _knows_stragglers(self) -> bool:
@@ -266,8 +268,10 @@ class TranslationEngine:
         return getattr(self.pipeline.model, "leaves_stragglers", False) and not needs_all
 
     def _batches(self, waiting: list[Segment]) -> list[list[Segment]]:
-        """Segments of like length and prompts of one length together; the longest sources first, so that what does not
-        fit into memory shows at once."""
+        """Group segments of similar length, with prompts of equal length, into batches.
+
+        The longest sources come first, so that a batch that does not fit in memory fails at once.
+        """
         model, rows = self.pipeline.model, self.arguments.rows()
         batch_tokens, batch_size = self.batch_tokens, self.batch_size
         if batch_tokens is None and self._makes_batches():
@@ -283,10 +287,10 @@ class TranslationEngine:
     def _results(
         self, batches: list[list[Segment]], may_leave: bool
     ) -> Iterator[tuple[int, list[tuple[Result | None, Sequence[int]]]]]:
-        """The number of each batch, and results and target lengths of its segments, as they are done.
+        """Yield the index of each batch, with the results and target lengths of its segments, as batches are finished.
 
         Args:
-            may_leave: the last sentences of each batch without a result, to be searched together.
+            may_leave: whether to leave the last sentences of each batch without a result, to be searched together.
         """
         work = partial(self._translate_batch, may_leave=may_leave)
         workers = self._workers(batches)
@@ -295,13 +299,13 @@ class TranslationEngine:
         return ((number, work(batch)) for number, batch in enumerate(batches))
 
     def _workers(self, batches: list[list[Segment]]) -> int:
-        """Processes for these batches: one where they could not share the work, or would not be worth their start."""
+        """The number of processes for these batches: one if they cannot share the work or are not worth starting."""
         model, number = self.pipeline.model, self.num_workers
         if number in (0, 1) or len(batches) < 2 or model.device.type != "cpu" or not can_fork():
             return 1
         if self._makes_batches():
             return 1
-        # Methods that somebody has replaced, or hooks, may be to see all batches.
+        # Methods that have been replaced, or hooks, may be meant to see all batches.
         is_changed = "generate" in vars(model) or any(name in vars(self.pipeline) for name in STAGES)
         if self.arguments.depends_on_order() or is_changed or any(map(is_watched, model.modules())):
             return 1
@@ -311,7 +315,7 @@ class TranslationEngine:
         return min(number, len(batches))
 
     def _translate_batch(self, batch: list[Segment], may_leave: bool) -> list[tuple[Result | None, Sequence[int]]]:
-        """Result and target lengths of each segment."""
+        """Search a batch, and return the result and target lengths of each segment."""
         self._attempt(partial(self._search_batch, may_leave=may_leave), batch)
         return [(segment.result, segment.target_lengths) for segment in batch]
 
@@ -328,19 +332,19 @@ class TranslationEngine:
         for row, segment in enumerate(segments):
             if row in stragglers.unfinished:
                 continue
-            # One text's share, of batch size 1.
+            # One text's share of the outputs, with batch size 1.
             share = {name: values[row : row + 1] for name, values in outputs.items()}
             segment.result = self.pipeline.postprocess(share, **self.postprocess)
             segment.target_lengths = (outputs["lengths"][row] - 1).tolist()
 
     def _attempt(self, work: Callable[[list[Segment]], None], segments: list[Segment]) -> None:
-        """Do some work on segments; where it fails and errors are returned, again on each half."""
+        """Do some work on segments; if it fails and errors are returned, do it again on each half."""
         try:
             return work(segments)
         except Exception as exception:
             if self.on_error == "raise":
                 raise
-            # Kept without its frames, which hold the tensors of the batch that may have been too large.
+            # Kept without its frames, which hold the tensors of a batch that may have been too large.
             error = exception.with_traceback(None)
         if len(segments) == 1:
             segments[0].result = error
@@ -362,7 +366,7 @@ class TranslationEngine:
         return join_hypotheses(*map(list, zip(*parts)), self.arguments.scoring().penalty)
 
     def _nothing(self) -> list[Hypothesis]:
-        """The hypotheses of a text that has nothing to translate."""
+        """The hypotheses of a text with nothing to translate."""
         hypotheses = []
         for _ in range(self.hypotheses):
             hypothesis: Hypothesis = {"translation_text": ""}

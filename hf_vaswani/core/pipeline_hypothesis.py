@@ -1,4 +1,4 @@
-"""What the translation pipeline gives for each translation of a text.
+"""What the translation pipeline returns for each translation of a text.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch.
 """
@@ -9,7 +9,7 @@ import torch
 
 
 class Hypothesis(TypedDict, total=False):
-    """One translation of a text, in the form of transformers 4's pipeline; it has what was asked for."""
+    """One translation of a text, in the form of transformers 4's pipeline, with the keys that were requested."""
 
     translation_text: str
     translation_token_ids: torch.LongTensor

@@ -1,4 +1,4 @@
-"""Checks of what the translation pipeline takes: models, tokenizers, texts, languages and lengths of sources.
+"""Checks the inputs of the translation pipeline: models, tokenizers, texts, languages and source lengths.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch and transformers.
 """
@@ -16,23 +16,23 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 TRANSLATION_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 # A language's code, with or without its script or region: pt, pt-BR, zh_Hans.
 LANGUAGE = re.compile("([a-z]{2,3})([-_][a-z0-9]{2,8})*", re.IGNORECASE)
-# Names of columns that look like such codes.
+# Column names that look like such codes.
 NO_LANGUAGES = ("src", "tgt", "trg")
 LanguagePair = tuple[str | None, str | None]
-# White space and control characters: a text of nothing else has nothing to translate.
+# Whitespace and control characters: a text of nothing else has nothing to translate.
 BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]*")
 NO_LIMIT = 10**6  # tokenizers without a limit have a `model_max_length` far beyond
 # Attention to a longer source would fill the memory, whatever the model's positions.
 LONGEST_SOURCE = 4096
 LONGEST_PIECE = 512
 SHOWN_ERRORS = 5
-# To these embeddings are padded for the sake of speed; the rows beyond the tokenizer's tokens are never used.
+# Embeddings are padded to multiples of these for speed; the rows beyond the tokenizer's tokens are never used.
 MULTIPLES = (8, 16, 32, 64, 128, 256, 512)
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
-    """Names of weights with a value that is NaN or infinite: what is computed with them means nothing.
+    """Names of weights with a NaN or infinite value, with which all results are meaningless.
 
     A bias of minus infinity on the logits, which rules out a token, does not count; quantized and sharded weights are
     not checked.
@@ -49,14 +49,15 @@ def damaged_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
 
 
 def _is_damaged(tensor: torch.Tensor, rules_out: bool) -> bool:
-    least, most = torch.aminmax(tensor)  # in one pass, in which NaN prevails
+    least, most = torch.aminmax(tensor)  # in one pass, which propagates NaN
     return not (bool(most.isfinite()) and (rules_out or bool(least.isfinite())))
 
 
 def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """That a tokenizer cannot be that of a Vaswani model, by the number of its tokens; `None` where it can be.
+    """Why a tokenizer cannot belong to a Vaswani model, judging by its number of tokens; `None` if it can.
 
-    Other models often have fewer tokens than embeddings, and tokenizers that do not count all tokens: not checked.
+    Other models are not checked: they often have fewer tokens than embeddings, or tokenizers that do not count all
+    tokens.
     """
     config = model.config
     if config.model_type != "vaswani":
@@ -70,12 +71,12 @@ def vocabulary_error(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
 
 
 def fills(tokens: int, rows: int) -> bool:
-    """Whether `rows` embeddings fit `tokens` tokens, padding to a multiple of 8, 16, … 512 aside."""
+    """Whether `rows` embeddings fit `tokens` tokens, exactly or padded to a multiple of 8, 16, … 512."""
     return rows in (tokens, *(-(-tokens // multiple) * multiple for multiple in MULTIPLES))
 
 
 def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The number of the target's tokens."""
+    """The number of target tokens."""
     if getattr(tokenizer, "separate_vocabs", False):  # a MarianTokenizer
         return len(tokenizer.target_encoder)
     sizes = (getattr(tokenizer, name, None) for name in ("target_vocab_size", "tgt_vocab_size"))  # ours, FSMT's
@@ -83,7 +84,7 @@ def target_vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], dict[str, int]]:
-    """The tokens of source and target with their ids."""
+    """Source and target tokens with their ids."""
     source = tokenizer.get_vocab()
     if hasattr(tokenizer, "get_target_vocab"):  # a VaswaniTokenizer
         return source, tokenizer.get_target_vocab()
@@ -95,7 +96,7 @@ def vocabularies(tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, int], di
 
 
 def target_encoding_error(tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """Why a tokenizer cannot encode targets: FSMT's with two vocabularies would silently take the source's."""
+    """Why a tokenizer cannot encode targets, or `None`: FSMT's with two vocabularies silently uses the source's."""
     source, target = vocabularies(tokenizer) if hasattr(tokenizer, "src_vocab_size") else ({}, {})
     if source == target:
         return None
@@ -106,7 +107,7 @@ def target_encoding_error(tokenizer: PreTrainedTokenizerBase) -> str | None:
 
 
 def clean(text: str) -> str:
-    """Text that every tokenizer can take: lone surrogates, which no encoding has, become U+FFFD; pairs are joined."""
+    """Make a text valid for any tokenizer: lone surrogates, which no encoding has, become U+FFFD; pairs are joined."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -115,7 +116,7 @@ def clean(text: str) -> str:
 
 
 def text_pairs(pairs: Iterable) -> Iterator[tuple[str, str]]:
-    """Pairs of a source and a target as they are read, each of which must be two texts, cleaned as by [`clean`]."""
+    """Yield pairs of source and target lazily, each checked to be two texts and cleaned with [`clean`]."""
     for i, pair in enumerate(pairs):
         is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
         if not (is_pair and all(isinstance(text, str) for text in pair)):
@@ -129,10 +130,10 @@ def is_blank(text: str) -> bool:
 
 
 def as_texts(inputs: Any) -> tuple[Iterable, bool]:
-    """Inputs of the pipeline that are not one text → an iterable of texts, and whether it is to be read lazily.
+    """Inputs of the pipeline other than a single text → an iterable of texts, and whether to read it lazily.
 
     Raises:
-        ValueError: for inputs that the pipeline does not take.
+        ValueError: the pipeline does not accept such inputs.
     """
     if isinstance(inputs, Dataset) and not isinstance(inputs, IterableDataset):
         return (inputs[i] for i in range(len(inputs))), True
@@ -156,12 +157,12 @@ def not_texts_error(inputs: list, positions: list[int], first: int = 0) -> Value
 
 
 class SourceLimits(NamedTuple):
-    """Source tokens at most, special ones included.
+    """Maximum numbers of source tokens, special tokens included.
 
     Attributes:
-        whole: of a text as it is; beyond, it is refused.
-        cut: where texts are to be cut.
-        piece: of the pieces of a text that is to be divided.
+        whole: for a text as it is; longer ones are refused.
+        cut: for texts that are to be cut.
+        piece: for the pieces of a text that is to be split.
         is_known: whether model, tokenizer or caller set a limit at all.
     """
 
@@ -174,12 +175,12 @@ class SourceLimits(NamedTuple):
 def source_limits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: int | None = None) -> SourceLimits:
     """How long a source may be.
 
-    The limit is the size of the encoder's table of positions, where there is one (Bart, mBART, Marian, Vaswani with
-    learned positions), else what the tokenizer says (M2M100, NLLB). To models with relative positions (T5) that is
-    advice, by which texts are cut and divided but not refused.
+    The limit is the size of the encoder's position table, if it has one (Bart, mBART, Marian, Vaswani with learned
+    positions), else the tokenizer's limit (M2M100, NLLB). For models with relative positions (T5), the latter is only
+    advice: texts are cut and split there, but not refused.
 
     Args:
-        own: the caller's limit. It replaces all but that of a table.
+        own: the caller's limit, which replaces all but that of a position table.
     """
     table, advised = position_limit(model.get_encoder()), tokenizer.model_max_length
     if advised is not None and advised >= NO_LIMIT:
@@ -195,7 +196,7 @@ def source_limits(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ow
 
 
 def position_limit(stack: nn.Module) -> int | None:
-    """The size of an encoder's or a decoder's table of positions, where it has one that does not grow."""
+    """The size of the position table of an encoder or decoder; `None` if it has none, or one that grows."""
     positions = getattr(stack, "embed_positions", None)
     if isinstance(positions, nn.Embedding) and not hasattr(positions, "make_weight"):  # FSMT's grows
         return positions.num_embeddings - getattr(positions, "offset", 0)
@@ -216,16 +217,16 @@ def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
 
 
 def check_number(name: str, value: Any, least: int = 1) -> None:
-    """Refuse anything but a whole number from `least` on, and `None` for none given."""
+    """Refuse anything but a whole number of at least `least`, or `None` for a number that is not given."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
         raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}.")
 
 
 def check_search(get: Callable[[str], Any]) -> None:
-    """Refuse invalid numbers of a search, and end tokens that are not ids.
+    """Refuse invalid numbers among the arguments of a search, and end tokens that are not ids.
 
     Args:
-        get: the value of an argument of `generate()` by its name; `None` where there is none.
+        get: returns the value of an argument of `generate()` by its name, or `None`.
     """
     for name in ("num_beams", "num_return_sequences", "max_new_tokens", "max_length"):
         check_number(name, get(name))
@@ -243,13 +244,13 @@ def check_text(name: str, value: Any) -> None:
 
 
 def check_many(name: str, value: Any, of: str = "str") -> None:
-    """Refuse one text, or what cannot be iterated, where several items are wanted: a text is iterable too."""
+    """Refuse what cannot be iterated, or a single text, which is iterable too, where several items are expected."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a list of {of}, got {type(value).__name__}: {_shown(value)}")
 
 
 def language_code(name: Any) -> str | None:
-    """A name if it is the code of a language, else `None`."""
+    """The name itself if it is a language code, else `None`."""
     return name if isinstance(name, str) and LANGUAGE.fullmatch(name) and name.lower() not in NO_LANGUAGES else None
 
 
@@ -266,22 +267,22 @@ def translation_tasks(config: PreTrainedConfig) -> dict[str, LanguagePair]:
 
 
 def own_languages(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase | None = None) -> LanguagePair:
-    """Source and target language of a model for one pair of languages, each `None` where nothing says it.
+    """Source and target language of a model for a single language pair, each `None` if it is not known.
 
-    A Vaswani model says them in its config, and so does FSMT; Marian's tokenizer does.
+    Vaswani and FSMT models have them in their config, Marian models in their tokenizer.
     """
     pair = getattr(config, "source_language", None), getattr(config, "target_language", None)
     if pair == (None, None) and config.model_type == "fsmt" and len(config.langs) == 2:
         pair = tuple(map(language_code, config.langs))
     if pair == (None, None) and hasattr(tokenizer, "supported_language_codes"):
-        # Marian names groups of languages, too: gem, ROMANCE. A text then names its language itself: >>fr<<.
+        # Marian also has groups of languages: gem, ROMANCE. A text then names its target language itself: >>fr<<.
         source, target = tokenizer.source_lang, None if tokenizer.supported_language_codes else tokenizer.target_lang
         pair = tuple(name if name and re.fullmatch("[a-z]{2}", name) else None for name in (source, target))
     return pair
 
 
 def language_pairs(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[LanguagePair]:
-    """The pairs of languages that a model translates; empty where nothing says them, or where the tokenizer does."""
+    """The language pairs that a model translates; empty if they are not known, or left to the tokenizer."""
     if tasks := translation_tasks(model.config):
         return list(tasks.values())
     pair = own_languages(model.config, tokenizer)
@@ -289,7 +290,7 @@ def language_pairs(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
 
 
 def fits_pair(asked: LanguagePair, pair: LanguagePair) -> bool:
-    """Whether a pair of languages is what is asked for, as far as both are known."""
+    """Whether a language pair matches the requested one, as far as both are known."""
     return all(code is None or own is None or is_same_language(code, own) for code, own in zip(asked, pair))
 
 
@@ -297,12 +298,12 @@ def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "")
     """Refuse languages that a model does not translate.
 
     Args:
-        asked: source and target language, `None` where none is given.
-        pairs: that the model translates; empty where it takes any.
+        asked: source and target language, `None` if not given.
+        pairs: the pairs that the model translates; empty if it accepts any.
         remedy: what to do, at the end of the message.
 
     Raises:
-        ValueError: naming the languages asked for, and those there are.
+        ValueError: the model does not translate them; the message names the languages requested and those it has.
     """
     if not pairs or any(fits_pair(asked, pair) for pair in pairs):
         return
@@ -315,14 +316,14 @@ def check_pair(asked: LanguagePair, pairs: list[LanguagePair], remedy: str = "")
 def check_languages(
     tokenizer: PreTrainedTokenizerBase, src_lang: str | None, tgt_lang: str | None, has_own_target: bool
 ) -> None:
-    """Refuse languages that a multilingual tokenizer does not know, or needs and has not been given.
+    """Refuse languages that are unknown to a multilingual tokenizer, or missing although it needs them.
 
     Args:
-        has_own_target: whether the model itself knows its target language, from `forced_bos_token_id` in its
-            generation config; then none needs to be given.
+        has_own_target: whether `forced_bos_token_id`, for example in the model's generation config, sets the target
+            language; then no languages need to be given.
 
     Raises:
-        ValueError: naming each wrong language and some of those that the tokenizer knows.
+        ValueError: a language is unknown or missing; the message names each, and some of those that are known.
     """
     if not hasattr(tokenizer, "_build_translation_inputs"):
         return
@@ -348,7 +349,7 @@ def language_codes(tokenizer: PreTrainedTokenizerBase) -> set[str]:
     codes = getattr(tokenizer, "lang_code_to_id", None)
     if codes:
         return set(codes)
-    # NLLB has them among its special tokens alone.
+    # NLLB has them only among its special tokens.
     roles = {str(getattr(tokenizer, name)) for name in tokenizer.SPECIAL_TOKENS_ATTRIBUTES}
     return set(tokenizer.all_special_tokens) - roles
 

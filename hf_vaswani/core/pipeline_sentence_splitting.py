@@ -12,8 +12,8 @@ import torch
 from .pipeline_hypothesis import Hypothesis
 
 CLOSING = "[\"'”’»)\\]」』】）》]*"
-# Where a text may be divided, best first: sentence ends, clause ends, white space. The scripts that write no spaces
-# need none after their marks.
+# Where a text may be split, best first: sentence ends, clause ends, whitespace. Scripts without spaces need none after
+# their punctuation.
 DIVISIONS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -22,7 +22,7 @@ DIVISIONS = tuple(
         r"\s+",
     )
 )
-# Chinese, Japanese, their punctuation and full-width forms: no space stands between two sentences.
+# Chinese, Japanese, their punctuation and full-width forms: there is no space between sentences.
 SPACELESS = re.compile(r"[\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff\uff00-\uff65]$")
 
 
@@ -34,10 +34,10 @@ class Piece(NamedTuple):
 
 
 def split_text(text: str, fits: Callable[[str], bool], packs: bool = True) -> list[Piece]:
-    """Divide a text into pieces that fit, no line break inside.
+    """Split a text into pieces that fit, without line breaks inside.
 
-    A line is divided at sentence ends (an abbreviation's full stop looks like one); a sentence that does not fit at
-    the ends of clauses, then at white space, then between characters.
+    A line is split at sentence ends (the period of an abbreviation looks like one). A sentence that does not fit is
+    split at the ends of clauses, then at whitespace, then between characters.
 
     Args:
         fits: whether a piece is short enough.
@@ -56,7 +56,8 @@ def split_text(text: str, fits: Callable[[str], bool], packs: bool = True) -> li
 def join_texts(translations: list[str], pieces: list[Piece]) -> str:
     """Join the translations of the pieces of one text.
 
-    Line breaks are the text's; inside lines there are spaces, but none after Chinese and Japanese.
+    Line breaks are those of the text. Within a line, translations are joined by spaces, except after Chinese and
+    Japanese.
     """
     joined = ""
     for translation, piece in zip(translations, pieces):
@@ -72,12 +73,12 @@ def join_hypotheses(
     lengths: list[list[int]],
     penalty: Callable[[int], float],
 ) -> list[Hypothesis]:
-    """Hypotheses of the pieces of one text → hypotheses of the text, the best from all that are best, and so on.
+    """Join the hypotheses of the pieces of one text: the best of all pieces become the best of the text, and so on.
 
     Args:
-        results: for each piece its hypotheses, as the translation pipeline gives them.
-        lengths: for each hypothesis its number of tokens.
-        penalty: of a length, by which scores are divided.
+        results: for each piece its hypotheses, as the translation pipeline returns them.
+        lengths: for each piece the number of tokens in each hypothesis.
+        penalty: the divisor of a log-probability for a given length, which makes it a score.
     """
     joined = []
     for rank, parts in enumerate(zip(*results)):
@@ -122,7 +123,7 @@ def _pack(text: str, fits: Callable[[str], bool], level: int = 0) -> list[str]:
 
 
 def _divide(text: str, level: int) -> list[str]:
-    """Parts that make up the text when joined; beyond the last level its characters."""
+    """Split a text into parts by a level of `DIVISIONS`; beyond the last level, into its characters."""
     if level == len(DIVISIONS):
         return list(text)
     ends = [0, *(match.end() for match in DIVISIONS[level].finditer(text)), len(text)]
@@ -130,7 +131,7 @@ def _divide(text: str, level: int) -> list[str]:
 
 
 def _longest_fit(parts: list[str], start: int, fits: Callable[[str], bool]) -> int:
-    """How many parts from `start` on fit together: doubled until they do not, then narrowed down by halves."""
+    """How many parts from `start` on fit together: doubled until they do not, then narrowed down by bisection."""
 
     def fit(count: int) -> bool:
         return fits("".join(parts[start : start + count]).strip())

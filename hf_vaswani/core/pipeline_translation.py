@@ -1,6 +1,6 @@
-"""The translation pipeline that transformers 5 removed, with the contract it had in transformers 4, and fast batches.
+"""The translation pipeline that transformers 5 removed, with its interface from transformers 4 and fast batching.
 
-It serves every sequence-to-sequence model of transformers: Marian, T5, M2M100, NLLB, mBART, Bart and Vaswani. The file
+It serves every sequence-to-sequence model in transformers: Marian, T5, M2M100, NLLB, mBART, Bart and Vaswani. The file
 travels with each checkpoint as remote code and therefore imports nothing but torch, transformers and its siblings.
 """
 
@@ -34,26 +34,26 @@ from .pipeline_inputs import (
     vocabulary_error,
 )
 
-# Arguments of a call that the search step takes itself; the others are those of `generate()`.
+# Arguments of a call that the search step takes itself; the others go to `generate()`.
 STEP_OPTIONS = ("n_best", "return_scores", "return_alignments")
-# By which multilingual tokenizers choose the target language.
+# The argument with which multilingual tokenizers choose the target language.
 FIRST_TOKEN = "forced_bos_token_id"
 
 
 def translation_task(
     model: PreTrainedModel, task: str = "translation", src_lang: str | None = None, tgt_lang: str | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The task that a model is used for, and what its config holds for it.
+    """The task that a model is used for, and the parameters that its config has for it.
 
-    T5 keeps the prefix of its sources, and search parameters, under the name of a task such as
-    `"translation_en_to_fr"`. The languages choose it, whether named by the task or beside it; where they
-    leave a choice, it is the first one, with a warning.
+    T5's config has a prefix for sources, and search parameters, under the name of a task such as
+    `"translation_en_to_fr"`. The languages select the task, whether its name or the other arguments give them; if they
+    leave a choice, the first task is used, with a warning.
 
     Returns:
         The task, and its parameters: `prefix`, "" without one, and search parameters.
 
     Raises:
-        ValueError: where the model has prefixes, but none for these languages.
+        ValueError: the model has prefixes, but none for these languages.
     """
     of_tasks, own_tasks = getattr(model.config, "task_specific_params", None) or {}, translation_tasks(model.config)
     named = TRANSLATION_TASK.fullmatch(task)
@@ -87,9 +87,10 @@ class TranslationPipeline(Pipeline):
     ```
 
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
-    `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … Whatever a
-    call takes, `pipeline()` takes too, as the default of all calls. `pipeline()` alone takes `quantize="int8"`, which
-    computes with weights of 8 bits, faster on most CPUs; the model that is given stays as it is.
+    `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … `pipeline()`
+    accepts the arguments of a call, except `prefixes` and `on_error`, as defaults for all calls. Only `pipeline()`
+    accepts `quantize="int8"`, which computes with 8-bit weights and is faster on most CPUs; the original model is not
+    changed.
     """
 
     _load_tokenizer = True
@@ -134,65 +135,66 @@ class TranslationPipeline(Pipeline):
         check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
 
     def __call__(self, inputs, *, prefixes: Sequence[str] = (), **options):
-        """Translate.
+        """Translate texts.
 
-        Texts are batched with others of like length, the longest first; the order of the results is that of the texts.
-        A translation does not depend on the batch that it was made in.
+        Texts are batched with others of similar length, the longest first; results are in the order of the texts. A
+        translation does not depend on the batch that it is in, except slightly with `quantize="int8"`.
 
         Args:
             inputs: a `str`; a list, tuple or column of a dataset (`dataset["de"]`); or something to be read piece by
                 piece: a generator or another iterator, a column of a streamed dataset, a `torch.utils.data.Dataset`
-                such as transformers' `KeyDataset`. Texts that are empty or white space (control characters count as
-                that) are translated by the empty text. Lone surrogates are read as U+FFFD.
+                such as transformers' `KeyDataset`. The translation of an empty text, or of one that is all whitespace
+                and control characters, is empty. Lone surrogates are read as U+FFFD.
             prefixes (list of `str`): what the translation of each text in a list must begin with, in whole words; an
-                empty one leaves all to the model. Beam search scores what follows the prefix.
-            n_best (`int`): number of translations to give of each text, best first, with scores. At most `num_beams`,
-                unless `do_sample=True` with `num_beams=1`.
-            return_scores (`bool`): give each translation's `score`: the natural log-probability that the model gives
-                it, divided by the length penalty, by which beam search ranks: the number of tokens, the end
-                included, to the power of `length_penalty`. That of an empty text is 0.
-            return_alignments (`bool`): give each translation's `alignment`, pairs (source index, target index) of
-                `source_tokens` and `target_tokens`, which are given too.
-            src_lang, tgt_lang (`str`): languages, for multilingual models. A model of one pair, where it says which,
+                empty prefix demands nothing. Beam search scores what follows the prefix.
+            n_best (`int`): number of translations to return for each text, best first, with scores. At most
+                `num_beams`, unless `do_sample=True` with `num_beams=1`.
+            return_scores (`bool`): return each translation's `score`, by which beam search ranks: its natural
+                log-probability divided by the length penalty, which by default is the number of tokens, end token
+                included, to the power of `length_penalty`. The score of an empty text is 0.
+            return_alignments (`bool`): return each translation's `alignment`, pairs (source index, target index) into
+                `source_tokens` and `target_tokens`, which are returned too.
+            src_lang, tgt_lang (`str`): languages, for multilingual models. A model for a single pair that is known
                 refuses others.
-            split_sentences (`bool`): translate texts beyond the limit in pieces, divided at sentence ends where
-                possible, and each line for itself, so that line breaks stay. Each piece holds as many sentences as
-                the limit allows; where neither model nor tokenizer has one, a single sentence.
-            max_source_length (`int`): the limit in tokens, instead of the tokenizer's; that of a model whose positions
-                end stays in force. Where there is none at all it is 4096, so that attention does not fill the memory.
-                To T5 the tokenizer's 512 is advice: texts are divided and cut there on request, and refused beyond
-                4096.
-            truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer; with a warning.
-            batch_tokens (`int`): source tokens in a batch at most, padding included; by default as many as the size of
-                the model and the beam leave room for, 1536 for a small one on a CPU.
-            batch_size (`int`): texts in a batch at most.
-            num_workers (`int`): processes that translate batches side by side, each on one core; by default as many as
-                torch uses threads (`torch.set_num_threads`, `OMP_NUM_THREADS`), where there is enough to translate. 0
-                or 1: none but this one. It changes no translation. On Linux and a CPU; not for sampling, nor where
-                arguments or hooks of your own must see all batches.
-            on_error (`"raise"` or `"return"`): `"return"` gives the error of a text (too long, out of memory) in place
-                of its hypotheses, so that it costs no other text.
-            progress: called after each batch with the number of texts that are done since it was last called.
-            return_tensors (`bool`): give `translation_token_ids` instead of text.
-            return_text (`bool`): give the text, the default.
-            return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, as `return_tensors`; as in
+            split_sentences (`bool`): translate texts beyond the limit in pieces, split at sentence ends where
+                possible, and each line separately, so that line breaks are kept. Each piece holds as many sentences as
+                the limit allows, or a single sentence if neither model nor tokenizer has a limit.
+            max_source_length (`int`): the limit in tokens, in place of the tokenizer's; the limit of a model with a
+                fixed number of positions still applies. Without any limit, it is 4096, so that attention does not fill
+                the memory. For T5, the tokenizer's 512 is advice: texts are split or cut there on request, and refused
+                beyond 4096.
+            truncation (`bool` or `str`): cut texts beyond the limit, as in the tokenizer, with a warning.
+            batch_tokens (`int`): maximum number of source tokens in a batch, padding included; by default as many as
+                the sizes of the model and the beam leave room for, such as 1536 for a small model on a CPU.
+            batch_size (`int`): maximum number of texts in a batch.
+            num_workers (`int`): number of processes that translate batches side by side, each on one core; by default
+                as many as torch has threads (`torch.set_num_threads`, `OMP_NUM_THREADS`), if there is enough to
+                translate. With 0 or 1, only this process. Translations stay the same. Used only on a CPU, on Linux;
+                not for sampling, nor if arguments or hooks of your own must see all batches.
+            on_error (`"raise"` or `"return"`): `"return"` returns the error of a text (too long, out of memory) in
+                place of its hypotheses, so that no other text is lost.
+            progress: called after each batch with the number of texts finished since the last call.
+            return_tensors (`bool`): return `translation_token_ids` instead of text.
+            return_text (`bool`): return text, the default.
+            return_type (`int` or an enumeration): 0 or `TENSORS` for token ids, like `return_tensors`; as in
                 transformers 4.
             stop_sequence (`str`): its first token ends a translation, as in transformers 4.
             assistant_model: a smaller model with the same tokenizer, its folder or its Hub id, that drafts
-                translations for `generate()`; one text is translated at a time then.
+                translations for `generate()`; texts are then translated one at a time.
             clean_up_tokenization_spaces (`bool`): as in `tokenizer.decode`.
             generate_kwargs: anything that `generate()` takes.
 
         Returns:
-            For one text a list of dicts with `translation_text`, one for each hypothesis. For a list or column a list
-            of such dicts, or of such lists where several hypotheses are asked for. For what is read piece by piece an
-            iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096, before it
-            gives their results.
+            For one text, a list of dicts with `translation_text`, one per hypothesis. For a list or column, a list of
+            such dicts, or of such lists if several hypotheses are requested. For texts read piece by piece, an
+            iterator over such lists, as in transformers 4; it reads 128 texts, then 512, 2048 and 4096 at a time,
+            before it returns their results.
 
         Raises:
-            ValueError: for inputs that are not texts, texts beyond the limit, languages that are missing or unknown,
-                and `n_best` beyond `num_beams`; it names all such texts, before any is translated. An iterator raises
-                it when it comes to such a text, after giving the translations of those before it.
+            ValueError: inputs are not texts, texts exceed the limit, languages are missing or unknown, or `n_best`
+                exceeds `num_beams`. It is raised before any text is translated, and names up to five of the texts. An
+                iterator first returns the translations of all texts before an input that is not a text; if a text
+                exceeds the limit, those of the texts that it read together with it are lost.
         """
         engine = self.engine(**options)
         texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
@@ -220,12 +222,12 @@ class TranslationPipeline(Pipeline):
         on_error: str = "raise",
         **options,
     ) -> TranslationEngine:
-        """What translates any number of texts with the same arguments: those of a call, which are checked here."""
+        """Make an engine that translates any number of texts with the arguments of a call, which are checked here."""
         preprocess, forward, postprocess = self._sanitize_parameters(**options)
         preprocess, forward = {**self._preprocess_params, **preprocess}, {**self._forward_params, **forward}
         generate_kwargs = {name: value for name, value in forward.items() if name not in STEP_OPTIONS}
         arguments = GenerateArguments(self.model, generate_kwargs, self.task_params)
-        # A subclass may change arguments in a step of its own: it gets them as they were given.
+        # A subclass may change arguments in its own step: it gets them as they were given.
         if type(self)._forward is TranslationPipeline._forward:
             own = {name: forward[name] for name in (*STEP_OPTIONS, FIRST_TOKEN) if name in forward}
             forward = {**own, "arguments": arguments}
@@ -298,10 +300,10 @@ class TranslationPipeline(Pipeline):
         return token_ids[0]
 
     def _assistant(self, given: PreTrainedModel | str | os.PathLike) -> PreTrainedModel:
-        """The model that drafts translations: itself, or read once from its folder or the Hub.
+        """The model that drafts translations, as given or loaded once from its folder or the Hub.
 
         Raises:
-            ValueError: where it cannot be read, or is of other tokens than this pipeline's.
+            ValueError: it cannot be loaded, or its tokens are not this pipeline's.
         """
         if isinstance(given, PreTrainedModel):
             return given
@@ -327,9 +329,9 @@ class TranslationPipeline(Pipeline):
     def preprocess(
         self, text: str, src_lang=None, tgt_lang=None, truncation=False, max_source_length=None
     ) -> dict[str, torch.Tensor]:
-        """One text → token ids and attention mask `(1, source_length)`, and what the tokenizer says of the target.
+        """One text → token ids and attention mask `(1, source_length)`, and the target language's token if needed.
 
-        A subclass that overrides this method is asked for each text; otherwise many are tokenized at once.
+        If a subclass overrides this method, it is called for each text; otherwise many texts are tokenized at once.
         """
         inputs = self._tokenize([text], src_lang, tgt_lang, truncation, max_source_length)
         return {k: torch.tensor(v) if isinstance(v, list) else v for k, v in inputs.items()}
@@ -354,7 +356,7 @@ class TranslationPipeline(Pipeline):
         return dict(inputs)
 
     def encode(self, texts: list[str], **preprocess_params) -> list[dict[str, Any]]:
-        """Texts → for each what [`preprocess`] makes of it, in lists. `collate` makes a batch of such."""
+        """Texts → for each, the output of [`preprocess`] as lists, of which `collate` makes a batch."""
         if type(self).preprocess is not TranslationPipeline.preprocess:
             rows = [self.preprocess(text, **preprocess_params) for text in texts]
             return [{k: v[0].tolist() if isinstance(v, torch.Tensor) else v for k, v in row.items()} for row in rows]
@@ -366,7 +368,7 @@ class TranslationPipeline(Pipeline):
         """Encoded texts → a batch, padded on the tokenizer's side."""
         first_token = rows[0].get(FIRST_TOKEN)
         rows = [{k: v for k, v in row.items() if k != FIRST_TOKEN} for row in rows]
-        if self.tokenizer.pad_token_id is None:  # there is one row then, see `__call__`
+        if self.tokenizer.pad_token_id is None:  # there is only one row then, see `engine`
             batch = {k: torch.tensor([v]) for k, v in rows[0].items()}
         else:
             batch = dict(self.tokenizer.pad(rows, return_tensors="pt", return_attention_mask=True))
@@ -380,7 +382,7 @@ class TranslationPipeline(Pipeline):
         return torch.inference_mode
 
     def forward(self, model_inputs: dict, **forward_params) -> dict:
-        """A batch → its hypotheses, see [`_forward`], with the model in eval mode; afterwards it is as it was."""
+        """A batch → its hypotheses, see [`_forward`], with the model in eval mode; its mode is restored afterwards."""
         was_training = self.model.training
         try:
             if was_training:
@@ -399,14 +401,15 @@ class TranslationPipeline(Pipeline):
         arguments: GenerateArguments | None = None,
         **generate_kwargs,
     ) -> dict:
-        """Token ids `(batch, source_length)` → for each text its hypotheses.
+        """Token ids `(batch, source_length)` → the hypotheses of each text.
 
         Args:
-            arguments: those of `generate()` for all batches of a call; `generate_kwargs` then are this batch's own.
+            arguments: the arguments of `generate()` for all batches of a call; `generate_kwargs` are then this batch's
+                own.
 
         Returns:
-            `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)` and, where asked
-            for, `scores` of the same shape, and `alignments`: for each text and hypothesis a dict, see `__call__`.
+            `output_ids` `(batch, hypotheses, target_length)`, their `lengths` `(batch, hypotheses)` and, if requested,
+            `scores` `(batch, hypotheses)` and `alignments`: a dict for each text and hypothesis, see `__call__`.
         """
         first_token = model_inputs.pop(FIRST_TOKEN, None)
         if first_token is not None:
@@ -447,7 +450,7 @@ class TranslationPipeline(Pipeline):
     def _scores(
         self, inputs: dict, arguments: GenerateArguments, output_ids: torch.LongTensor, lengths: torch.LongTensor
     ) -> torch.Tensor:
-        """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches that tell none."""
+        """Scores by which beam search would rank hypotheses `(rows, target_length)`, for searches without scores."""
         prompt = prompt_length(arguments.get("decoder_input_ids"), output_ids)
         first_is_forced = prompt == 1 and arguments.get(FIRST_TOKEN) is not None
         sums = log_probabilities(self.model, inputs, output_ids, lengths, given=prompt + int(first_is_forced))
@@ -458,12 +461,12 @@ class TranslationPipeline(Pipeline):
     def postprocess(
         self, model_outputs: dict, as_tensors: bool = False, clean_up_tokenization_spaces: bool = False
     ) -> list[Hypothesis]:
-        """Hypotheses of one text → a dict for each."""
+        """Hypotheses of one text → a dict for each one."""
         hypotheses = [
             ids[:length] for ids, length in zip(model_outputs["output_ids"][0], model_outputs["lengths"][0].tolist())
         ]
         if as_tensors:
-            # Copies: tensors of inference mode could not be trained on.
+            # Copies, since tensors from inference mode cannot be trained on.
             results = [{"translation_token_ids": ids.clone()} for ids in hypotheses]
         else:
             texts = self.tokenizer.batch_decode(

@@ -1,8 +1,8 @@
-"""Batches side by side: processes with one thread each, which share the weights of the one that they are forked from.
+"""Work on batches side by side, in processes with one thread each that share the weights of the one that forks them.
 
-A batch on two threads is far from twice as fast as on one, since most of its operations are small. Two batches on one
-thread each are. A forked process finds model and batches in its memory as they are at that moment, so that nothing is
-copied, and nothing can be out of date.
+A batch is far from twice as fast on two threads as on one, since most of its operations are small; two batches on one
+thread each are. A forked process finds the model and the batches in its memory as they are at that moment, so that
+nothing is copied, and nothing can be out of date.
 
 The file travels with each checkpoint as remote code and therefore imports nothing but torch and its siblings.
 """
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import torch
 
-# What a worker takes beside the weights: a batch's caches and scores, and the pages that Python writes to.
+# Memory that a worker takes besides the weights: a batch's caches and scores, and the pages that Python writes to.
 WORKER_BYTES = 200 * 2**20
 MEMORY_FILE = Path("/proc/meminfo")
 
@@ -40,12 +40,12 @@ class WorkerDied(RuntimeError):
 
 
 def can_fork() -> bool:
-    """Whether worker processes can be forked: on Linux, but from one that itself is a worker of something else."""
+    """Whether worker processes can be forked: on Linux, and not from a process that is itself a worker."""
     return sys.platform == "linux" and not multiprocessing.current_process().daemon
 
 
 def memory_error(workers: int) -> str | None:
-    """Why there is not enough memory for so many workers; `None` where there is, or nothing is known."""
+    """The error if there is not enough memory for so many workers; `None` if there is, or if that is unknown."""
     lines = MEMORY_FILE.read_text().splitlines() if MEMORY_FILE.exists() else []
     available = next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
     if workers < 2 or available is None or workers * WORKER_BYTES <= available:
@@ -57,17 +57,17 @@ def memory_error(workers: int) -> str | None:
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Iterator[tuple[int, Result]]:
-    """The work on each item, done in forked processes; they begin in the order of the items.
+    """Do the work on each item in forked processes, starting in the order of the items.
 
     Args:
-        work: takes an item and gives what can be pickled.
+        work: takes an item and returns something that can be pickled.
 
     Yields:
-        The position of an item and its result, in the order in which they are done.
+        The position of each item and its result, in the order in which they are finished.
 
     Raises:
-        WorkerDied: where a process was killed.
-        Exception: the first that the work raises; no item is begun after it.
+        WorkerDied: a process was killed.
+        Exception: the first exception that the work raises; no item is started after it.
     """
     context = multiprocessing.get_context("fork")
     waiting = iter(range(len(items)))
@@ -77,7 +77,7 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], workers:
             connection, end = context.Pipe()
             process = context.Process(target=_serve, args=(end, work, items), daemon=True)
             with warnings.catch_warnings():
-                # Python warns of locks that other threads hold: a worker uses none but torch's and its own.
+                # Python warns of locks that other threads hold: a worker uses only torch's and its own.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process.start()
             end.close()
@@ -106,11 +106,11 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], workers:
 
 
 def _serve(connection: Connection, work: Callable[[Any], Any], items: Sequence[Any]) -> None:
-    """What a worker does: the work on the items whose positions it is sent, until it is sent none."""
-    # Ctrl-C reaches all processes of a terminal: the first one ends the others.
+    """Run a worker: do the work on the items whose positions it receives, until it receives `None`."""
+    # Ctrl-C reaches all processes of a terminal: the main one ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # The threads of the process that this one was forked from are not here.
+    # The threads of the process that forked this one do not exist here.
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     with suppress(EOFError, ConnectionError):
@@ -123,7 +123,7 @@ def _serve(connection: Connection, work: Callable[[Any], Any], items: Sequence[A
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or one that says the same where it cannot be pickled."""
+    """The error, or one that says the same if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -1,6 +1,6 @@
-"""The tokenizer of models whose source and target have vocabularies of their own.
+"""The tokenizer of models whose source and target have separate vocabularies.
 
-A joint vocabulary needs no code: it is a plain fast tokenizer. This one holds two, encodes `text` with the source's
+A joint vocabulary needs no code: a plain fast tokenizer does. This one holds two, encodes `text` with the source's
 and `text_target` with the target's, and decodes with the target's. The file travels with such checkpoints.
 """
 
@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 TARGET_TOKENIZER_FILE = "target_tokenizer.json"
-# Folders of two plain tokenizers beside a model that another class must not take for one with a joint vocabulary.
+# Folders of two plain tokenizers beside a model that other classes must not mistake for one with a joint vocabulary.
 SIDE_FOLDERS = {"source": "source_tokenizer", "target": "target_tokenizer"}
 
 
@@ -20,7 +20,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     Build it with [`from_backends`]; `save_pretrained`, `from_pretrained` and `AutoTokenizer` do the rest. Loaded from
     a folder without a target tokenizer, it uses the source's for both sides. An exported model has the two as plain
-    tokenizers in folders of their own, where it finds them too.
+    tokenizers in separate folders, which this class reads too.
 
     Example:
 
@@ -41,18 +41,18 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     @classmethod
     def from_backends(cls, source: Tokenizer, target: Tokenizer, **kwargs) -> "VaswaniTokenizer":
-        """Join two trained `tokenizers.Tokenizer`.
+        """Combine two trained `tokenizers.Tokenizer`.
 
         Args:
-            source, target: the tokenizers of either side.
+            source, target: the tokenizers of the two sides.
             kwargs: special tokens and further arguments of `PreTrainedTokenizerFast`.
 
         Raises:
-            ValueError: where a special token has another id in the target than in the source.
+            ValueError: a special token does not have the same id in source and target.
         """
         tokenizer = cls(tokenizer_object=source, **kwargs)
         cls._check_same_ids(tokenizer.all_special_tokens, tokenizer._tokenizer, target)
-        # The source's were marked as special by `__init__`; unmarked, decoding could not skip the target's.
+        # `__init__` marked the source's tokens as special; without this, decoding could not skip the target's.
         target = copy.deepcopy(target)
         target.add_special_tokens(tokenizer.all_special_tokens)
         target.encode_special_tokens = tokenizer.split_special_tokens
@@ -61,7 +61,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 
     @classmethod
     def from_pretrained(cls, *args, **kwargs) -> "VaswaniTokenizer":
-        """As in transformers; both vocabularies are read at once, so that the folder is not needed afterwards."""
+        """Load as in transformers; both vocabularies are read at once, so that the folder is not needed afterwards."""
         tokenizer = super().from_pretrained(*args, **kwargs)
         tokenizer._switch_to_input_mode()
         return tokenizer
@@ -93,10 +93,13 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         return self.backends["target"].get_vocab()
 
     def add_special_tokens(self, special_tokens_dict: dict, *args, **kwargs) -> int:
-        """As in transformers, on both sides. A token with a role, padding say, must be in both already, with one id.
+        """Add special tokens as in transformers, on both sides.
+
+        A token with a role, such as padding, must be in both vocabularies already, with the same id;
+        `extra_special_tokens` may have different ids.
 
         Raises:
-            ValueError: where it is not. `extra_special_tokens` may have another id on either side.
+            ValueError: a token with a role is not in both vocabularies with the same id.
         """
         given = special_tokens_dict or {}
         roles = [str(given[name]) for name in self.SPECIAL_TOKENS_ATTRIBUTES if given.get(name) is not None]
@@ -112,7 +115,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def _add_tokens(self, new_tokens, special_tokens=False) -> int:
         """Add to both vocabularies, at the end of each; returns how many the source did not have."""
         added = super()._add_tokens(new_tokens, special_tokens)
-        # There is one alone while `__init__` runs. What it adds, the file of the target has already.
+        # While `__init__` runs, there is only one. The target's file already has what `__init__` adds.
         if hasattr(self, "_backends") and self._backends["target"] is not self._backends["source"]:
             self._switch_to_target_mode()
             super()._add_tokens(new_tokens, special_tokens)
@@ -127,16 +130,16 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         self._tokenizer = self.backends["source"]
 
     def _decode(self, *args, **kwargs) -> str:
-        # Not by switching this tokenizer, which another thread may use.
+        # Done without switching this tokenizer, which another thread may be using.
         of_target = object.__new__(type(self))
         of_target.__dict__ = {**self.__dict__, "_tokenizer": self.backends["target"]}
         return super(VaswaniTokenizer, of_target)._decode(*args, **kwargs)
 
     def save_sides(self, save_directory: str | Path) -> None:
-        """Write a folder beside a model of another kind, from which this class reads both tokenizers.
+        """Save both tokenizers for a model of another kind, in a folder from which this class reads them.
 
-        Without this class no tokenizer is found there, rather than the source's for both sides; the plain ones are in
-        the sub-folders.
+        They are plain tokenizers in subfolders. Without this class, no tokenizer is found in the folder itself, rather
+        than the source's for both sides.
         """
         save_directory = Path(save_directory)
         self.save_pretrained(save_directory)
@@ -154,7 +157,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         return (*saved, target_file)
 
 
-# Saving writes where AutoTokenizer finds this class, and copies this file.
+# Saving then records where AutoTokenizer finds this class, and copies this file.
 VaswaniTokenizer.register_for_auto_class("AutoTokenizer")
 
 __all__ = ["VaswaniTokenizer"]

@@ -1,1 +1,1 @@
-"""The machine under a run: cores and threads, processes, launchers, signals, memory, energy."""
+"""The machine under a run: cores and threads, processes, launchers, signals, memory, precision."""

@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Rounds of GNU OpenMP's waiting loop, a tenth of a millisecond; its own default is 300 000.
+# Rounds of GNU OpenMP's waiting loop, a tenth of a millisecond; its own default is 300,000.
 ROUNDS = 3_000
-# Either says how threads wait; what the user sets is kept.
+# Either variable says how threads wait; a value set by the user is kept.
 WAIT_SETTINGS = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 CONTROL_GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def available_cores() -> int:
-    """Cores that the system lets this process use, which in a container or a job may be few of the machine's."""
+    """The number of cores that this process may use, in a container or batch job often only a few of the machine's."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(math.ceil(min(cores, cpu_quota())), 1)
 
 
 def cpu_quota(groups: Path = CONTROL_GROUPS, own: Path = OWN_GROUPS) -> float:
-    """Cores that a container's CPU limit amounts to, such as 1.5 of `docker run --cpus 1.5`; infinite without one.
+    """The CPU limit of a container in cores, such as 1.5 for `docker run --cpus 1.5`; infinite without one.
 
     Args:
-        groups: where the control groups are mounted, of either version.
+        groups: where the control groups, version 1 or 2, are mounted.
         own: file with this process's groups.
     """
     quotas = [math.inf]
@@ -48,12 +48,12 @@ def cpu_quota(groups: Path = CONTROL_GROUPS, own: Path = OWN_GROUPS) -> float:
 
 @contextmanager
 def short_waits() -> Iterator[None]:
-    """Have OpenMP's threads wait actively for a short time only, where the block is the first to load it.
+    """Limit how long OpenMP's threads spin while they wait, if the block is the first to load OpenMP.
 
-    After each parallel loop threads wait for the slowest. They spin, and a spinning thread keeps its core from the
-    very thread that it waits for when another process needs one too. Beside busy processes, two threads on two cores
-    took ten times as long for a step as one; with this limit, no longer than one. On idle cores a step took 9%
-    more time than without it; with a third of these rounds, half as much again.
+    After each parallel loop, threads spin until the slowest is done. If another process needs a core too, a spinning
+    thread keeps its own from the very thread that it waits for. Next to busy processes, two threads on two cores took
+    ten times as long for a step as one thread; with this limit, no longer than one. On idle cores, a step took 9%
+    longer than without it; with a third of these rounds, half as long again.
     """
     if any(name in os.environ for name in WAIT_SETTINGS):
         yield

@@ -1,4 +1,4 @@
-"""Runs a function once another package's module has been imported: at once, or later, when somebody does."""
+"""Runs a function once another package's module has been imported: now, if it has been already, or later."""
 
 import importlib.util
 import sys
@@ -9,11 +9,11 @@ from types import ModuleType
 
 
 def after_import(name: str, callback: Callable[[], object]) -> None:
-    """Call the function after the module has been imported; now, if it has been already.
+    """Call a function after a module has been imported; now, if it has been already.
 
     Args:
-        name: of the module, such as `transformers.pipelines`.
-        callback: what it raises is raised by the import.
+        name: the module's name, such as `transformers.pipelines`.
+        callback: the function; what it raises is raised by the import.
     """
     if name in sys.modules:
         callback()
@@ -28,7 +28,7 @@ def after_import(name: str, callback: Callable[[], object]) -> None:
 
 
 class _Watcher(MetaPathFinder):
-    """Finds watched modules as Python would, and adds the callbacks to what executes them."""
+    """Finds watched modules as Python would, and makes their loaders call the callbacks."""
 
     def __init__(self) -> None:
         self.callbacks: dict[str, list[Callable[[], object]]] = {}
@@ -37,7 +37,7 @@ class _Watcher(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that the other finders give, `None` for a module that nobody watches."""
+        """The spec from the other finders; `None` for a module that is not watched."""
         if fullname not in self.callbacks or fullname in self.searching:
             return None
         self.searching.add(fullname)
@@ -57,5 +57,5 @@ class _Watcher(MetaPathFinder):
             for callback in self.callbacks.pop(name, ()):
                 callback()
 
-        # On this one loader, not in a loader around it: others ask it for source and resources.
+        # Patches this one loader rather than wrapping it: other code asks it for source and resources.
         loader.exec_module = exec_module

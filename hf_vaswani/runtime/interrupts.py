@@ -1,4 +1,4 @@
-"""Ctrl-C while a command of this package is being imported, which takes seconds: a line in place of a traceback."""
+"""Makes Ctrl-C print a line, not a traceback, while a command of this package is being imported, for seconds."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 def is_own_command() -> bool:
-    """Whether this process runs a command of the package, and not a program that imports it."""
+    """Whether this process runs a command of the package, rather than a program that imports it."""
     if sys.argv[:1] == ["-m"] and "-m" in sys.orig_argv:  # while Python finds the module that it is told to run
         return sys.orig_argv[sys.orig_argv.index("-m") + 1] in ("hf_vaswani", "hf_vaswani.cli")
     program = Path(sys.argv[0]).resolve() if sys.argv and sys.argv[0] else Path()
@@ -19,12 +19,12 @@ def is_own_command() -> bool:
 
 
 def is_first_process() -> bool:
-    """Whether this is the process, of those that a launcher started on this machine, that reports for all."""
+    """Whether this process reports for all those that a launcher started on this machine."""
     return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def end_at_ctrl_c() -> None:
-    """Until [`interrupt_at_ctrl_c`], have Ctrl-C end the process, if it runs a command of the package."""
+    """Have Ctrl-C end the process until [`interrupt_at_ctrl_c`], if it runs a command of the package."""
     if is_own_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
@@ -36,7 +36,7 @@ def interrupt_at_ctrl_c() -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    # Raised in the middle of an import, an exception may come out as another one.
+    # An exception raised in the middle of an import may surface as a different one.
     if is_first_process():
         os.write(2, b"Interrupted.\n")
     os._exit(CTRL_C)

@@ -1,4 +1,4 @@
-"""Log messages that are for others than those who would see them."""
+"""Silences log messages that are not meant for those who would see them."""
 
 import logging
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a run is trained on, in words: processors, precision, versions. Never the machine's name."""
+"""Describes what a run is trained on: processors, precision, versions. Never the machine's name."""
 
 import math
 import os
@@ -21,7 +21,7 @@ def processes_here(processes: int) -> int:
 
 
 def describe_machine(accelerator: Accelerator) -> str:
-    """Processors that a run uses: "2 × NVIDIA H200", "AMD EPYC, 2 cores"."""
+    """The processors that a run uses, in words: "2 × NVIDIA H200", "AMD EPYC, 2 cores"."""
     processes, here = accelerator.num_processes, processes_here(accelerator.num_processes)
     machines = math.ceil(processes / here)
     if accelerator.device.type == "cpu":
@@ -35,7 +35,7 @@ def describe_machine(accelerator: Accelerator) -> str:
 
 
 def cpu_name(cpu_file: Path = CPU_FILE) -> str:
-    """The processor's model, where the system says it, or else its architecture."""
+    """The processor's model if the system reports it, or else its architecture."""
     if cpu_file.exists():
         for line in cpu_file.read_text(errors="replace").splitlines():
             name, _, value = line.partition(":")
@@ -45,12 +45,12 @@ def cpu_name(cpu_file: Path = CPU_FILE) -> str:
 
 
 def precision(accelerator: Accelerator) -> str:
-    """Of forward and backward passes; weights are in fp32 always."""
+    """The precision of forward and backward passes; weights are always in fp32."""
     return "fp32" if accelerator.mixed_precision == "no" else f"{accelerator.mixed_precision}, mixed"
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that the result depends on."""
+    """Versions of the packages that the result depends on."""
     return {
         "hf_vaswani": metadata.version("hf-vaswani"),
         "torch": torch.__version__,

@@ -1,19 +1,19 @@
-"""Memory on a CPU: what one pass has freed, the next one takes."""
+"""Reuses memory on a CPU: the next pass takes what the last one freed."""
 
 import ctypes
 import sys
 
-# Of glibc's malloc.h.
+# From glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 LARGEST_INT = 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
-    """Have freed memory stay with this process; false, and nothing done, where malloc is not glibc's.
+    """Keep freed memory in this process; do nothing and return false if malloc is not glibc's.
 
-    glibc gives large tensors, such as the logits, pages of their own and returns them when they are freed. Each pass
-    then has the system zero the same pages again, a page fault each: an eighth of the time of training a small model.
-    The process stays as large as it once was, and grows past that by what lies between pieces still in use.
+    glibc gives large tensors, such as the logits, pages of their own and returns these to the system when they are
+    freed. In each pass, the system then zeroes the same pages again, at a page fault each: an eighth of the time of
+    training a small model. In return, the process stays as large as it once was, and grows further by fragmentation.
     """
     if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"):
         return False

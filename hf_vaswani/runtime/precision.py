@@ -1,6 +1,6 @@
-"""The precisions of forward and backward passes: what a device can do, and how fast bf16 is on this processor.
+"""The precisions of forward and backward passes: what a device supports, and how fast bf16 is on this processor.
 
-Weights, gradients and the optimizer's state are in fp32 always.
+Weights, gradients and the optimizer's state are always in fp32.
 """
 
 import time
@@ -14,44 +14,44 @@ from accelerate.utils import check_cuda_fp8_capability, convert_outputs_to_fp32,
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 
-# A trial: layers of each stack, tokens of a sentence, most tokens of a batch and most rounds. A batch is large enough
-# once its two passes take as many seconds, and no round begins after as many of the whole trial.
+# A trial: layers per stack, tokens per sentence, maximum tokens per batch, and maximum rounds. A batch is large enough
+# once its passes in both precisions take `LONG` seconds together; no round begins after `SECONDS` seconds of trial.
 LAYERS, LENGTH, TOKENS, ROUNDS, LONG, SECONDS = 2, 24, 1024, 9, 0.5, 3.0
 
 
 def possible_precisions(device: torch.device) -> list[str]:
-    """The values of `mixed_precision` that a device and its torch can do."""
+    """The values of `mixed_precision` that a device and its torch support."""
     has_bf16 = device.type == "cpu" or is_bf16_available(ignore_tpu=True)
     has_fp8 = device.type == "cuda" and is_fp8_available() and check_cuda_fp8_capability()
     return ["no", *["bf16"] * has_bf16, "fp16", *["fp8"] * has_fp8]
 
 
 def has_native_bf16(device: torch.device) -> bool:
-    """Whether a device is a GPU that computes in bf16 itself, which torch otherwise emulates, slowly."""
+    """Whether a device is a GPU with native bf16, which torch otherwise emulates slowly."""
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def use_bf16(accelerator: Accelerator) -> None:
-    """Have an Accelerator on a CPU that was made without mixed precision prepare models for bf16."""
+    """Have an Accelerator on a CPU, made without mixed precision, prepare models for bf16."""
     accelerator.state._mixed_precision = "bf16"
     accelerator.native_amp = True
 
 
 def bf16_speedup(model: VaswaniForConditionalGeneration, max_tokens: int) -> float:
-    """How many times as fast as in fp32 this processor trains a model in bf16, with the current number of threads.
+    """How many times as fast in bf16 as in fp32 this processor trains a model, with the current number of threads.
 
-    Forward and backward passes of both kinds are timed in turns: some seconds with a large model, a fraction of one
-    with a small model. The model and the random states are left as they are.
+    Forward and backward passes in both precisions are timed in turn, which takes some seconds for a large model and a
+    fraction of a second for a small one. The model and the random state are left unchanged.
 
     Args:
-        model: on the CPU, without gradients; only its first layers are tried.
-        max_tokens: of a batch in training.
+        model: on the CPU, without gradients; only its first layers are timed.
+        max_tokens: maximum number of tokens of a batch in training.
     """
-    # The second as Accelerate prepares a model.
+    # The second is what Accelerate makes of a model's forward pass.
     forwards = [model.forward, convert_outputs_to_fp32(torch.autocast("cpu", torch.bfloat16)(model.forward))]
     began, sentences, most = time.perf_counter(), 1, max(min(max_tokens, TOKENS) // LENGTH, 1)
     with torch.random.fork_rng(devices=[]), shortened(model):
-        # Larger and larger batches: they warm up, and none takes long unexpectedly.
+        # Larger and larger batches warm up the processor, and none takes unexpectedly long.
         while sum(seconds := [pass_seconds(model, forward, sentences) for forward in forwards]) < LONG:
             if sentences == most:
                 break
@@ -66,7 +66,7 @@ def bf16_speedup(model: VaswaniForConditionalGeneration, max_tokens: int) -> flo
 
 @contextmanager
 def shortened(model: VaswaniForConditionalGeneration) -> Iterator[None]:
-    """Have a model train with its first layers alone while the block runs, all of them in each pass."""
+    """Put a model in train mode with only its first layers, and without LayerDrop, while the block runs."""
     stacks, is_training = [model.get_encoder(), model.get_decoder()], model.training
     before = [(stack.layers, stack.layerdrop) for stack in stacks]
     model.train()
@@ -82,7 +82,7 @@ def shortened(model: VaswaniForConditionalGeneration) -> Iterator[None]:
 
 
 def pass_seconds(model: VaswaniForConditionalGeneration, forward: Callable[..., Any], sentences: int) -> float:
-    """Seconds of a forward and backward pass with random tokens."""
+    """The seconds that a forward and a backward pass with random tokens take."""
     config = model.config
     length = min(LENGTH, config.longest_sequence or LENGTH)
     source = torch.randint(config.vocab_size, (sentences, length))
@@ -91,6 +91,6 @@ def pass_seconds(model: VaswaniForConditionalGeneration, forward: Callable[..., 
     model.zero_grad()
     began = time.perf_counter()
     loss = forward(**inputs, num_items_in_batch=float(labels.numel())).loss
-    if loss.requires_grad:  # the first layers may be frozen, with all else
+    if loss.requires_grad:  # the first layers may be frozen, and everything else too
         loss.backward()
     return time.perf_counter() - began

@@ -19,7 +19,7 @@ PATIENCE = timedelta(days=1)
 
 @dataclass(frozen=True)
 class SingleProcess:
-    """A process that no launcher has started, or only this one; with the attributes of `PartialState`."""
+    """A process that runs alone, with or without a launcher; it has the attributes of `PartialState`."""
 
     num_processes: int = 1
     process_index: int = 0
@@ -32,12 +32,12 @@ def process_group(cpu: bool) -> Iterator[PartialState]:
     """The group of processes that a launcher started, while the block runs.
 
     Args:
-        cpu: whether they compute on the CPU, whatever else there is.
+        cpu: whether they compute on the CPU, even if there are other devices.
     """
     processes = PartialState(cpu=cpu, timeout=PATIENCE)
     try:
         yield processes
-        # A process that is done must not take down the group while another still works.
+        # A process that is done must not take down the group while another is still working.
         processes.wait_for_everyone()
     finally:
         processes.destroy_process_group()
@@ -48,10 +48,10 @@ def process_group(cpu: bool) -> Iterator[PartialState]:
 def launched_processes() -> Iterator[PartialState | SingleProcess]:
     """The processes that share the work of a command while the block runs, each set up for its device.
 
-    On CPUs they divide the cores, unless the user says how many threads each has.
+    On CPUs, they divide the cores among themselves, unless the user sets the number of threads.
 
     Raises:
-        InputError: the launcher has not started the processes that it was asked for.
+        InputError: the launcher has not started as many processes as it was told to.
     """
     if processes_started() == 1:
         if errors := process_errors(1):

@@ -19,10 +19,10 @@ E = TypeVar("E", InputError, TrainingError, TrainingInterrupted)
 
 
 def say(message: str, processes: Accelerator | PartialState | None = None) -> None:
-    """Print a line for the reader, beside a progress bar where there is one.
+    """Print a line for the user, without disturbing a progress bar.
 
     Args:
-        processes: of which the main one alone prints; by default this one does.
+        processes: only the main one of these prints; by default, this process does.
     """
     if processes is None or processes.is_main_process:
         tqdm.write(message)
@@ -30,7 +30,7 @@ def say(message: str, processes: Accelerator | PartialState | None = None) -> No
 
 
 def on_main_process(processes: Accelerator | PartialState, work: Callable[[], T]) -> T:
-    """Do some work in the main process, and give all the same result, or raise an error in all."""
+    """Do some work in the main process, and return its result, or raise its error, in all processes."""
     if processes.num_processes == 1:
         return work()
     result, error = _outcome(work) if processes.is_main_process else (None, None)
@@ -40,9 +40,9 @@ def on_main_process(processes: Accelerator | PartialState, work: Callable[[], T]
 
 
 def first_on_each_machine(processes: Accelerator | PartialState, work: Callable[[], T]) -> T:
-    """Do some work in all processes: in the first of each machine before the others, which find what it has cached.
+    """Do some work in all processes: in the first one on each machine before the others, which find what it cached.
 
-    An error is raised in all.
+    An error in one process is raised in all.
     """
     if processes.num_processes == 1:
         return work()
@@ -58,16 +58,16 @@ def first_on_each_machine(processes: Accelerator | PartialState, work: Callable[
 def over_processes(
     processes: Accelerator | PartialState, work: Callable[[Item], T], items: Iterable[Item] = ()
 ) -> Iterator[tuple[Item, T]]:
-    """Work on items, divided among the processes: the k-th of each round of items is done by the k-th process.
+    """Divide the work on items among the processes: the k-th process does the k-th item of each round.
 
-    All processes call this, and come to its end together.
+    All processes must call this, and they reach its end together.
 
     Args:
-        work: takes an item and gives what can be pickled. An error in one process is raised in all.
-        items: those of the main process are worked on.
+        work: takes an item and returns something that can be pickled. An error in one process is raised in all.
+        items: only those of the main process are used.
 
     Yields:
-        In the main process each item and its result, in order. The other processes yield nothing.
+        In the main process, each item and its result, in order. The other processes yield nothing.
     """
     items, error, rank = iter(items), None, processes.process_index
     while error is None:
@@ -81,7 +81,7 @@ def over_processes(
                 try:
                     for item, (result, _) in zip(batch, outcomes):
                         yield item, result
-                except GeneratorExit:  # the main process cannot use the results, and says why
+                except GeneratorExit:  # the main process cannot use the results, and reports why
                     broadcast_object_list([[], (InputError, "The main process has stopped.")])
                     raise
         _raise(processes, error, told)
@@ -90,7 +90,7 @@ def over_processes(
 
 
 def _next_round(processes: Accelerator | PartialState, items: Iterator[Any]) -> tuple[list[Any], Exception | None]:
-    """An item for each process, fewer at the end, and the error in which reading them has ended."""
+    """An item for each process, fewer at the end, and the error if reading them failed."""
     batch: list[Any] = []
     if processes.is_main_process:
         try:
@@ -105,8 +105,10 @@ def _next_round(processes: Accelerator | PartialState, items: Iterator[Any]) -> 
 
 @contextmanager
 def reported_once() -> Iterator[None]:
-    """Have an error in the block reported by the first process of each machine alone, before the processes know of
-    each other."""
+    """Have only the first process of each machine report an error in the block.
+
+    This is for errors before the processes know of each other.
+    """
     try:
         yield
     except InputError as error:
@@ -125,7 +127,7 @@ Told = tuple[type, tuple[str | int, ...]]
 
 
 def _told(error: Exception | None) -> Told | None:
-    """An error in the form that other processes receive: its type and what it is made of."""
+    """An error in the form that other processes receive: its type and its arguments."""
     if error is None:
         return None
     if isinstance(error, TrainingInterrupted):
@@ -146,6 +148,6 @@ def _raise(processes: Accelerator | PartialState, own: Exception | None, told: T
 
 
 def in_all_processes(processes: Accelerator | PartialState, error: E) -> E:
-    """An error that all processes raise, to be reported by the main process alone."""
+    """Mark an error that all processes raise, so that only the main process reports it."""
     error.is_repeated = not processes.is_main_process
     return error

@@ -1,8 +1,8 @@
-"""Work divided among actors of Ray, on one machine or many, with results in the order of the items.
+"""Work divided among Ray actors, on one machine or many, with results in the order of the items.
 
-Plain actors rather than Ray Data: an item is then exactly what the caller makes of it, whatever the number of actors
-and blocks, and results come in order while they are made, so that they can be written and resumed like those of one
-process. The actors share nothing but the code; items and results travel through Ray.
+Plain actors rather than Ray Data: an item is then exactly what the caller makes it, whatever the number of actors and
+blocks, and results arrive in order while others are still computed, so that they can be written and resumed like those
+of a single process. The actors share nothing but the code; items and results travel through Ray.
 """
 
 import os
@@ -19,17 +19,17 @@ Tag = TypeVar("Tag")
 Payload = TypeVar("Payload")
 Result = TypeVar("Result")
 
-# How often an item is given to another process after the one that worked on it has died. What kills a process each
-# time, such as an item that is too large for its memory, must come to an end.
+# How often an item is given to another process after the one that worked on it has died. There must be an end to an
+# item that kills its process each time, for example because it is too large for the memory.
 RETRIES = 8
-# Items that each actor has at a time, so that it never waits for the next; and results that may wait for an earlier
-# one, in items for each actor.
+# Items that each actor has at a time, so that it never waits for the next; and items per actor whose results may wait
+# for an earlier one.
 AHEAD, WAITING = 2, 8
 SECONDS_TO_CONNECT = 10.0
 
 
 class OrderedWorker:
-    """What an actor is: it makes its tools when it gets its first item, and again in a process that replaces it."""
+    """The class of an actor, which makes its work function with its first item, and again in a replacement process."""
 
     def __init__(self, make: Callable[[], Callable[[Any], Any]]):
         # One core each: threads of its own would compete with the other actors'.
@@ -37,10 +37,10 @@ class OrderedWorker:
         self._make, self._work = make, None
 
     def ready(self) -> None:
-        """Nothing: whoever waits for it knows that the process is there."""
+        """Do nothing: once this returns, the process is known to be up."""
 
     def do(self, payload: Any) -> tuple[Any, tuple[bool, str] | None]:
-        """A result, or whether the error is one of the input and what it says."""
+        """Return a result, or whether the error is an [`InputError`], with its message."""
         try:
             if self._work is None:
                 self._work = self._make()
@@ -55,11 +55,12 @@ class RayActors(Generic[Payload, Result]):
     """Actors that all do the same work, while [`ray_session`] lasts.
 
     Args:
-        make: called in each actor for what it does: a function of a payload. Pickled; so are payloads and results.
-        number: of actors; default: as many as the cluster has GPUs, or else cores.
+        make: called in each actor to make its work function, which takes a payload. It is pickled, as are payloads and
+            results.
+        number: number of actors; by default, as many as the cluster has GPUs, or else cores.
 
     Attributes:
-        number: of actors.
+        number: number of actors.
 
     Raises:
         InputError: the cluster has too few cores or GPUs for them.
@@ -88,10 +89,10 @@ class RayActors(Generic[Payload, Result]):
             ray.kill(actor)
 
     def each(self, payload: Payload) -> list[Result]:
-        """The same work by every actor.
+        """Have every actor do the same work, and return their results.
 
         Raises:
-            InputError, RuntimeError: as [`map`].
+            InputError, RuntimeError: as in [`map`].
         """
         import ray
 
@@ -102,16 +103,17 @@ class RayActors(Generic[Payload, Result]):
             raise _lost(error) from None
 
     def map(self, items: Iterable[tuple[Tag, Payload | None]]) -> Iterator[tuple[Tag, Payload | None, Result | None]]:
-        """The work on each payload, in order; a payload of None keeps its place, and nothing is done for it.
+        """Do the work on each payload, and yield the results in order.
 
-        What an actor had when its process or machine died is given to others, while Ray replaces it.
+        A payload of None keeps its place, but no work is done for it. When an actor's process or machine dies, its
+        items are given to others while Ray replaces it.
 
         Args:
-            items: payloads with whatever is to come back with their results; read as actors become free.
+            items: tags and payloads, read as actors become free; each tag comes back with the result of its payload.
 
         Raises:
-            InputError: the work says so, or an item was lost with its process more often than it is tried again.
-            RuntimeError: the work has failed in another way.
+            InputError: the work raised it, or an item was lost with its process too many times.
+            RuntimeError: the work failed in another way.
         """
         import ray
 
@@ -119,7 +121,7 @@ class RayActors(Generic[Payload, Result]):
         waiting: deque[_Job] = deque()  # in the order of the items
         lost: deque[_Job] = deque()  # of these, those to be done again
         pending: dict[Any, tuple[_Job, int]] = {}  # reference → the job, and the number of the actor that has it
-        absent: dict[Any, int] = {}  # reference that is there once the actor of this number is
+        absent: dict[Any, int] = {}  # reference that is ready once the actor of this number is
         while True:
             while (number := self._free(pending.values(), absent.values())) is not None:
                 if lost:
@@ -136,7 +138,7 @@ class RayActors(Generic[Payload, Result]):
                         continue
                 else:
                     break
-                # Done again by whichever actor is there, not by the same one when it is back.
+                # No retries by Ray, which would wait for the same actor: any other one does the work again.
                 reference = self._actors[number].do.options(max_task_retries=0).remote(job.payload)
                 pending[reference] = job, number
             while waiting and waiting[0].is_done:
@@ -160,7 +162,7 @@ class RayActors(Generic[Payload, Result]):
                         absent[self._actors[number].ready.remote()] = number
 
     def _free(self, busy: Iterable[tuple["_Job", int]], absent: Iterable[int]) -> int | None:
-        """The number of the actor with the least to do, unless all have enough."""
+        """The number of the actor with the least to do; `None` if all have enough."""
         load = dict.fromkeys(set(range(self.number)) - set(absent), 0)
         for _, number in busy:
             if number in load:
@@ -181,10 +183,11 @@ class _Job:
 
 
 def _result(reference: Any) -> Any:
-    """What an actor's work has given.
+    """The result of an actor's work.
 
     Raises:
         RayError: the actor was lost.
+        InputError, RuntimeError: the work failed.
     """
     import ray
 
@@ -207,16 +210,16 @@ def _lost(error: Exception) -> InputError:
 
 @contextmanager
 def ray_session(address: str | None = None) -> Iterator[None]:
-    """A connection to a Ray cluster while the block runs; one that exists already is used, and stays.
+    """Connect to a Ray cluster while the block runs; an existing connection is used, and kept afterwards.
 
     Args:
-        address: `"HOST:PORT"`, `"auto"` for the cluster that this machine belongs to, or `"local"` for a new one of
-            this machine alone. By default what RAY_ADDRESS says, or else the cluster of this machine, or a new one.
+        address: `"HOST:PORT"`, `"auto"` for the cluster that this machine belongs to, or `"local"` for a new one on
+            this machine alone. By default the value of RAY_ADDRESS, else this machine's cluster, else a new one.
 
     Raises:
         InputError: no cluster answers.
     """
-    # Ray would otherwise report its use to its makers.
+    # Ray would otherwise send usage statistics to its developers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
@@ -239,7 +242,7 @@ def ray_session(address: str | None = None) -> Iterator[None]:
 
 
 def _check_that_it_answers(address: str | None) -> None:
-    """Ray itself waits for minutes."""
+    """Refuse an address at which nothing answers: Ray itself would wait for minutes."""
     host, colon, port = (address or "").rpartition(":")
     if not colon or not port.isdecimal() or "/" in host:
         return

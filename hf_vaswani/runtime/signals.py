@@ -1,4 +1,4 @@
-"""Signals that stop a run before its last step, noted so that all processes stop at the same one."""
+"""Records the signals that stop a run before its last step, so that all processes stop at the same step."""
 
 import signal
 import time
@@ -7,18 +7,18 @@ from types import FrameType
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-# A launcher may pass on a signal that has come directly, too; a person presses Ctrl-C again after some time.
+# A launcher may pass on a signal that has also arrived directly; a person presses Ctrl-C again only after some time.
 ANOTHER_AFTER = 2.0
 
 
 class StopSignals:
-    """Notes SIGTERM and Ctrl-C instead of dying of them, so that the run can save first.
+    """Records SIGTERM and Ctrl-C instead of ending the process, so that the run can save first.
 
-    A context manager: the handlers of before are back after it. Ctrl-C some seconds after the first signal interrupts
-    at once. Outside the main thread, where Python allows no handlers, nothing is changed.
+    A context manager, which restores the previous handlers at its end. Ctrl-C more than two seconds after the first
+    signal interrupts at once. Outside the main thread, where Python allows no handlers, nothing is changed.
 
     Attributes:
-        received: number of the first signal; 0 while there was none.
+        received: number of the first signal; 0 if there has been none.
     """
 
     def __init__(self):
@@ -28,7 +28,7 @@ class StopSignals:
 
     @property
     def name(self) -> str:
-        """Of the signal, as a message calls it."""
+        """The signal's name in messages."""
         names = {signal.SIGINT: "Ctrl-C", 0: "a signal to another process"}
         return names.get(self.received) or signal.Signals(self.received).name
 

@@ -1,4 +1,4 @@
-"""Seconds that pass while a run makes its steps."""
+"""Measures the seconds that a run spends on its steps."""
 
 import time
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """A clock that stands still during pauses."""
+    """A clock that stops during pauses."""
 
     def __init__(self):
         self._paused = 0.0
 
     def __call__(self) -> float:
-        """Seconds from some moment on, pauses left out."""
+        """Seconds since an arbitrary moment, without pauses."""
         return time.monotonic() - self._paused
 
     @contextmanager

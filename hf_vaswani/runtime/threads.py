@@ -1,7 +1,7 @@
-"""Threads of a run on a CPU: as many as the user asks for, or else as measurements say, beside other processes too.
+"""The threads of a run on a CPU: as many as the user asks for, or else as many as measurements find fastest.
 
-In each parallel loop threads wait for the slowest, so that a single busy process can make all cores together slower
-than one. Results depend on the number of threads in their last bits; it is therefore kept unless another number is
+In each parallel loop, threads wait for the slowest, so that a single other busy process can make all cores together
+slower than one. The last bits of results depend on the number of threads, so it is kept unless another number is
 clearly faster, and a resumed run begins with that of its checkpoint.
 """
 
@@ -20,25 +20,25 @@ from .launcher import threads_of_user
 from .machine import processes_here
 from .processes import say
 
-# How many times as fast fewer, or more, threads must be to be taken. Threads that wait shortly lose little beside
-# other processes; those that spin, as they do where OpenMP was loaded before this package, are ten times as slow.
+# How many times as fast fewer, or more, threads must be to be chosen. Threads with short waits lose little next to
+# other processes; those that spin, as they do if OpenMP was loaded before this package, become ten times as slow.
 FEWER, MORE = 2.0, 1.3
-# A measurement: times each number of threads is tried, seconds of a try, operations of one round.
+# A measurement: how often each number of threads is tried, seconds per try, operations per round.
 TRIES, SECONDS, OPERATIONS = 3, 0.04, 2e8
-# Steps are slow below this share of the highest speed. Seconds over which it is measured, between measurements of
-# threads, and steps between looks at it.
+# The share of the highest speed below which steps are slow. Seconds over which speed is measured, seconds between
+# choices of threads, and steps between checks of the speed.
 SLOW, WINDOW, PATIENCE, STEPS_BETWEEN_LOOKS = 0.5, 5.0, 30.0, 10
 
 
 def asked_threads(cpu_threads: int | None) -> tuple[int | None, str]:
-    """The number of threads that the user asks for, if any, and by what."""
+    """The number of threads that the user asks for, if any, and the setting that says so."""
     if cpu_threads:
         return cpu_threads, "training.cpu_threads"
     return threads_of_user(), "OMP_NUM_THREADS"
 
 
 def share_of_cores(accelerator: Accelerator) -> int:
-    """Cores for each process of a run: those of its affinity mask, divided with the processes that share them."""
+    """The number of cores for this process: those of its affinity mask, shared with other processes of the run."""
     if accelerator.num_processes == 1:
         return available_cores()
     own = affinity_mask()
@@ -54,12 +54,12 @@ def affinity_mask() -> set[int]:
 
 
 def fair_share(own: set[int], masks: list[set[int]]) -> int:
-    """How many of its cores fall to a process, of several with these masks, its own among them."""
+    """How many of its own cores a process gets, given the masks of all processes that may share them."""
     return int(sum(1 / sum(core in mask for mask in masks) for core in own) + 1e-6)
 
 
 def numbers_to_try(most: int, current: int) -> list[int]:
-    """Numbers of threads worth a measurement: all, all but one, and by halves down to one; the current one first."""
+    """Numbers of threads worth measuring: the current one first, then all, all but one, and by halves down to one."""
     numbers = [current, most, most - 1]
     while most > 1:
         most //= 2
@@ -68,12 +68,12 @@ def numbers_to_try(most: int, current: int) -> list[int]:
 
 
 def measure(numbers: list[int], rounds: Callable[[], None]) -> dict[int, float]:
-    """Seconds that the same work takes with each number of threads: the median of several tries, taken in turns."""
+    """Seconds that the same work takes with each number of threads: the median of several tries, taken in turn."""
     before, tries = torch.get_num_threads(), {number: [] for number in numbers}
     for _ in range(TRIES):
         for number in numbers:
             torch.set_num_threads(number)
-            rounds()  # makes the threads
+            rounds()  # creates the threads
             began, done = time.perf_counter(), 0
             while time.perf_counter() - began < SECONDS:
                 rounds()
@@ -84,9 +84,9 @@ def measure(numbers: list[int], rounds: Callable[[], None]) -> dict[int, float]:
 
 
 def feed_forward(d_model: int, inner: int, tokens: int) -> Callable[[], None]:
-    """Work like that of a run: a feed-forward network of its sizes with all that stands around it."""
+    """Work like that of a run: a feed-forward network of its sizes with residual connection and norm."""
     tokens = max(min(tokens, int(OPERATIONS / (4 * d_model * inner))), 64)
-    # Ones: random numbers would be missing from those of the run.
+    # Ones, since drawing random numbers would change those of the run.
     x, up, down = torch.ones(tokens, d_model), torch.ones(d_model, inner) / inner, torch.ones(inner, d_model) / inner
 
     @torch.no_grad()
@@ -103,20 +103,20 @@ def best_number(seconds: dict[int, float], current: int) -> int:
 
 
 def serving_number(most: int, work: Callable[[], None]) -> int:
-    """The number of threads to take of at most as many: all of them, unless fewer are clearly faster at present."""
+    """The number of threads to use, at most `most`: all of them, unless fewer are clearly faster at present."""
     return best_number(measure(numbers_to_try(most, most), work), most) if most > 1 else most
 
 
 class AdaptiveThreads:
-    """The number of threads in each process of a run, measured at its start and again when it grows slow.
+    """Chooses the number of threads in each process of a run, at its start and again when it becomes slow.
 
     Args:
-        share: most threads of a process.
-        work: measured with different numbers of threads.
-        clock: seconds spent in steps.
+        share: maximum number of threads of a process.
+        work: timed with different numbers of threads.
+        clock: returns the seconds spent on steps.
 
     Attributes:
-        tokens: trained on since the window began in which the speed is measured.
+        tokens: number of tokens trained on since the start of the window in which the speed is measured.
     """
 
     def __init__(self, accelerator: Accelerator, share: int, work: Callable[[], None], clock: Callable[[], float]):
@@ -129,7 +129,7 @@ class AdaptiveThreads:
         self.begin_window()
 
     def choose(self) -> None:
-        """Measure, set the number of threads, the same in all processes, and say so where it changes."""
+        """Measure and set the number of threads, the same in all processes, and say so if it changes."""
         current = torch.get_num_threads()
         numbers = numbers_to_try(self.share, current)
         seconds = measure(numbers, self.work) if len(numbers) > 1 else {current: 1.0}
@@ -147,11 +147,11 @@ class AdaptiveThreads:
             )
 
     def begin_window(self) -> None:
-        """Measure the speed of steps from now on."""
+        """Start to measure the speed of steps."""
         self.window_began, self.tokens = self.clock(), 0
 
     def is_due(self) -> bool:
-        """Whether to choose again: steps have become slow, or fewer threads than there could be are in use."""
+        """Whether to choose again: steps have become slow, or fewer threads than possible are in use."""
         now = self.clock()
         if now - self.window_began < WINDOW:
             return False
@@ -172,15 +172,15 @@ def begin_threads(
     work: Callable[[], None],
     clock: Callable[[], float],
 ) -> AdaptiveThreads | None:
-    """Set the number of threads that a run begins with, and say why where that leaves cores idle.
+    """Set the number of threads that a run begins with, and say why if that leaves cores idle.
 
     Args:
-        cpu_threads: that the recipe asks for.
-        stored: of the checkpoint that the run resumes from; 0 without one.
-        work, clock: as of [`AdaptiveThreads`].
+        cpu_threads: number of threads that the recipe asks for, if any.
+        stored: number of threads in the checkpoint that the run resumes from; 0 without one.
+        work, clock: as for [`AdaptiveThreads`].
 
     Returns:
-        What chooses their number; `None` where the user does.
+        What adapts the number; `None` if the user sets it.
     """
     asked, by = asked_threads(cpu_threads)
     share = share_of_cores(accelerator)
@@ -199,5 +199,5 @@ def begin_threads(
 
 
 def in_words(threads: int) -> str:
-    """A number of threads as a message calls it."""
+    """A number of threads as messages show it."""
     return f"{threads} thread{'s' * (threads > 1)}"
