@@ -37,7 +37,7 @@ class Schedule:
 
     Attributes:
         rate: of each step.
-        default_peak: where the recipe gives no `learning_rate`; `None` where it must.
+        default_peak: where the recipe gives no `learning_rate`; `None` if it must.
         needs_warmup: whether there must be at least one step of warm-up.
         falls_to_end: whether it depends on the last step, so that another `max_steps` makes another run.
     """

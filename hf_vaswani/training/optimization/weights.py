@@ -28,7 +28,7 @@ def set_weights(model: nn.Module, values: Tensors) -> None:
     """Copy values into the parameters of those names.
 
     Raises:
-        ValueError: where the names are not the same; an [`InputError`] where shapes are not.
+        ValueError: if the names are not the same; an [`InputError`] where shapes are not.
     """
     parameters = weights(model)
     if parameters.keys() != values.keys():
@@ -43,7 +43,7 @@ def check_shapes(model: nn.Module, shapes: dict[str, tuple[int, ...]]) -> None:
     """Compare stored shapes with a model's, by name.
 
     Raises:
-        InputError: where one is not the same.
+        InputError: if one is not the same.
     """
     own = {name: tuple(parameter.shape) for name, parameter in weights(model).items() if name in shapes}
     wrong = [name for name, shape in own.items() if shape != shapes[name]]

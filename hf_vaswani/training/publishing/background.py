@@ -116,7 +116,7 @@ def within(seconds: float, work: Callable[[], None]) -> None:
     """Do some work in a thread, for at most some time.
 
     Raises:
-        InputError: where it takes longer; the thread ends with the process.
+        InputError: if it takes longer; the thread ends with the process.
         Exception: whatever the work raises.
     """
     raised: list[BaseException] = []

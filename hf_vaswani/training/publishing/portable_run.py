@@ -35,7 +35,7 @@ def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments)
         folder: output folder of the run.
 
     Raises:
-        OSError: where it cannot be written.
+        OSError: if it cannot be written.
     """
     target.mkdir(parents=True)
     # The next checkpoint is in the mean with all but one of these.

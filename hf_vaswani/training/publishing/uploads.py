@@ -75,7 +75,7 @@ class HubUploads(StepListener):
         """Write the model of a checkpoint as `from_pretrained` takes it.
 
         Raises:
-            OSError, SafetensorError: where it cannot be written.
+            OSError, SafetensorError: if it cannot be written.
         """
         setup, config = self.setup, self.setup.model.config
         final_model = FinalModel(setup.recipe, setup.tokenizer, config, setup.model.generation_config)
@@ -95,7 +95,7 @@ class HubUploads(StepListener):
         """Upload what was put aside, in one commit.
 
         Raises:
-            InputError: as [`commit_folder`].
+            InputError: as in [`commit_folder`].
         """
         files = [file.relative_to(upload.folder).as_posix() for file in upload.folder.rglob("*") if file.is_file()]
         # What describes an earlier model, or is of an earlier checkpoint, must not stand beside this one.
@@ -116,7 +116,7 @@ class HubUploads(StepListener):
         """Upload the finished model, after what of the run is still to be uploaded.
 
         Raises:
-            TrainingError: where that fails. The model is in the output folder.
+            TrainingError: if that fails. The model is in the output folder.
         """
         arguments, folder = self.setup.recipe.training, self.setup.folder
         revision = f" --revision {self.revision}" if self.revision else ""
@@ -157,7 +157,7 @@ def finish_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
     """Upload the finished model of a run, where the recipe says so. To be called in every process.
 
     Raises:
-        TrainingError: as [`HubUploads.finish`].
+        TrainingError: as in [`HubUploads.finish`].
     """
     if setup.repository is not None:
         on_main_process(setup.processes, lambda: uploads.finish() if uploads else None)

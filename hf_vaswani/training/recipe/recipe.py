@@ -56,7 +56,7 @@ class Recipe(BaseModel):
 
     @property
     def tokenizer_source(self) -> str | None:
-        """The key and value that name an existing tokenizer; `None` where a new one is learned."""
+        """The key and value that name an existing tokenizer; `None` if a new one is learned."""
         if self.tokenizer.path:
             return f"tokenizer.path={self.tokenizer.path}"
         return f"training.start_from={self.training.start_from}" if self.training.start_from else None

@@ -76,7 +76,7 @@ def artifacts(folder: Path) -> list[Path]:
     others.
 
     Raises:
-        InputError: where the results name what is no such file, or is not in the folder: it is not theirs to delete;
+        InputError: if the results name what is no such file, or is not in the folder: it is not theirs to delete;
             where a folder has taken the place of a file.
     """
     results, results_file = read_results(folder), folder / RESULTS_FILE
@@ -95,7 +95,7 @@ def artifacts(folder: Path) -> list[Path]:
 
 
 def figure_error(folder: Path, name: str) -> str | None:
-    """Why a name is not that of a figure in a folder; `None` where it is."""
+    """Why a name is not that of a figure in a folder; `None` if it is."""
     if not FIGURE_NAME.fullmatch(name):
         return f"{name!r} is not the name of a figure (NAME.png or {FIGURES}/NAME.png)"
     # Not by `resolve()`, which does not take links that lead in a circle.
@@ -108,8 +108,8 @@ def remove_stale(folder: Path) -> None:
     """Remove results, translations, figures and card; an edited card is renamed.
 
     Raises:
-        InputError: as [`artifacts`], before anything is removed.
-        OSError: where that cannot be done.
+        InputError: as in [`artifacts`], before anything is removed.
+        OSError: if that cannot be done.
     """
     paths = artifacts(folder)
     keep_edited_card(folder)

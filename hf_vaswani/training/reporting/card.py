@@ -37,7 +37,7 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
         The path of the card.
 
     Raises:
-        InputError: where the folder holds no finished run, or one of an earlier version, or one that is running;
+        InputError: if the folder holds no finished run, or one of an earlier version, or one that is running;
             where the output is no Markdown file, or exists.
     """
     errors = [
@@ -114,7 +114,7 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
     """Recipe and report of a run, both of the last time that it came to its end.
 
     Raises:
-        InputError: where one of them is damaged, or of an earlier version.
+        InputError: if one of them is damaged, or of an earlier version.
     """
     stored, report = read_stored(folder / RECIPE_FILE), read_report(folder)
     if errors := [error for name in report.figures if (error := figure_error(folder, name))]:

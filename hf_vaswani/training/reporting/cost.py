@@ -16,7 +16,7 @@ def training_flops(
         passes: of each token through the network, in the mean of all steps.
 
     Returns:
-        `None` where layers are left out in training, for which the estimate would be too high.
+        `None` if layers are left out in training, for which the estimate would be too high.
     """
     config = model.config
     if config.encoder_layerdrop or config.decoder_layerdrop:

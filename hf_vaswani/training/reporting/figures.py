@@ -26,7 +26,7 @@ def draw_run_curves(folder: Path, report: Callable[[str], None]) -> Path | None:
         report: called with a line where they cannot be drawn, which ends no run.
 
     Returns:
-        The figure; `None` where nothing was logged, or it cannot be drawn.
+        The figure; `None` if nothing was logged, or it cannot be drawn.
     """
     log, figure = folder / LOG_FILE, folder / CURVES_FILE
     if not log.exists():

@@ -25,7 +25,7 @@ class TrainingLog(StepListener):
     """Shows records of a run and appends them to `log.jsonl`, one JSON object a line.
 
     Args:
-        folder: of the files; `None` where this process is not the one that reports.
+        folder: of the files; `None` if this process is not the one that reports.
         progress: of the run. Records of later steps, left by a run that was stopped after its last checkpoint, are
             removed.
         last_step: where the run ends, as far as that is known.

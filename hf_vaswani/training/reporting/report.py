@@ -172,7 +172,7 @@ def describe_tokenizer(tokenizer: PreTrainedTokenizerBase) -> TokenizerInfo:
 
 
 def epochs(setup: TrainingSetup, seen: dict[str, int] | None) -> float | None:
-    """How often each training pair was seen; `None` where that is not known, or not the same for all."""
+    """How often each training pair was seen; `None` if that is not known, or not the same for all."""
     if not seen or setup.splits.weights or isinstance(setup.corpus, StreamedCorpus):
         return None
     corpus = setup.corpus
@@ -180,7 +180,7 @@ def epochs(setup: TrainingSetup, seen: dict[str, int] | None) -> float | None:
 
 
 def flops(setup: TrainingSetup, model: VaswaniForConditionalGeneration, progress: Progress) -> float | None:
-    """The estimated cost of training; `None` where it cannot be estimated."""
+    """The estimated cost of training; `None` if it cannot be estimated."""
     training, seen = setup.recipe.training, progress.seen
     if not seen or training.freeze or setup.recipe.peft.is_used:
         return None

@@ -49,7 +49,7 @@ def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "Pef
         model: that the recipe starts from. It is changed in place, and is the `get_base_model()` of what is returned.
 
     Raises:
-        InputError: where the adapter does not fit the model, or could not be loaded or merged afterwards.
+        InputError: if the adapter does not fit the model, or could not be loaded or merged afterwards.
     """
     peft, arguments, base = import_extra("peft"), recipe.peft, recipe.training.start_from
     if errors := module_errors(model, arguments) + base_errors(arguments, base):
@@ -87,7 +87,7 @@ def save_adapter(adapted: "PeftModel", folder: Path) -> None:
     """Write an adapter, and how its model searches, into a folder.
 
     Raises:
-        OSError, SafetensorError: where they cannot be written.
+        OSError, SafetensorError: if they cannot be written.
     """
     peft = import_extra("peft")
     config = adapted.peft_config["default"]

@@ -74,7 +74,7 @@ def hold_output(folder: Path, processes: Accelerator) -> Iterator[None]:
     """Hold the output folder while the block runs, so that no second run writes into it.
 
     Raises:
-        InputError: where one does.
+        InputError: if one does.
     """
     with contextlib.ExitStack() as stack:
 
@@ -103,7 +103,7 @@ def begin_output(
         circumstances: stored beside the recipe.
 
     Raises:
-        InputError: where the folder cannot be written, or as [`replacement_errors`].
+        InputError: if the folder cannot be written, or as [`replacement_errors`].
     """
     folder = Path(recipe.training.output_dir)
     content = {**recipe.to_dict(), **circumstances.to_dict()}
@@ -134,7 +134,7 @@ def check_base(recipe: Recipe, model: PreTrainedModel) -> None:
     """Refuse to resume an adapter's run on other weights than it was begun on.
 
     Raises:
-        InputError: where they have changed.
+        InputError: if they have changed.
     """
     folder = Path(recipe.training.output_dir)
     stored = read_stored(folder / RECIPE_FILE).get(BASE, {}).get(DIGEST)
@@ -184,7 +184,7 @@ def earlier_run(folder: Path) -> list[Path]:
     have put it there.
 
     Raises:
-        InputError: as [`artifacts`].
+        InputError: as in [`artifacts`].
     """
     checkpoints = [path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*")]
     tokenizer = [path for pattern in SAVED_FILES for path in (folder / TOKENIZER).glob(pattern)]
@@ -210,8 +210,8 @@ def remove_earlier_run(recipe: Recipe, sources: Sources) -> None:
     """Delete what an earlier run would be resumed from, and what it says of its model.
 
     Raises:
-        InputError: as [`replacement_errors`], before anything is deleted.
-        OSError: where something cannot be deleted.
+        InputError: as in [`replacement_errors`], before anything is deleted.
+        OSError: if something cannot be deleted.
     """
     folder = Path(recipe.training.output_dir)
     if errors := replacement_errors(recipe, sources, is_removed=True):

@@ -38,7 +38,7 @@ SIZES = (
 
 
 def known_precision(recipe: Recipe) -> str | None:
-    """The precision that recipe or launcher ask for, or else that of the run in the output folder; `None` where it is
+    """The precision that recipe or launcher ask for, or else that of the run in the output folder; `None` if it is
     to be found."""
     asked = recipe.training.mixed_precision
     if asked != AUTO:

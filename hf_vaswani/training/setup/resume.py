@@ -24,7 +24,7 @@ class Circumstances:
 
     Attributes:
         texts: digests of training and validation text.
-        mixed_precision, processes: that it was launched with; `None` where an earlier version did not store them.
+        mixed_precision, processes: that it was launched with; `None` if an earlier version did not store them.
     """
 
     texts: dict[str, str]
@@ -50,7 +50,7 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
         now: what the run would be continued with.
 
     Raises:
-        InputError: where the folder holds a run of another recipe or on other texts, a model without its run, or
+        InputError: if the folder holds a run of another recipe or on other texts, a model without its run, or
             scores of wrong types.
     """
     folder = Path(recipe.training.output_dir)
@@ -89,7 +89,7 @@ def stored_differences(recipe: Recipe) -> list[str]:
     """What a recipe changes in the run that its output folder holds, such that the run cannot be resumed.
 
     Raises:
-        InputError: where the stored recipe is damaged.
+        InputError: if the stored recipe is damaged.
     """
     folder = Path(recipe.training.output_dir)
     if not (folder / RECIPE_FILE).exists():

@@ -30,7 +30,7 @@ class Splits:
     Attributes:
         sources: of the training text.
         weights: of these, where they are mixed by weight.
-        train: the training pairs, filtered; `None` where they are streamed.
+        train: the training pairs, filtered; `None` if they are streamed.
         validation, test: pairs, held out of the training text or of their own; the test set is optional.
         tests: pairs of the further test sets, by their names.
         digests: of training and validation text, by which a run is recognized.
@@ -148,7 +148,7 @@ def load_test_sets(data: DataArguments, sources: dict[str, list[TextSource]]) ->
 
 
 def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
-    """The pairs of a split; `None` where there is none, or where it is streamed."""
+    """The pairs of a split; `None` if there is none, or where it is streamed."""
     languages, held_out = languages_of(data), held_out_of(data)
     is_held_out = getattr(held_out, split, 0) > 0
     if split == "train" and data.streaming:
@@ -198,7 +198,7 @@ def own_sources(data: DataArguments) -> list[TextSource]:
     """The sources of the training text that a recipe names itself, each pair once, in the recipe's direction.
 
     Raises:
-        InputError: as [`parse_sources`].
+        InputError: as in [`parse_sources`].
     """
     own = data.model_copy(update={"text": None, "reversed": False})
     return [replace(source, weight=None) for source in parse_sources(own)["train"]]

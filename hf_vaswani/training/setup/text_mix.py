@@ -21,7 +21,7 @@ def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> 
         own: sources of the recipe's own text.
 
     Raises:
-        InputError: where the own text has several sources without weights, so that a weight cannot be divided.
+        InputError: if the own text has several sources without weights, so that a weight cannot be divided.
     """
     weights = text if isinstance(text, dict) else dict.fromkeys(text)
     parts = {name: _sources_of(name, own) for name in weights}

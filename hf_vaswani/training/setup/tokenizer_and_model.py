@@ -71,7 +71,7 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a model to start from: a folder, a Hub id, or another system's checkpoint.
 
     Raises:
-        InputError: where there is none.
+        InputError: if there is none.
     """
     path = Path(source)
     if (path / CONFIG_FILE).exists():
@@ -89,7 +89,7 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
     """A tokenizer that training can use.
 
     Raises:
-        InputError: where it has no token for padding or for the end, or no way to encode targets to their end.
+        InputError: if it has no token for padding or for the end, or no way to encode targets to their end.
     """
     try:
         check_target_encoding(tokenizer)
@@ -110,7 +110,7 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
     """The model that training begins with, frozen as the recipe says: new, from its seed, or the one it starts from.
 
     Raises:
-        InputError: where a model to start from cannot be read, or fits neither recipe nor tokenizer.
+        InputError: if a model to start from cannot be read, or fits neither recipe nor tokenizer.
     """
     set_seed(recipe.training.seed)
     if recipe.training.start_from:
@@ -143,7 +143,7 @@ def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniCon
     """The recipe's architecture, for a tokenizer.
 
     Raises:
-        InputError: where the tokenizer has a vocabulary for each side, and the recipe one matrix for both.
+        InputError: if the tokenizer has a vocabulary for each side, and the recipe one matrix for both.
     """
     source, target = vocabularies(tokenizer)
     are_shared = recipe.model.get("share_encoder_decoder_embeddings", source == target)
@@ -209,7 +209,7 @@ def read_model(source: str) -> VaswaniForConditionalGeneration:
     """A model of this package, or another system's as one of this package.
 
     Raises:
-        InputError: where it cannot be read.
+        InputError: if it cannot be read.
     """
     return load_model(VaswaniForConditionalGeneration, source) if is_own_model(source) else import_model(source)
 

@@ -52,7 +52,7 @@ def make_corpus(
         limit: the longest sequence of the model, in tokens; `None` for any length.
 
     Raises:
-        InputError: where no pair is left, or one is longer than a batch or the model holds.
+        InputError: if no pair is left, or one is longer than a batch or the model holds.
     """
     data, training = recipe.data, recipe.training
     settings = filter_settings(data)
