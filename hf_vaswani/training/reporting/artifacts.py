@@ -1,8 +1,8 @@
 """The artifacts of a run beside its model: results, translations of the test sets, figures, and the model card.
 
 They are never left beside a model that they do not describe: they are removed before another model is written, and
-written after it. An edited card is kept: in place as long as it matches the model, and otherwise as `README.md.old`, or
-as `README.md.old.2` and so on if that exists.
+written after it. An edited card is kept: in place as long as it matches the model, and otherwise as `README.md.old`,
+or as `README.md.old.2` and so on if that exists.
 """
 
 import contextlib
@@ -118,8 +118,8 @@ def remove_stale(folder: Path) -> None:
 
 
 def in_order(files: list[Path]) -> list[Path]:
-    """Files in the order in which they may appear in a folder: those that describe the model last, and the card last of
-    all."""
+    """Sort files into the order in which to put them in a folder: those that describe the model last, the card at the
+    end."""
     last = [TRANSLATIONS, GREEDY_TRANSLATIONS, RESULTS_FILE, CARD_FILE]
     return sorted(
         files, key=lambda file: max((i for i, end in enumerate(last) if file.name.endswith(end)), default=-1)

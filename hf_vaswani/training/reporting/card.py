@@ -38,8 +38,8 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
         The path of the card.
 
     Raises:
-        InputError: if the folder holds no finished run, or one that is damaged or running; if the output is not a
-            Markdown file, or exists.
+        InputError: if the folder holds no finished run, or one that is running, damaged, or of a version that did not
+            store what a card needs; if the output is not a Markdown file, or exists.
     """
     errors = [
         f"{folder / name} is missing: {folder} holds no finished run."
@@ -115,7 +115,7 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
     """The recipe and the report of a run, both from the last time that it finished.
 
     Raises:
-        InputError: if one of them is damaged.
+        InputError: if one of them is damaged, or of a version that did not store what a card needs.
     """
     stored, report = read_stored(folder / RECIPE_FILE), read_report(folder)
     if errors := [error for name in report.figures if (error := figure_error(folder, name))]:
