@@ -214,7 +214,7 @@ def fsdp_errors(accelerator: Accelerator) -> list[str]:
 
 
 def sharded_adapter_errors(recipe: Recipe, accelerator: Accelerator) -> list[str]:
-    """An error if an adapter would be trained with FSDP, which small adapters need least of all."""
+    """An error if an adapter would be trained with FSDP, which adapters, being small, do not need."""
     if recipe.peft.is_used and accelerator.distributed_type == DistributedType.FSDP:
         return [f"peft.r={recipe.peft.r}: adapters are not trained with FSDP. Use DDP, Accelerate's default."]
     return []
@@ -239,8 +239,7 @@ def path_errors(recipe: Recipe) -> list[str]:
 
 
 def freeze_errors(recipe: Recipe) -> list[str]:
-    """What is wrong with `training.freeze` for a new model; with an existing tokenizer or model, that is checked when
-    they are opened."""
+    """What is wrong with `training.freeze`; with an existing tokenizer or model, it is checked when that is opened."""
     if recipe.tokenizer_source:
         return []
     errors: list[str] = []

@@ -45,7 +45,7 @@ class ValidationResult:
 
 
 class StepListener:
-    """Is called about the events of a run, in every process; subclasses override the methods that concern them."""
+    """Base class of a run's listeners, called in every process; subclasses override the methods that they need."""
 
     def on_run_begin(self, progress: Progress) -> None:
         """Called before the first step."""

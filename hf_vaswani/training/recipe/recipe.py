@@ -243,7 +243,7 @@ OptionTexts = dict[str, dict[str, str]]
 
 
 def parse_options(options: list[str], errors: list[str]) -> OptionTexts:
-    """`--a.b value`, `--b=value` and `--flag` → section → key → text; what is wrong with them is added to `errors`."""
+    """Parse `--a.b value`, `--b=value` and `--flag` into section → key → text; errors are added to `errors`."""
     return _parse_options(options, {}, errors)[0]
 
 

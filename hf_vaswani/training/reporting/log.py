@@ -148,7 +148,7 @@ class TrainingLog(StepListener):
 
 
 def _step_of(line: str) -> int:
-    """The step of a line of the log; -1 where the line is damaged."""
+    """The step of a line of the log; -1 if the line is damaged."""
     try:
         return int(json.loads(line)["update"]) if line.endswith("\n") else -1
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
