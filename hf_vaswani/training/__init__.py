@@ -1,1 +1,1 @@
-"""From a recipe to a trained model: arguments, schedule, the Accelerate loop, checkpoints and their averaging."""
+"""From a recipe to a trained model: arguments, schedule, the Accelerate loop, checkpoints and checkpoint averaging."""

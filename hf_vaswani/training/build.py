@@ -1,4 +1,4 @@
-"""The second stage: from a checked recipe to all that the first step needs."""
+"""The second stage: from a checked recipe to everything that the first step needs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,19 +31,19 @@ from .validation import Validator
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """What a run begins with.
+    """Everything a run begins with.
 
     Attributes:
-        processes: that train.
-        sources: of each split.
-        splits: their pairs, as they were read.
-        model: on the CPU, with the weights of the beginning.
-        corpus: the training pairs, as batches.
-        filters: that the training text went through; their `max_length` may come from the text.
-        counts: what they found in it.
+        processes: the processes that train.
+        sources: the sources of each split.
+        splits: the pairs read from these sources.
+        model: on the CPU, with its initial weights.
+        corpus: the training pairs, in batches.
+        filters: the filters applied to the training text; their `max_length` may be derived from the text.
+        counts: what the filters found in it.
         validator: measures models on the validation set.
         is_resumed: whether the output folder holds this very run.
-        repository: on the Hub, that the model is uploaded to; `None` for none.
+        repository: the Hub repository that the model is uploaded to; `None` without an upload.
     """
 
     recipe: Recipe
@@ -66,12 +66,12 @@ class TrainingSetup:
 
 
 def build(checked: CheckedRecipe) -> TrainingSetup:
-    """Read the texts, open or make tokenizer and model, find the precision, tokenize. Only the cache is written.
+    """Read the texts, load or create tokenizer and model, settle the precision, and tokenize; write only to the cache.
 
-    The first process of each machine prepares the text, and the others find it in the cache.
+    The first process on each machine prepares the text; the others find it in the cache.
 
     Raises:
-        InputError: texts, tokenizer, model or output folder that cannot be used.
+        InputError: if the texts, tokenizer, model or output folder cannot be used.
     """
     recipe, processes, sources = checked.recipe, checked.processes, checked.sources
     splits = first_on_each_machine(processes, lambda: load_splits(recipe.data, sources))
@@ -105,14 +105,14 @@ def build(checked: CheckedRecipe) -> TrainingSetup:
 
 @contextmanager
 def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
-    """Hold the output folder while the block runs, made ready for it, with the recipe's trackers open.
+    """Prepare the output folder, open the recipe's trackers, and hold the folder while the block runs.
 
     Yields:
-        The checkpoint to resume from, where there is one.
+        The checkpoint to resume from, if there is one.
 
     Raises:
-        TrainingError: where there are checkpoints, and all are damaged.
-        InputError: where the folder cannot be written or is another run's, or a tracker cannot be opened.
+        TrainingError: if there are checkpoints, but all are damaged.
+        InputError: if the folder cannot be written or belongs to another run, or a tracker cannot be opened.
     """
     recipe, processes = setup.recipe, setup.processes
 
@@ -123,7 +123,7 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
         if checkpoint is not None:
             check_fits(setup.model, checkpoint)
             check_base(recipe, setup.model)
-        # All that could be wrong with the input has been seen: only now is anything written or deleted.
+        # All input has been checked by now: nothing is written or deleted before this point.
         known_by = circumstances(setup.splits, processes)
         begin_output(recipe, setup.sources, known_by, setup.tokenizer, setup.model, setup.is_resumed)
         return checkpoint
@@ -133,7 +133,7 @@ def open_run(setup: TrainingSetup) -> Iterator[Path | None]:
 
 
 def circumstances(splits: Splits, processes: Accelerator) -> Circumstances:
-    """What a run is known by besides its recipe."""
+    """What identifies a run besides its recipe."""
     return Circumstances(splits.digests, processes.mixed_precision, processes.num_processes)
 
 
@@ -141,11 +141,11 @@ def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
     """Open the recipe's trackers.
 
     Raises:
-        InputError: where one of them cannot be opened: nobody is logged in, say.
+        InputError: if one of them cannot be opened, for example because nobody is logged in.
     """
     try:
         accelerator.init_trackers(TRACKED_AS, config=flat(recipe.to_dict()))
-    except Exception as error:  # each tracker raises its own kinds
+    except Exception as error:  # each tracker raises its own exceptions
         for tracker in accelerator.trackers:
             with suppress(Exception):  # those that were not opened cannot be closed
                 tracker.finish()
@@ -155,6 +155,6 @@ def begin_tracking(recipe: Recipe, accelerator: Accelerator) -> None:
 
 
 def flat(sections: dict[str, dict[str, Any]]) -> dict[str, str | int | float | bool]:
-    """A recipe as trackers take it: one level of keys, plain values."""
+    """A recipe in the form that trackers accept: one level of keys, plain values."""
     pairs = {f"{section}.{name}": value for section, keys in sections.items() for name, value in keys.items()}
     return {name: value if isinstance(value, str | int | float) else str(value) for name, value in pairs.items()}

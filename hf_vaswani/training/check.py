@@ -1,4 +1,4 @@
-"""The first stage: everything that can be seen to be wrong with a recipe before long work, in one error."""
+"""The first stage: reports everything wrong with a recipe that can be found before long work, in one error."""
 
 import os
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ from .setup.tokenizer_and_model import SMALLER, drops_layers, existing_tokenizer
 
 @dataclass(frozen=True)
 class CheckedRecipe:
-    """A recipe in which nothing is wrong that can be seen before long work, with what the checks have opened.
+    """A recipe that has passed all checks that need no long work, and what these checks opened.
 
     Attributes:
-        processes: that train.
-        sources: of each split.
-        tokenizer, model: that the recipe names, as far as it names them; of a run that may be resumed they are opened
-            later.
-        repository: on the Hub, with its namespace; `None` without `push_to_hub`.
+        processes: the processes that train.
+        sources: the sources of each split.
+        tokenizer, model: those that the recipe names; `None` if it names none, or if the run may be resumed, in which
+            case they are opened later.
+        repository: the Hub repository, with its namespace; `None` without `push_to_hub`.
     """
 
     recipe: Recipe
@@ -55,9 +55,9 @@ class CheckedRecipe:
 
 
 def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
-    """Check a recipe, the output folder and what the launcher was asked for.
+    """Check a recipe, its output folder and the launcher's settings.
 
-    Nothing is written, except that a repository of the Hub is created where all else is right.
+    Nothing is written, except that a missing Hub repository is created if everything else is right.
 
     Raises:
         InputError: all errors at once.
@@ -74,7 +74,7 @@ def check(recipe: Recipe, processes: Accelerator) -> CheckedRecipe:
 
     sources, tokenizer, repository = on_main_process(processes, check_all)
     if tokenizer is not None and recipe.training.start_from:
-        # The main process has it already; the others read it once the recipe is known to be right.
+        # The main process has it already; the others read it once the recipe is known to be valid.
         model = first_on_each_machine(processes, lambda: model or open_model(recipe, tokenizer, processes))
     return CheckedRecipe(recipe, processes, sources, tokenizer, model, repository)
 
@@ -83,10 +83,10 @@ def open_hub(recipe: Recipe, create: bool) -> str | None:
     """The repository that the recipe uploads to, with its namespace; `None` without `push_to_hub`.
 
     Args:
-        create: whether it is created where it is missing.
+        create: whether to create it if it is missing.
 
     Raises:
-        InputError: as [`open_repository`].
+        InputError: as in [`open_repository`].
     """
     arguments = recipe.training
     if not arguments.push_to_hub:
@@ -97,7 +97,7 @@ def open_hub(recipe: Recipe, create: bool) -> str | None:
 
 
 def adapter_upload_errors(recipe: Recipe) -> list[str]:
-    """That others could not load an adapter whose base is not on the Hub."""
+    """An error if an adapter would be uploaded whose base is not on the Hub: others could not load it."""
     base = recipe.training.start_from
     if recipe.peft.is_used and not recipe.peft.merge and not hub_id(base):
         return [
@@ -112,10 +112,10 @@ def look_at(
 ) -> tuple[
     list[str], dict[str, list[TextSource]], PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None
 ]:
-    """All that is wrong with a recipe, as this process sees it, and what was opened to see that.
+    """Find all errors in a recipe, as seen from this process, and open what that takes.
 
     Returns:
-        Errors, the sources of each split, tokenizer and model.
+        The errors, the sources of each split, the tokenizer and the model.
     """
     errors, tokenizer, model = [], None, None
     sources = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
@@ -142,10 +142,10 @@ def look_at(
 def open_existing(
     recipe: Recipe, processes: Accelerator
 ) -> tuple[PreTrainedTokenizerBase | None, VaswaniForConditionalGeneration | None]:
-    """The tokenizer and the model that a new run begins with, as far as the recipe names them.
+    """The tokenizer and the model that a new run begins with, each `None` unless the recipe names it.
 
     Raises:
-        InputError: where they cannot be used.
+        InputError: if they cannot be used.
     """
     source = recipe.training.start_from
     is_begun = (Path(recipe.training.output_dir) / RECIPE_FILE).exists() and not recipe.training.overwrite
@@ -171,25 +171,25 @@ def open_existing(
 def open_model(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, processes: Accelerator
 ) -> VaswaniForConditionalGeneration:
-    """The model that training begins with, with the recipe's adapter in its layers.
+    """The model that training begins with, with the recipe's adapter, if any, in its layers.
 
     Raises:
-        InputError: as [`make_model`] and [`with_adapter`], and where these processes cannot train it.
+        InputError: as in [`make_model`] and [`with_adapter`], and if these processes cannot train it.
     """
     model = make_model(recipe, tokenizer)
     if errors := layer_drop_errors(model.config, processes):
         raise InputError.of(errors)
-    # That PEFT is missing has been reported.
+    # A missing PEFT has been reported already.
     if recipe.peft.is_used and not missing_peft(recipe):
         model = with_adapter(model, recipe).get_base_model()
     return model
 
 
 def check_environment() -> None:
-    """Refuse kinds of distributed training that Accelerate was told to use, and that are not supported.
+    """Refuse unsupported kinds of distributed training that Accelerate was told to use.
 
     Raises:
-        InputError: where one was asked for.
+        InputError: if one was requested.
     """
     wanted = [kind for kind in ("DEEPSPEED", "MEGATRON_LM") if is_set(f"ACCELERATE_USE_{kind}")]
     if wanted:
@@ -200,7 +200,7 @@ def check_environment() -> None:
 
 
 def fsdp_errors(accelerator: Accelerator) -> list[str]:
-    """Why FSDP cannot be used, where Accelerate was told to use it."""
+    """Why FSDP cannot be used, if Accelerate was told to use it."""
     if accelerator.distributed_type == DistributedType.FSDP:
         if not accelerator.is_fsdp2:
             return ["FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …"]
@@ -214,21 +214,21 @@ def fsdp_errors(accelerator: Accelerator) -> list[str]:
 
 
 def sharded_adapter_errors(recipe: Recipe, accelerator: Accelerator) -> list[str]:
-    """That an adapter is not trained with FSDP, which it needs least of all."""
+    """An error if an adapter would be trained with FSDP, which adapters, being small, do not need."""
     if recipe.peft.is_used and accelerator.distributed_type == DistributedType.FSDP:
         return [f"peft.r={recipe.peft.r}: adapters are not trained with FSDP. Use DDP, Accelerate's default."]
     return []
 
 
 def layer_drop_errors(config: VaswaniConfig, accelerator: Accelerator) -> list[str]:
-    """That processes which each hold a part of every layer cannot leave out layers of their own choice."""
+    """An error for LayerDrop with FSDP: each process would skip other layers, but holds a part of every layer."""
     if drops_layers(config) and accelerator.is_fsdp2:
         return ["LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."]
     return []
 
 
 def path_errors(recipe: Recipe) -> list[str]:
-    """What the system has against the recipe's paths, besides those of its texts."""
+    """Why the system cannot use paths of the recipe, apart from those of its texts."""
     inputs = {"tokenizer.path": recipe.tokenizer.path, "training.start_from": recipe.training.start_from}
     outputs = {"training.output_dir": recipe.training.output_dir, "data.cache_dir": recipe.data.cache_dir}
     return [
@@ -239,7 +239,7 @@ def path_errors(recipe: Recipe) -> list[str]:
 
 
 def freeze_errors(recipe: Recipe) -> list[str]:
-    """What is wrong with the names of what is to be frozen; a tokenizer or model that exists is checked with them."""
+    """What is wrong with `training.freeze`; with an existing tokenizer or model, it is checked when that is opened."""
     if recipe.tokenizer_source:
         return []
     errors: list[str] = []
@@ -248,7 +248,7 @@ def freeze_errors(recipe: Recipe) -> list[str]:
 
 
 def memory_errors_of(recipe: Recipe) -> list[str]:
-    """That a new model cannot be trained in this machine's memory, whatever its vocabulary."""
+    """Why a new model cannot be trained in this machine's memory, whatever its vocabulary."""
     if recipe.training.start_from:
         return []
     config = VaswaniConfig(**recipe.model, vocab_size=len(SPECIAL_TOKENS))
@@ -256,14 +256,14 @@ def memory_errors_of(recipe: Recipe) -> list[str]:
 
 
 def check_names(config: VaswaniConfig, patterns: list[str]) -> None:
-    """Raise the [`InputError`] that [`freeze`] would, for a model whose parameters are names and shapes alone."""
+    """Raise the [`InputError`] that [`freeze`] would, on a model without memory for its parameters."""
     if patterns:
         with torch.device("meta"):
             freeze(VaswaniForConditionalGeneration(config), patterns)
 
 
 def bleu_errors(tokenize: str) -> list[str]:
-    """Why BLEU cannot be computed with a tokenizer: it is unknown, or what it needs is missing."""
+    """Why BLEU cannot be computed with a tokenizer: it is unknown, or a package that it needs is missing."""
     try:
         make_metrics(["bleu"], bleu={"tokenize": tokenize})
     except InputError as error:
@@ -277,7 +277,7 @@ def available_trackers() -> set[str]:
 
 
 def tracker_errors(names: list[str]) -> list[str]:
-    """Trackers that Accelerate does not know, or whose package is not installed."""
+    """Errors for trackers that Accelerate does not know, or whose package is not installed."""
     known, available, errors = list(LOGGER_TYPE_TO_CLASS), available_trackers(), []
     for name in names:
         if name not in known:

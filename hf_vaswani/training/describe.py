@@ -14,14 +14,14 @@ from .build import TrainingSetup
 from .recipe.arguments import hub_keys_given
 from .setup.splits import learns_both_directions, model_languages, sample_of
 
-# Rows in which unknown tokens are counted, and the share of them that is reported.
+# Rows in which unknown tokens are counted, and the share above which they are reported.
 SAMPLE, REPORTED = 10_000, 0.005
-# Characters of a text that is shown.
+# Maximum number of characters shown of a text.
 SHOWN = 200
 
 
 def describe(setup: TrainingSetup) -> list[str]:
-    """What training begins with, a line each."""
+    """The lines that describe what training begins with."""
     model, corpus, data = setup.model, setup.corpus, setup.recipe.data
     lines = describe_sides(setup)
     source, unused = setup.recipe.tokenizer_source, keys_of_a_new_tokenizer(setup.recipe.tokenizer)
@@ -74,11 +74,11 @@ def describe(setup: TrainingSetup) -> list[str]:
 
 
 def describe_sides(setup: TrainingSetup) -> list[str]:
-    """The first training pair, and warnings where sides or files seem to be mixed up."""
+    """The first training pair, and warnings if sides or files seem to be swapped."""
     data, sample = setup.recipe.data, sample_of(setup.splits, setup.recipe.data)
     if not sample:
         return []
-    # What is held out of the training text has its sides.
+    # Sets held out of the training text have the same sides as it has.
     validation = {} if data.validation_share else {"validation": setup.splits.validation}
     tests = {} if data.test_share else setup.splits.test_sets
     shown = [shorten(text, SHOWN, placeholder=" …") for text in sample[0]]

@@ -1,4 +1,4 @@
-"""The devices of a run: how many threads they get on a CPU, and what trained, for the model card."""
+"""The devices of a run: the number of threads on a CPU, and, for the model card, the machines that trained."""
 
 import torch
 from accelerate import Accelerator
@@ -14,9 +14,10 @@ from .recipe.arguments import TrainingArguments
 
 
 class DeviceListener(StepListener):
-    """Sets the threads of a CPU, and notes in a run's progress what it is trained on.
+    """Sets the number of CPU threads, and records in a run's progress what it is trained on.
 
-    The threads are those that the user asks for, or else of the checkpoint while they serve.
+    The number is the one that the user asks for. Otherwise the run starts from that of the checkpoint, if any, and
+    measures others at its start and when training becomes slow.
     """
 
     def __init__(self, processes: Accelerator, config: VaswaniConfig, arguments: TrainingArguments, clock: Stopwatch):
@@ -34,7 +35,7 @@ class DeviceListener(StepListener):
         self._note(progress)
 
     def on_step_end(self, result: StepResult) -> None:
-        """See now and then whether another number of threads serves better, where the user asked for none."""
+        """Check now and then whether another number of threads is faster, unless the user asked for one."""
         threads, progress = self.threads, result.progress
         if threads is None:
             return

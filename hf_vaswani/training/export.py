@@ -1,4 +1,4 @@
-"""The last stage: the final weights of a run, scored, and saved with all that is needed to use them."""
+"""The last stage: scores the final weights of a run, and saves them with everything needed to use them."""
 
 import shutil
 from collections.abc import Callable
@@ -47,23 +47,23 @@ from .setup.final_model import FinalModel
 
 Complete = Callable[[TrainingSetup, VaswaniForConditionalGeneration, RunReport], RunReport]
 
-# Where all that is final is written first.
+# The folder in which the final files are written before they are moved into place.
 PART = ".final.part"
-# By which a folder is that of a model, or of an adapter.
+# The files that make a folder that of a model, or of an adapter.
 MODEL_FILES, ADAPTER_FILES = (CONFIG_FILE, SAFE_WEIGHTS_NAME), (ADAPTER_CONFIG_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
 
 def export(setup: TrainingSetup, outcome: TrainingOutcome, complete: Complete | None = None) -> RunReport | None:
-    """Choose the final weights, score the model, and save all that is needed to use it.
+    """Choose the final weights, score the model, and save everything needed to use it.
 
     Args:
-        complete: adds to the report before it is written, in the main process.
+        complete: called in the main process to add to the report before it is written.
 
     Returns:
         The report, in the main process; `None` in the others.
 
     Raises:
-        TrainingError: where its weights are not finite, or it cannot be written.
+        TrainingError: if the weights are not finite, or the model cannot be written.
     """
     recipe, processes, progress = setup.recipe, setup.processes, outcome.progress
     compared = on_main_process(processes, lambda: candidates(recipe.training, setup.folder, say))
@@ -103,18 +103,18 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome, complete: Complete | 
 
 
 def measure(setup: TrainingSetup, model: VaswaniForConditionalGeneration, candidate: Candidate) -> tuple[float, float]:
-    """Loss per target token and token accuracy of a candidate on the validation set; the model keeps its weights."""
+    """Loss per target token and token accuracy of a candidate on the validation set; its weights stay in `model`."""
     set_weights(model, mean_weights(candidate))
     return setup.validator.likelihood(model)
 
 
 def mean_weights(candidate: Candidate) -> Tensors:
-    """The weights of a candidate, read from its files."""
+    """The mean of the weights in a candidate's files."""
     return average_weights(load_file(file) for file in candidate.files)
 
 
 def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) -> dict[str, ScoredTest]:
-    """Each test set, the recipe's own first, translated and scored, by its name."""
+    """Translate and score each test set; the results by name, with the recipe's own test set first."""
     translate = partial(setup.validator.translate, model, show_progress=setup.processes.is_main_process)
     num_beams = setup.recipe.generation.num_beams
     return {
@@ -124,9 +124,10 @@ def score_tests(setup: TrainingSetup, model: VaswaniForConditionalGeneration) ->
 
 
 def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, steps: int) -> list[str]:
-    """Draw curves and attention aside; the figures' paths, relative to the output folder that they will be in.
+    """Draw curves and attention into a temporary folder; the figures' paths, relative to the output folder.
 
-    The card has curves of its own: those of the log change when the run is resumed, and are no longer of this model.
+    The card has its own copy of the curves: those beside the log change when the run is resumed, and no longer
+    describe this model.
     """
     part, drawn = setup.folder / PART, []
     shutil.rmtree(part, ignore_errors=True)
@@ -147,18 +148,18 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
 def save_report(
     setup: TrainingSetup, save_model: Callable[[Path], None], report: RunReport, tests: dict[str, ScoredTest]
 ) -> RunReport:
-    """Write model, tokenizer, report, translations and card beside the figures, then move all, the card last.
+    """Write model, tokenizer, report, translations and card beside the figures, then move everything, the card last.
 
-    Nothing of an earlier run goes before all that takes its place is written under another name.
+    Nothing of an earlier run is removed before everything that replaces it has been written elsewhere.
 
     Args:
         save_model: writes the model, or the adapter, into a folder.
 
     Returns:
-        The report with what the card adds to it.
+        The report as it was written, with the digest of its card.
 
     Raises:
-        TrainingError: where they cannot be written.
+        TrainingError: if the files cannot be written.
     """
     folder, part = setup.folder, setup.folder / PART
     recipe, before = (setup.recipe.whole or setup.recipe).to_dict(), read_results(folder)

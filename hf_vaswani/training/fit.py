@@ -1,4 +1,4 @@
-"""The third stage: the steps of a run, and who listens to them."""
+"""The third stage: the steps of a run, and the listeners that follow them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ from .run import TrainingRun
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What the steps came to; the weights are in the run's checkpoints.
+    """What is left after the last step; the weights are in the run's checkpoints.
 
     Attributes:
-        progress: at the end.
+        progress: of the run, at its end.
         config, generation_config: of the model.
-        uploads: to the Hub, of the main process.
+        uploads: the uploads to the Hub; `None` without any, and in all processes but the main one.
     """
 
     progress: Progress
@@ -42,21 +42,22 @@ class TrainingOutcome:
 
 
 def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[TrainingRun], None]) -> TrainingOutcome:
-    """Train to the end, validating and saving on the way. The last checkpoint is that of the last step.
+    """Train to the end, with validations and checkpoints along the way; the last step always saves a checkpoint.
 
     Args:
-        checkpoint: to resume from, where there is one.
-        steps: makes the optimizer steps.
+        checkpoint: the checkpoint to resume from, if there is one.
+        steps: runs the optimizer steps.
 
     Raises:
         TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
-        TrainingError: where gradients stay not finite, or a checkpoint cannot be written.
+        TrainingError: if gradients remain non-finite, or a checkpoint cannot be written.
     """
     run, processes = TrainingRun(setup, checkpoint), setup.processes
     for line in describe(setup) if processes.is_main_process else []:
         say(line)
     uploads = hub_uploads(setup)
-    # In this order: the recorder records the threads that the others have set, and what is uploaded has been written.
+    # The order matters: the recorder stores the number of threads that a listener before it sets, and uploads come
+    # after everything has been written.
     run.listeners += [
         *listeners_of(run, setup),
         TrailRecorder(setup, run, loop_name(steps)),
@@ -80,7 +81,7 @@ def fit(setup: TrainingSetup, checkpoint: Path | None, steps: Callable[[Training
 
 
 def listeners_of(run: TrainingRun, setup: TrainingSetup) -> list[StepListener]:
-    """All that listens to a run, in the order in which it hears."""
+    """The listeners that follow every run, in the order in which they are called."""
     arguments, processes = setup.recipe.training, setup.processes
     log = TrainingLog(
         setup.folder if processes.is_main_process else None,

@@ -1,4 +1,4 @@
-"""What listens to a run: one small protocol that both loops drive, with typed values and no way back to the loop."""
+"""Listeners of a run: a small protocol that both loops drive, with typed values and no access back to the loop."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,14 @@ from .optimization.steps import StepBatches
 
 @dataclass(frozen=True)
 class StepResult:
-    """What an optimizer step has left.
+    """The result of an optimizer step.
 
     Attributes:
-        progress: of the run, the step included.
+        progress: of the run, including this step.
         loss: mean over the step's target tokens.
-        learning_rate: that the step was made with.
+        learning_rate: the learning rate of the step.
         target_tokens: in all processes, without padding.
-        batches: that this process computed.
+        batches: the batches that this process computed.
     """
 
     progress: Progress
@@ -30,13 +30,13 @@ class StepResult:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What a validation has measured.
+    """The result of a validation.
 
     Attributes:
         progress: of the run.
         scores: by measure: loss, perplexity, accuracy, bleu, chrf, sentences.
-        model: that was measured, with the moving average of its weights where one is kept; as it is spread over
-            processes.
+        model: the model that was measured, which holds the moving average of its weights if one is kept; possibly
+            sharded over processes.
     """
 
     progress: Progress
@@ -45,26 +45,26 @@ class ValidationResult:
 
 
 class StepListener:
-    """Hears of what happens in a run, in every process; what does not concern it is left as it is here."""
+    """Base class of a run's listeners, called in every process; subclasses override the methods that they need."""
 
     def on_run_begin(self, progress: Progress) -> None:
-        """Before the first step."""
+        """Called before the first step."""
 
     def on_step_end(self, result: StepResult) -> None:
-        """After each optimizer step, before a validation or a checkpoint that is due."""
+        """Called after each optimizer step, before a validation or checkpoint that is due."""
 
     def on_validation(self, result: ValidationResult) -> None:
-        """After each validation."""
+        """Called after each validation."""
 
     def on_save(self, progress: Progress) -> None:
-        """Before each checkpoint: what it should hold of the listener goes into its progress."""
+        """Called before each checkpoint, to store in `progress` what the checkpoint should keep of the listener."""
 
     def on_checkpoint(self, checkpoint: Path) -> None:
-        """After each checkpoint, which is whole on the disk of the main process.
+        """Called after each checkpoint, once it is completely on the main process's disk.
 
         Args:
             checkpoint: its folder.
         """
 
     def on_run_end(self) -> None:
-        """After the last step, and where an error or a signal ended the run."""
+        """Called after the last step, and also if an error or a signal ended the run."""

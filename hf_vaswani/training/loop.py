@@ -13,10 +13,10 @@ from .validation import total
 
 
 def run_steps(run: TrainingRun) -> None:
-    """Make the steps of a run, to its end.
+    """Run all remaining optimizer steps of a run.
 
     Raises:
-        TrainingInterrupted, TrainingError: as [`TrainingRun.end_step`].
+        TrainingInterrupted, TrainingError: as in [`TrainingRun.end_step`].
     """
     for batches in run.steps():
         if run.end_step(batches, *optimizer_step(run, batches)):
@@ -24,11 +24,11 @@ def run_steps(run: TrainingRun) -> None:
 
 
 def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None, bool]:
-    """One step: forward and backward passes of this process's batches, clipping, the optimizer.
+    """One step: forward and backward passes over this process's batches, gradient clipping, the optimizer.
 
     Returns:
-        The mean loss per target token, `None` where the step was left out because loss or gradient were not finite;
-        and whether a signal has come to any process.
+        The mean loss per target token, or `None` if the step was skipped because the loss or a gradient was not
+        finite; and whether any process has received a signal.
     """
     accelerator, model, optimizer = run.accelerator, run.model, run.optimizer
     run.begin_step()
@@ -38,7 +38,7 @@ def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None
         batch = {name: tensor.to(accelerator.device, non_blocking=True) for name, tensor in batch.items()}
         is_last = i == len(parts) - 1
         with nullcontext() if is_last else accelerator.no_sync(model):
-            # Processes average their gradients: each divides its sum by its share of all tokens.
+            # Processes average their gradients, so each divides its sum by an equal share of all tokens.
             loss = training_loss(model, batch, batches.target_tokens / accelerator.num_processes, run.r_drop)
             accelerator.backward(loss)
         loss_sum += loss.detach().float() / accelerator.num_processes
@@ -46,7 +46,7 @@ def optimizer_step(run: TrainingRun, batches: StepBatches) -> tuple[float | None
     loss, signals = total(accelerator, [loss_sum.item(), float(run.stop.received)])
     is_good = math.isfinite(loss) and math.isfinite(full_tensor(norm))
     if accelerator.scaler is not None:
-        # A loss scaler has to see what is not finite: it leaves out the step itself, and lowers its scale.
+        # A loss scaler has to see gradients that are not finite: it skips the step itself, and lowers its scale.
         scale = accelerator.scaler.get_scale()
         optimizer.step()
         is_good = accelerator.scaler.get_scale() >= scale

@@ -1,7 +1,7 @@
-"""Fills the cache of prepared text without training, so that a run of the same recipe begins at once.
+"""Fills the cache of prepared text without training, so that a run of the same recipe can begin at once.
 
-The text is read and filtered here, since a repeated pair is one that came anywhere before; it is tokenized here or, as
-`over` has it, on other machines. What is then in the cache are the files that a run on one process makes.
+The text is read and filtered here, since a pair may repeat one from anywhere before it; it is tokenized here or, with
+`over`, on other machines. The cache then holds the same files that a run in one process would write.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,10 +26,10 @@ def prepare(recipe: Recipe, over: Callable[..., Iterator[PackedIds]] | None = No
     """Read, filter and tokenize the training text of a recipe into its cache.
 
     Args:
-        over: tokenizes batches elsewhere, as [`encode_to_file`] takes it.
+        over: tokenizes batches elsewhere, see [`encode_to_file`].
 
     Returns:
-        The number of its pairs, before the filters of length.
+        The number of pairs, before the length filters.
 
     Raises:
         InputError: all errors of the recipe's texts and tokenizer at once, before anything is written.
@@ -41,7 +41,7 @@ def prepare(recipe: Recipe, over: Callable[..., Iterator[PackedIds]] | None = No
 
 
 def _check(recipe: Recipe) -> tuple[dict[str, list[TextSource]], PreTrainedTokenizerBase | None]:
-    """The sources, and the tokenizer that the recipe names."""
+    """The sources, and the tokenizer that the recipe names, if any."""
     errors: list[str] = []
     found: Any = collect_errors(errors, lambda: parse_sources(recipe.data)) or {}
     errors += source_errors(recipe.data, found) + path_errors(recipe)

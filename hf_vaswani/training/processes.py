@@ -1,4 +1,4 @@
-"""The processes that train, set up for their devices. Several runs may share the group that they are in."""
+"""The processes that train, set up for their devices. Several runs may share one process group."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,16 +20,17 @@ from .setup.precision import precision_to_begin_with
 
 @contextmanager
 def processes_of(recipe: Recipe, ends_group: bool = True) -> Iterator[Accelerator]:
-    """The processes that train, each set up for its device, while the block runs.
+    """Set up the processes that train, each for its device, while the block runs.
 
     Args:
-        ends_group: whether their group ends with the block, and not with that of `runtime.process_group` around it.
+        ends_group: whether the process group ends with the block; if not, it ends with the `runtime.process_group`
+            block around it.
     """
     accelerator = make_accelerator(recipe)
     try:
         if accelerator.device.type == "cpu":
             if accelerator.mixed_precision == "fp16":
-                # Accelerate leaves out mixed precision fp16 on a CPU, silently; torch has it.
+                # Accelerate silently ignores fp16 mixed precision on a CPU; torch supports it.
                 accelerator.native_amp = True
                 accelerator.scaler = torch.amp.GradScaler("cpu")
             asked, _ = asked_threads(recipe.training.cpu_threads)
@@ -39,8 +40,7 @@ def processes_of(recipe: Recipe, ends_group: bool = True) -> Iterator[Accelerato
         # A process that is done must not take down the group while another still writes.
         accelerator.wait_for_everyone()
     finally:
-        # First the distributed model, then its process group: the other way round, their threads can wait for each
-        # other.
+        # First the distributed model, then its process group: in the other order, their threads can deadlock.
         accelerator.free_memory()
         if ends_group:
             accelerator.end_training()
@@ -52,12 +52,12 @@ def processes_of(recipe: Recipe, ends_group: bool = True) -> Iterator[Accelerato
 
 
 def make_accelerator(recipe: Recipe) -> Accelerator:
-    """Devices, processes and precision, as recipe and launcher say."""
+    """An Accelerator with the devices, processes and precision that recipe and launcher ask for."""
     arguments, group = recipe.training, InitProcessGroupKwargs(timeout=PATIENCE)
-    # First the processes, which then agree on the precision.
+    # The processes come first, and then agree on the precision.
     state = PartialState(cpu=is_set("ACCELERATE_USE_CPU"), **group.to_kwargs())
     precision = on_main_process(state, lambda: precision_to_begin_with(recipe, state.device))
-    # One pass, whatever the launcher is told: the loop divides by the tokens of the whole step itself.
+    # One step, whatever the launcher was told: the loop itself divides by the tokens of the whole step.
     return Accelerator(
         mixed_precision=precision,
         gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),

@@ -1,8 +1,8 @@
-"""A run between its optimizer steps: what both loops prepare, begin each step with and end it with.
+"""A run around its optimizer steps: what both loops share in setup, and at the beginning and end of each step.
 
-Everything random depends on seed, step and process alone: the order of the batches is made from seed and epoch, and
-the generator of the dropout is seeded again at each step. A checkpoint therefore needs no generator states, and a run
-that was stopped is resumed as if it had not been.
+Randomness depends on nothing but seed, step and process: the order of the batches is derived from seed and epoch, and
+the generator for dropout is seeded again at each step. A checkpoint therefore needs no generator states, and a stopped
+run resumes as if it had never been interrupted.
 """
 
 import math
@@ -40,23 +40,23 @@ from .setup.tokenizer_and_model import drops_layers
 
 
 class TrainingRun:
-    """Model, optimizer and progress of a run, up to `max_steps`, `num_train_epochs`, `max_minutes` or the end of
-    patience.
+    """Model, optimizer and progress of a run, which ends at `max_steps`, `num_train_epochs` or `max_minutes`, or by
+    early stopping.
 
-    A loop calls [`begin_step`], computes gradients, takes the optimizer's step, and calls [`end_step`]. Whoever
-    listens hears of what happens in between.
+    A loop calls [`begin_step`], computes gradients, runs the optimizer step, and calls [`end_step`], which calls the
+    listeners.
 
     Args:
         setup: its model is trained in place.
-        checkpoint: to resume from, where there is one.
+        checkpoint: the checkpoint to resume from, if there is one.
 
     Attributes:
-        model: as it is spread over processes.
+        model: as Accelerate prepared it, possibly wrapped or sharded.
         optimizer: as Accelerate prepared it.
         progress: how far the run has come.
         stop: the signals that stop it.
-        clock: seconds from some moment on; those of validations and checkpoints are left out.
-        listeners: in the order in which they hear.
+        clock: seconds since some moment, without those spent on validations and checkpoints.
+        listeners: in the order in which they are called.
     """
 
     def __init__(self, setup: TrainingSetup, checkpoint: Path | None = None):
@@ -65,13 +65,13 @@ class TrainingRun:
         self.folder, self.corpus, self.validator = setup.folder, setup.corpus, setup.validator
         self.collate = Collator(setup.tokenizer.pad_token_id)
         if arguments.gradient_checkpointing:
-            # transformers gives it another name from 5.20 on.
+            # transformers renames this method from 5.20 on.
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         if arguments.torch_compile:
             model.compile(dynamic=True)
         self.d_model = model.config.d_model
         if drops_layers(model.config) and accelerator.ddp_handler:
-            # Processes leave out other layers, whose gradients DDP would wait for.
+            # Each process drops different layers, whose gradients DDP would wait for.
             accelerator.ddp_handler.find_unused_parameters = True
         shard_tied_embeddings(model, accelerator)
         self.model, self.optimizer = accelerator.prepare(model, make_optimizer(model, arguments, accelerator.device))
@@ -91,7 +91,7 @@ class TrainingRun:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Listen to signals, and have the listeners begin and end, while the block makes the steps."""
+        """Watch for signals while the block runs the steps, and call the listeners at its beginning and end."""
         with self.stop:
             try:
                 for listener in self.listeners:
@@ -104,7 +104,7 @@ class TrainingRun:
                     listener.on_run_end()
 
     def steps(self) -> DataLoader:
-        """This process's share of all steps that are left."""
+        """This process's share of all remaining steps."""
         progress = self.progress
         steps = StepDataset(
             self.corpus,
@@ -114,13 +114,13 @@ class TrainingRun:
             self.accelerator.num_processes,
             self.arguments.gradient_accumulation_steps,
         )
-        # On an accelerator, batches are made while it computes; on a CPU the cores are busy anyway.
+        # On a GPU, batches are made while it computes; on a CPU, the cores are busy anyway.
         return steps_loader(steps, workers=int(self.accelerator.device.type == "cuda"))
 
     def begin_step(self) -> None:
-        """Make dropout and learning rate those of the next step."""
+        """Seed dropout and set the learning rate for the next step."""
         arguments, progress = self.arguments, self.progress
-        # A step that was left out is not counted, but the one after it must not repeat its dropout.
+        # A skipped step is not counted, but the next one must not repeat its dropout.
         numbers = (progress.step + 1, progress.skipped) if progress.skipped else (progress.step + 1,)
         torch.manual_seed(generator_seed(arguments.seed, *numbers, self.accelerator.process_index))
         for group in self.optimizer.param_groups:
@@ -139,23 +139,23 @@ class TrainingRun:
         return self.arguments.r_drop if self.progress.step + 1 >= self.arguments.r_drop_from else 0.0
 
     def passes(self, batch: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-        """A batch of the next step as the forward passes that are made of it."""
+        """Split a batch of the next step into the forward passes that compute it."""
         return passes(batch, pass_tokens(self.accelerator, self.r_drop))
 
     def end_step(self, batches: StepBatches, loss: float | None, is_told_to_stop: bool) -> bool:
-        """All that follows an optimizer step: listeners, validation, checkpoint.
+        """Do everything that follows an optimizer step: call the listeners, validate, save a checkpoint.
 
         Args:
-            batches: of the step.
-            loss: mean per target token; `None` where the step was left out because it was not finite.
-            is_told_to_stop: whether a signal has come to any process.
+            batches: those of the step.
+            loss: mean per target token; `None` if the step was skipped because loss or gradient were not finite.
+            is_told_to_stop: whether any process has received a signal.
 
         Returns:
-            Whether it was the last one.
+            Whether it was the last step.
 
         Raises:
-            TrainingInterrupted: at a signal, once the state is saved.
-            TrainingError: where gradients stay not finite, or a checkpoint cannot be written.
+            TrainingInterrupted: after a signal, once the state is saved.
+            TrainingError: if gradients remain non-finite, or a checkpoint cannot be written.
         """
         arguments, progress = self.arguments, self.progress
         progress.epoch, progress.part, progress.batch = batches.following
@@ -210,7 +210,7 @@ class TrainingRun:
         raise in_all_processes(self.accelerator, error)
 
     def validate(self) -> None:
-        """Measure the model with the weights to translate with, their moving average where one is kept."""
+        """Validate the model with the weights used for translation: their moving average, if one is kept."""
         arguments, progress = self.arguments, self.progress
         model = self.raw_model
         with self.clock.pause(), self.ema.in_place_of_weights() if self.ema else nullcontext():
@@ -235,7 +235,7 @@ class TrainingRun:
         return on_main_process(self.accelerator, lambda: save_checkpoint(folder, state, keep))
 
     def last_step(self) -> int | None:
-        """The step at which the run ends, as far as that is known beforehand: epochs differ by a few."""
+        """The step at which the run ends; approximate if epochs end it, and `None` if it is not known beforehand."""
         arguments, ends = self.arguments, [self.arguments.max_steps]
         if arguments.num_train_epochs and isinstance(self.corpus, TokenizedCorpus):
             batches = len(self.corpus.token_budget.epoch(0))
@@ -244,7 +244,7 @@ class TrainingRun:
         return min((end for end in ends if end is not None), default=None)
 
     def is_over(self) -> bool:
-        """Whether the run has come to its end, the same in all processes."""
+        """Whether the run has reached its end; the same in all processes."""
         arguments, progress = self.arguments, self.progress
         if self._is_at_the_last_step() or self._is_after_the_last_epoch() or self._is_out_of_patience():
             return True
@@ -254,14 +254,14 @@ class TrainingRun:
         )
 
     def nothing_to_train(self) -> str | None:
-        """That a resumed run is beyond its last step already, where it is."""
+        """A message if a resumed run is already beyond its last step."""
         last, done = self.arguments.max_steps, self.progress.step
         if last is None or done <= last:
             return None
         return f"Nothing to train: {counted(done, 'step')} are done already, beyond max_steps={last}"
 
     def early_end(self) -> str | None:
-        """Why the run came to its end before `max_steps`, where it did."""
+        """Why the run ended before `max_steps`, if it did."""
         arguments, progress = self.arguments, self.progress
         if self._is_at_the_last_step():
             return None

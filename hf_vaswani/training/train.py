@@ -1,4 +1,4 @@
-"""A run from recipe to finished folder: check, build, fit, export. Stages that a recipe has besides run before it."""
+"""A run from recipe to finished folder: check, build, fit, export. A recipe's stages, if any, run before it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,27 +24,27 @@ def train(
     complete: Complete | None = None,
     ends_group: bool = True,
 ) -> RunReport | None:
-    """Train a model, or resume its run, and write the final model into `training.output_dir`.
+    """Train a model, or resume its run, and write the final model to `training.output_dir`.
 
-    The folder then holds the model with the mean of the last checkpoints' weights, its tokenizer,
-    `generation_config.json`, a model card, translations of the test set, curves and `results.json`. With
-    `training.push_to_hub` the model is then on the Hub, too.
+    The folder then holds the model with the weights that `training.average` selects, its tokenizer,
+    `generation_config.json`, a model card, translations of the test sets, curves and `results.json`. With
+    `training.push_to_hub`, the model is then on the Hub, too.
 
-    The stages of a recipe run before it, or are resumed, and leave what they make in `stages/` there.
+    The stages of a recipe run, or resume, before the run itself; their output is in the folder's `stages/`.
 
     Args:
-        steps: makes the optimizer steps: the loop on Accelerate, or transformers' Trainer.
-        complete: adds to the report before it is written.
-        ends_group: as of [`processes_of`].
+        steps: runs the optimizer steps: this package's loop on Accelerate, or transformers' Trainer.
+        complete: called to add to the report before it is written.
+        ends_group: see [`processes_of`].
 
     Returns:
         The report, in the main process; `None` in the others.
 
     Raises:
-        InputError: what the user can correct, before any long work starts.
+        InputError: for errors that the user can correct, before any long work starts.
         TrainingInterrupted: at SIGTERM or Ctrl-C, once the state is saved.
-        TrainingError: where training cannot continue: its loss is not finite, or the disk is full; where the finished
-            model could not be uploaded.
+        TrainingError: if training cannot continue, because the loss is not finite or the disk is full; or if the
+            finished model cannot be uploaded.
     """
     end_with_launcher()
     with reported_once():

@@ -1,8 +1,8 @@
-"""A run whose optimizer steps transformers' Trainer makes: the same ones as this package's own loop.
+"""A run whose optimizer steps are made by transformers' Trainer: the same steps as in this package's own loop.
 
-The Trainer accumulates gradients, clips them and takes the optimizer's steps. What a step is made of, its batches,
-loss, dropout and learning rate, and all that follows it are the run's, so that one recipe gives one model either way,
-with the same checkpoints.
+The Trainer accumulates and clips gradients and runs the optimizer. Everything that goes into a step (batches, loss,
+dropout and learning rate) and everything that follows it comes from the run, so that a recipe gives the same model
+either way, with the same checkpoints.
 """
 
 import math
@@ -25,18 +25,19 @@ from .run import TrainingRun
 from .train import train
 from .validation import total
 
-# Stands for a batch where a step, the last of an epoch, has fewer than others.
+# A placeholder for missing batches, since the last step of an epoch may have fewer than the others.
 NO_BATCH = {"input_ids": torch.empty(0, 0, dtype=torch.long)}
 # More steps than any run makes.
 WITHOUT_END = 2**31 - 1
 
 
 def train_with_trainer(recipe: Recipe) -> RunReport | None:
-    """[`train`] with steps by a [`VaswaniTrainer`].
+    """Call [`train`], with the optimizer steps run by a [`VaswaniTrainer`].
 
     Raises:
-        InputError: what the user can correct, before any long work starts; FSDP, too, which only the loop serves.
-        TrainingInterrupted, TrainingError: as [`train`] does.
+        InputError: for errors that the user can correct, before any long work starts, and for FSDP, which only this
+            package's own loop supports.
+        TrainingInterrupted, TrainingError: as in [`train`].
     """
     with reported_once():
         if is_set("ACCELERATE_USE_FSDP"):
@@ -45,7 +46,7 @@ def train_with_trainer(recipe: Recipe) -> RunReport | None:
 
 
 def run_steps(run: TrainingRun) -> None:
-    """Make the steps of a run with transformers' Trainer, to its end."""
+    """Run all remaining steps of a run with transformers' Trainer."""
     say("Optimizer steps by transformers' Trainer", run.accelerator)
     VaswaniTrainer(run).train()
 
@@ -54,8 +55,8 @@ class CurrentStep:
     """The step that the Trainer is computing.
 
     Attributes:
-        batches: of the step.
-        loss: summed over its batches so far, this process's part; `()`.
+        batches: those of the step.
+        loss: this process's part of the loss, summed over the batches so far; `()`.
     """
 
     def __init__(self, device: torch.device):
@@ -64,14 +65,14 @@ class CurrentStep:
 
 
 class VaswaniTrainer(Seq2SeqTrainer):
-    """A `Seq2SeqTrainer` for what a [`TrainingRun`] has prepared: model, optimizer, processes, batches.
+    """A `Seq2SeqTrainer` that uses the model, optimizer, processes and batches of a [`TrainingRun`].
 
-    It logs, validates and saves nothing of its own; the run does, after each step.
+    It does not log, validate or save anything itself; the run does so after each step.
     """
 
     def __init__(self, run: TrainingRun):
         self.training_run, self.current = run, CurrentStep(run.accelerator.device)
-        # Without the tokenizer, after which some versions would change the model's special tokens.
+        # No tokenizer is passed: some versions would change the model's special tokens to match it.
         super().__init__(
             run.raw_model,
             trainer_arguments(run),
@@ -82,23 +83,24 @@ class VaswaniTrainer(Seq2SeqTrainer):
         self.remove_callback(PrinterCallback)
 
     def create_accelerator_and_postprocess(self) -> None:
-        """The run's accelerator, which has prepared model and optimizer."""
+        """Use the run's accelerator, which has prepared model and optimizer."""
         super().create_accelerator_and_postprocess()
         self.accelerator: Accelerator = self.training_run.accelerator
 
     def get_train_dataloader(self) -> DataLoader:
-        """This process's share of all steps that are left, each an item."""
+        """This process's share of all remaining steps, one item per step."""
         return self.training_run.steps()
 
     def get_batch_samples(self, epoch_iterator, num_batches: int, device: torch.device):
-        """The batches of the next step, and the number of its target tokens over all processes."""
+        """The batches of the next step, and the number of its target tokens in all processes."""
         step = self.current.batches = next(epoch_iterator)
         self.current.loss.zero_()
-        # The Trainer takes a step after `num_batches` batches, not before. Processes share gradients at the last one.
+        # The Trainer takes a step only after `num_batches` batches; processes synchronize gradients at the last one,
+        # so placeholders go first.
         return [NO_BATCH] * (num_batches - len(step.micro_batches)) + step.micro_batches, step.target_tokens
 
     def training_step(self, model: nn.Module, inputs, num_items_in_batch=None) -> torch.Tensor:
-        """Forward and backward passes of a batch; its part of the step's loss is noted."""
+        """Run the forward and backward passes of a batch, and add up its part of the step's loss."""
         total_loss = torch.zeros_like(self.current.loss)
         if inputs is NO_BATCH:
             return total_loss
@@ -111,13 +113,13 @@ class VaswaniTrainer(Seq2SeqTrainer):
         return total_loss
 
     def compute_loss(self, model: nn.Module, inputs, return_outputs: bool = False, num_items_in_batch=None):
-        """A batch's part of the mean loss per target token, times the processes, whose gradients are averaged."""
+        """A batch's part of the mean loss per target token, times the number of processes: gradients are averaged."""
         share = num_items_in_batch / self.accelerator.num_processes
         return training_loss(model, inputs, share, self.training_run.r_drop)
 
 
 class RatesOfRun:
-    """In the place of the scheduler that the Trainer wants: the run sets the learning rate of each step."""
+    """Stands in for the scheduler that the Trainer requires: the run itself sets the learning rate of each step."""
 
     def __init__(self, optimizer: torch.optim.Optimizer):
         self.optimizer = optimizer
@@ -130,7 +132,7 @@ class RatesOfRun:
 
 
 class StepCallback(TrainerCallback):
-    """The run's work before and after each step, and what becomes of one whose loss or gradient is not finite."""
+    """Does the run's work before and after each step, and skips steps whose loss or gradient is not finite."""
 
     def __init__(self, run: TrainingRun, current: CurrentStep):
         self.run, self.current = run, current
@@ -139,7 +141,7 @@ class StepCallback(TrainerCallback):
         state.global_step = self.run.progress.step
 
     def on_epoch_begin(self, args, state, control, train_dataloader, **kwargs):
-        # The Trainer counts as many steps as a run has for an epoch, also those that were left out.
+        # The Trainer's epoch has as many steps as the run, skipped ones included: after any of these, another begins.
         progress = self.run.progress
         train_dataloader.dataset.start = (progress.epoch, progress.part, progress.batch)
 
@@ -151,7 +153,7 @@ class StepCallback(TrainerCallback):
         loss, signals = total(accelerator, [self.current.loss.item(), float(self.run.stop.received)])
         self.loss, self.is_told_to_stop = loss, signals > 0
         if accelerator.scaler:
-            # It leaves out the step itself where a gradient is not finite, and lowers its scale.
+            # If a gradient is not finite, the scaler skips the step itself, and lowers its scale.
             self.scale = accelerator.scaler.get_scale()
         elif not (math.isfinite(loss) and math.isfinite(gradient_norm(model))):
             self.loss = None
@@ -168,17 +170,17 @@ class StepCallback(TrainerCallback):
 
 
 def trainer_arguments(run: TrainingRun) -> Seq2SeqTrainingArguments:
-    """What the Trainer has to know of a recipe: how long, how many batches a step, how gradients are clipped."""
+    """What the Trainer needs from a recipe: the number of steps, batches per step, and gradient clipping."""
     arguments = run.arguments
     args = Seq2SeqTrainingArguments(
         output_dir=str(run.folder),
-        # Where epochs or minutes end the run, the run says when; the Trainer must have a number.
+        # If epochs or minutes end the run, the run itself says when, but the Trainer needs a number.
         max_steps=arguments.max_steps or WITHOUT_END,
         gradient_accumulation_steps=arguments.gradient_accumulation_steps,
-        # For the Trainer 0 means no clipping, and 1 is its default.
+        # For the Trainer, 0 means no clipping; its default is 1.
         max_grad_norm=arguments.max_grad_norm or 0.0,
         seed=arguments.seed,
-        # Otherwise the Trainer writes into the model's config that it generates without a cache.
+        # Otherwise the Trainer would turn off the cache for generation in the model's config.
         use_cache=True,
         accelerator_config={"use_configured_state": True},
         logging_strategy="no",
@@ -187,7 +189,7 @@ def trainer_arguments(run: TrainingRun) -> Seq2SeqTrainingArguments:
         disable_tqdm=True,
     )
     args.mixed_precision = run.accelerator.mixed_precision
-    # Several GPUs of one process would make the Trainer cut each batch into pieces (torch.nn.DataParallel).
+    # With several GPUs in one process, the Trainer would split each batch (torch.nn.DataParallel).
     args._n_gpu = min(args.n_gpu, 1)
     return args
 

@@ -1,4 +1,4 @@
-"""How good a model is on validation text: loss, perplexity, token accuracy, BLEU and chrF of its translations."""
+"""Measures a model on validation text: loss, perplexity, token accuracy, and BLEU and chrF of its translations."""
 
 import math
 
@@ -18,12 +18,12 @@ from .reporting.scores import bleu_and_chrf, perplexity
 
 
 class Validator:
-    """Measures a model on validation text, each process its share, with the same result in all.
+    """Measures a model on validation text; the processes share the work, and all get the same result.
 
     Args:
-        pairs: encoded.
-        arguments: `max_tokens` of a forward pass, and `eval_sentences`.
-        texts: the pairs' text; its first `eval_sentences` are translated.
+        pairs: the encoded pairs.
+        arguments: of these, `max_tokens` (in a forward pass) and `eval_sentences` are used.
+        texts: the same pairs as text; the first `eval_sentences` are translated.
         tokenize: sacreBLEU's tokenizer for BLEU.
     """
 
@@ -47,12 +47,12 @@ class Validator:
         self.batches = TokenBudgetBatches(*lengths, budget).epoch(0)
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """Loss, perplexity, accuracy, and with translations bleu, chrf and sentences."""
+        """Scores by name: loss, perplexity, accuracy and, if texts are translated, bleu, chrf and sentences."""
         loss, accuracy = self.likelihood(model)
         values = {"loss": loss, "perplexity": perplexity(loss), "accuracy": accuracy}
         if self.texts:
             references = [target for _, target in self.texts]
-            # A model whose loss is not a number has no translations either, and a search that says so.
+            # A model whose loss is not finite has no translations either: the search would raise an error.
             hypotheses = [""] * len(self.texts)
             if math.isfinite(loss):
                 hypotheses = self.translate(model, [source for source, _ in self.texts], num_beams=1)
@@ -62,7 +62,7 @@ class Validator:
 
     @torch.no_grad()
     def likelihood(self, model: nn.Module) -> tuple[float, float]:
-        """Negative log-likelihood per target token, without smoothing, and the share of tokens that rank first."""
+        """Negative log-likelihood per target token, without label smoothing, and the share of tokens ranked first."""
         was_training = model.training
         model.eval()
         device = self.accelerator.device
@@ -80,9 +80,9 @@ class Validator:
         return loss / tokens, right / tokens
 
     def translate(self, model: nn.Module, texts: list[str], **options) -> list[str]:
-        """Translate texts, each process its share; the arguments are those of `translation.translate`."""
+        """Translate texts, shared among the processes; `options` are those of `translation.translate`."""
         processes, rank = self.accelerator.num_processes, self.accelerator.process_index
-        # Each process holds the whole model, and has its own number of batches.
+        # Each process holds the whole model, and the number of batches may differ between processes.
         share = translate(model, self.tokenizer, texts[rank::processes], synced_gpus=False, **options)
         translations = [""] * len(texts)
         for number, part in enumerate(gather_object([share])):
@@ -91,7 +91,7 @@ class Validator:
 
 
 def total(accelerator: Accelerator, values: list[float]) -> list[float]:
-    """The sums of each value over all processes, in float64 where the device has it."""
+    """The sum of each value over all processes, in float64 if the device supports it."""
     if accelerator.num_processes == 1:
         return values
     dtype = torch.float32 if accelerator.device.type == "mps" else torch.float64

@@ -1,4 +1,4 @@
-"""One model that is the mean of several: checkpoints of a run (section 6.1), or finished models."""
+"""Averages the weights of several checkpoints of a run (section 6.1), or of finished models, into one model."""
 
 import os
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from .output_folder import ARCHITECTURE, BEST, CHECKPOINTS, RECIPE_FILE, TOKENIZ
 
 @dataclass(frozen=True)
 class Member:
-    """A folder with weights, and the folders of the config and tokenizer that belong to it."""
+    """A folder with weights, and the folders of the config and tokenizer that belong to them."""
 
     path: Path
     config: Path
@@ -38,10 +38,10 @@ class Member:
         return self.path == self.config
 
     def read(self) -> Tensors:
-        """Its weights by name, tied ones once.
+        """Read the weights by name, tied ones once.
 
         Raises:
-            InputError: where they cannot be read.
+            InputError: if they cannot be read.
         """
         if not self.is_model and (damage := damage_of(self.path)):
             raise InputError(f"{self.path} is damaged ({damage}). Leave it out.")
@@ -59,19 +59,20 @@ class Member:
 def average(
     sources: list[Path], output: Path, last: int | None = None, best: int | None = None, finished: bool = False
 ) -> list[Path]:
-    """Write a folder with the mean of some weights, ready for `from_pretrained` and `pipeline`.
+    """Average weights and write them to a folder that is ready for `from_pretrained` and `pipeline`.
 
     Args:
         sources: folders of runs, of checkpoints (`…/checkpoints/update-…`, `…/best/update-…`) or of models.
-        output: folder to make; it may exist only if empty.
-        last, best: how many checkpoints of each run, the last or the best ones; by default all of the last.
-        finished: take the finished model of a run, and not its checkpoints.
+        output: folder to create; it may exist only if it is empty.
+        last, best: how many of the last, or of the best, checkpoints of each run to average; by default all
+            checkpoints that are left.
+        finished: take the finished model of a run instead of its checkpoints.
 
     Returns:
-        The folders that the mean is of.
+        The folders whose weights were averaged.
 
     Raises:
-        InputError: a source of another kind, or whose weights have other names or shapes; an output that exists.
+        InputError: if a source is of another kind, or has weights of other names or shapes, or if the output exists.
     """
     members, errors = [], []
     for source in sources:
@@ -94,10 +95,10 @@ def average(
 
 
 def members_of(source: Path, last: int | None, best: int | None, finished: bool = False) -> list[Member]:
-    """What a folder contributes to the mean.
+    """The members that a folder contributes to the mean.
 
     Raises:
-        InputError: where it holds no weights, or fewer than are asked for.
+        InputError: if it holds no weights, or fewer than requested.
     """
     if (source / CHECKPOINTS).is_dir() and not (finished and (source / "config.json").exists()):
         kept = ranked(source / BEST) if best else checkpoint_folders(source / CHECKPOINTS)
@@ -133,22 +134,22 @@ def _of_run(path: Path, run: Path) -> Member:
 
 
 def _empty_model(folder: Path) -> VaswaniForConditionalGeneration:
-    """A model of a folder's config and generation config, whose weights are not read."""
+    """A model built from a folder's config and generation config, without reading its weights."""
     check_settings(folder)
     try:
         model = VaswaniForConditionalGeneration(VaswaniConfig.from_pretrained(folder))
         if (folder / "generation_config.json").exists():
             model.generation_config = GenerationConfig.from_pretrained(folder)
-    except Exception as error:  # a config of the wrong types raises its own kinds
+    except Exception as error:  # a config with wrong types raises various exceptions
         raise InputError(f"{folder} cannot be read: {reason(error)}") from None
     return model
 
 
 def _alike(members: list[Member]) -> Iterator[Tensors]:
-    """The weights of each, which must have the names and shapes of the first.
+    """Yield the weights of each member, which must have the same names and shapes as those of the first.
 
     Raises:
-        InputError: where they have not.
+        InputError: if they do not.
     """
     first = None
     for member in members:
@@ -166,10 +167,10 @@ def _alike(members: list[Member]) -> Iterator[Tensors]:
 
 
 def _common_tokenizer(members: list[Member]) -> PreTrainedTokenizerBase | None:
-    """The tokenizer of all members that have one.
+    """The tokenizer that all members with a tokenizer share; `None` if no member has one.
 
     Raises:
-        InputError: where two split text by other tokenizers, so that their embeddings mean other things.
+        InputError: if two tokenizers differ, so that the same embedding would stand for different tokens.
     """
     folders = [folder for folder in dict.fromkeys(member.tokenizer for member in members) if has_tokenizer(folder)]
     tokenizers = [load_tokenizer(str(folder)) for folder in folders]

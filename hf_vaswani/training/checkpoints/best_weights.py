@@ -1,4 +1,4 @@
-"""Which checkpoints are the best, how many of them are kept, and when nothing more is gained."""
+"""Keeps the best weights of a run by their validation score, and counts validations without improvement."""
 
 import json
 import math
@@ -16,21 +16,21 @@ from .checkpoint import WEIGHTS_FILE, checkpoint_folders, damage_of, remove, sav
 from .progress import Progress
 from .state import gather_weights
 
-# The scores of a validation, by measure, and which of them ranks the weights.
+# The file with the scores of a validation, and its key that names the score by which the weights are ranked.
 SCORES_FILE, RANKED_BY = "scores.json", "ranked_by"
-# Measures of which less is better; of the others, more is.
+# Measures for which lower is better; for the others, higher is.
 FALLING = {"loss"}
 
 
 def is_better(measure: str, score: float, than: float | None) -> bool:
-    """Whether a validation score is a gain."""
+    """Whether a validation score is an improvement."""
     if than is None or than != than:
         return score == score
     return score < than if measure in FALLING else score > than
 
 
 def note_validation(progress: Progress, measure: str, score: float) -> None:
-    """Count the validations since the best one."""
+    """Update the best validation score and the number of validations since."""
     if is_better(measure, score, progress.best_score):
         progress.best_score, progress.validations_without_gain = score, 0
     else:
@@ -38,13 +38,13 @@ def note_validation(progress: Progress, measure: str, score: float) -> None:
 
 
 class BestWeights(StepListener):
-    """The weights that were best in validation: folders `update-…` with the weights and `scores.json`.
+    """Keeps the weights that scored best in validation, in folders `update-…` with the weights and `scores.json`.
 
     Args:
-        folder: that holds them.
-        measure: by which they are ranked.
-        keep: how many are kept.
-        processes: over which a model that is listened for may be spread.
+        folder: the parent of these folders.
+        measure: the measure that ranks them.
+        keep: how many to keep.
+        processes: the processes that train, over which the model may be sharded.
     """
 
     def __init__(self, folder: Path, measure: str, keep: int, processes: Accelerator | None = None):
@@ -54,20 +54,20 @@ class BestWeights(StepListener):
         self.processes = processes
 
     def on_validation(self, result: ValidationResult) -> None:
-        """Keep the weights of the model that was measured where they are among the best."""
+        """Keep the weights of the validated model if they are among the best."""
         if self.keep:
-            # In 32 bits, which the model computes in 16 with mixed precision.
+            # In float32, also if the model computes in 16 bits with mixed precision.
             values, step = gather_weights(result.model), result.progress.step
             on_main_process(self.processes, lambda: self.consider(values, step, result.scores))
 
     def consider(self, values: Tensors, step: int, scores: dict[str, float]) -> None:
-        """Store weights if they are among the best; the worst of too many goes.
+        """Store weights if they are among the best, and remove the worst beyond `keep`.
 
         Args:
-            scores: of the validation, by measure.
+            scores: those of the validation, by measure.
 
         Raises:
-            TrainingError: where they cannot be written. Those that were kept are as they were.
+            TrainingError: if they cannot be written. Weights kept before are left as they were.
         """
         tidy(self.folder)
         path = self.folder / f"update-{step:08d}"
@@ -92,15 +92,15 @@ class BestWeights(StepListener):
 
 
 def ranked(folder: Path) -> list[Path]:
-    """The kept weights whose files are whole, the best first; of equal ones, the earlier first.
+    """The kept weights whose files are intact, best first; with equal scores, the earlier step first.
 
     Raises:
-        InputError: as [`score_of`].
+        InputError: as in [`score_of`].
     """
 
     def rank(path: Path) -> tuple[float, int]:
         measure, score = score_of(path)
-        if score != score:  # no number, and no order
+        if score != score:  # NaN cannot be ordered
             return math.inf, step_of(path)
         return score if measure in FALLING else -score, step_of(path)
 
@@ -108,10 +108,10 @@ def ranked(folder: Path) -> list[Path]:
 
 
 def score_of(path: Path) -> tuple[str, float]:
-    """By what measure kept weights are ranked, and their score.
+    """The measure by which kept weights are ranked, and their score.
 
     Raises:
-        InputError: where their file does not say so.
+        InputError: if their file does not contain both.
     """
     scores = read_json(path / SCORES_FILE)
     measure = scores.get(RANKED_BY)

@@ -1,7 +1,7 @@
-"""Checkpoints of a run: everything that resuming it needs, written whole or not at all.
+"""Checkpoints of a run: everything needed to resume it, written completely or not at all.
 
 A checkpoint is a folder `update-00001000`. It is written under another name and renamed once all of it has reached the
-disk; its list of digests tells later whether a file was damaged. Nothing is deleted before its successor stands.
+disk; its list of digests later shows whether a file was damaged. Nothing is deleted before its successor is in place.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ OPTIMIZER_FILE = "optimizer.pt"
 SCALER_FILE = "scaler.pt"
 PROGRESS_FILE = "progress.json"
 DIGESTS_FILE = "digests.json"
-# Endings of what is written, or deleted, when a kill comes.
+# Suffixes of folders that are being written, or deleted; they stay behind if the process is killed.
 LEFT_BY_A_KILL = ("part", "removed")
 
 DELETE_IT = "Delete it to resume from the one before."
@@ -38,7 +38,7 @@ DELETE_IT = "Delete it to resume from the one before."
 
 @dataclass
 class TrainingState:
-    """All that a run is made of: names of weights → tensors, and the state dicts of optimizer and loss scaler."""
+    """The complete state of a run: weights by name, progress, and the state dicts of optimizer and loss scaler."""
 
     weights: Tensors
     optimizer: dict[str, Any]
@@ -48,14 +48,14 @@ class TrainingState:
 
 
 def check_fits(model: nn.Module, checkpoint: Path) -> None:
-    """Refuse a checkpoint of another model by the header of its weights, before anything of its run is changed.
+    """Refuse a checkpoint of another model, before anything of the run is changed; only the weights' header is read.
 
     Args:
         model: not yet sharded.
 
     Raises:
-        InputError: where shapes are not the same.
-        TrainingError: where the checkpoint is damaged.
+        InputError: if the shapes differ.
+        TrainingError: if the checkpoint is damaged.
     """
     try:
         with safe_open(checkpoint / WEIGHTS_FILE, "pt") as file:
@@ -71,12 +71,12 @@ def checkpoint_folders(folder: Path) -> list[Path]:
 
 
 def is_checkpoint_name(name: str) -> bool:
-    """Whether a folder of this name is a complete checkpoint, and neither a part of one nor somebody's copy."""
+    """Whether a folder of this name is a complete checkpoint, not an unfinished one or a user's copy."""
     return re.fullmatch(r"update-\d{8,}", name) is not None
 
 
 def is_of_checkpoints(name: str) -> bool:
-    """Whether a folder of this name is a checkpoint, whole or not, or the remains of one."""
+    """Whether a folder of this name is a checkpoint, complete or not, or the remains of one."""
     stem, _, ending = name.partition(".")
     return is_checkpoint_name(stem) and ending in ("", *LEFT_BY_A_KILL, "old", "damaged")
 
@@ -89,11 +89,12 @@ def step_of(path: Path) -> int:
 def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
     """Write a checkpoint into `folder` and remove the oldest beyond `keep`.
 
-    One that was saved because an earlier run ended goes, too, so that a resumed run ends with the checkpoints, and
-    thus their mean, of an uninterrupted one.
+    An unscheduled checkpoint, saved because an earlier session ended, is removed too, so that a resumed run ends with
+    the same checkpoints, and thus the same mean, as an uninterrupted one.
 
     Raises:
-        TrainingError: where it cannot be written, a full disk say. The earlier checkpoints are as they were.
+        TrainingError: if it cannot be written, for example because the disk is full. The earlier checkpoints are left
+            as they were.
     """
 
     def write(unfinished: Path) -> None:
@@ -124,7 +125,7 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Delete a folder under another name, so that none is ever seen half deleted."""
+    """Rename a folder, then delete it, so that it is never seen half deleted."""
     gone = path.with_name(f"{path.name}.removed")
     shutil.rmtree(gone, ignore_errors=True)
     with suppress(OSError):
@@ -133,10 +134,10 @@ def remove(path: Path) -> None:
 
 
 def write_whole(path: Path, write) -> None:
-    """Make a folder that is there whole, with the digests of its files, or not at all.
+    """Write a folder, with the digests of its files, either completely or not at all.
 
     Args:
-        write: fills the empty folder that it is given.
+        write: fills the empty folder that it is passed.
     """
     unfinished = path.with_name(f"{path.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -152,7 +153,7 @@ def write_whole(path: Path, write) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     if path.exists():
-        # A kill between the two renames leaves the old one under a name that is not looked at; the new one is next.
+        # If the process is killed between the two renames, `tidy` restores the old folder later.
         old = path.with_name(f"{path.name}.old")
         shutil.rmtree(old, ignore_errors=True)
         os.replace(path, old)
@@ -164,7 +165,7 @@ def write_whole(path: Path, write) -> None:
 
 
 def make_readable(folder: Path) -> None:
-    """Give files the rights that new ones have here; safetensors makes its own for their owner alone."""
+    """Give files the usual permissions of new files; safetensors makes its files readable by their owner only."""
     mask = os.umask(0)
     os.umask(mask)
     for path in folder.rglob("*"):
@@ -173,8 +174,8 @@ def make_readable(folder: Path) -> None:
 
 
 def file_digest(path: Path, to_disk: bool = False) -> str:
-    """BLAKE2b of a file's bytes; with `to_disk`, once they have reached it."""
-    with path.open("r+b" if to_disk else "rb") as file:  # Windows has only what could be written reach the disk
+    """The BLAKE2b digest of a file's bytes; with `to_disk`, they are flushed to the disk first."""
+    with path.open("r+b" if to_disk else "rb") as file:  # on Windows, fsync requires a file open for writing
         if to_disk:
             os.fsync(file.fileno())
         digest = hashlib.blake2b(digest_size=16)
@@ -184,7 +185,7 @@ def file_digest(path: Path, to_disk: bool = False) -> str:
 
 
 def damage_of(path: Path) -> str | None:
-    """What is wrong with the files of a checkpoint; `None` where nothing is."""
+    """What is wrong with the files of a checkpoint; `None` if nothing is."""
     try:
         digests = json.loads((path / DIGESTS_FILE).read_text())
         wrong = [name for name, digest in digests.items() if file_digest(path / name) != digest]
@@ -198,13 +199,13 @@ def damage_of(path: Path) -> str | None:
 
 
 def newest_intact(folder: Path, report) -> Path | None:
-    """The newest checkpoint whose files are whole. Damaged ones are set aside under the ending `.damaged`.
+    """The newest checkpoint whose files are intact. Newer, damaged ones are renamed to end in `.damaged`.
 
     Args:
-        report: called with a line about each that is skipped.
+        report: called with a line about each checkpoint that is skipped.
 
     Raises:
-        TrainingError: where there are checkpoints, and none is whole.
+        TrainingError: if there are checkpoints, but none is intact.
     """
     tidy(folder)
     checkpoints, errors = checkpoint_folders(folder), []
@@ -226,10 +227,10 @@ def newest_intact(folder: Path, report) -> Path | None:
 
 
 def load_checkpoint(path: Path) -> TrainingState:
-    """Read a checkpoint, tensors on the CPU.
+    """Read a checkpoint, with its tensors on the CPU.
 
     Raises:
-        TrainingError: where it is damaged.
+        TrainingError: if it is damaged.
     """
     try:
         return TrainingState(
@@ -244,17 +245,17 @@ def load_checkpoint(path: Path) -> TrainingState:
 
 
 def weights_file(path: Path) -> Path:
-    """The file of a checkpoint with the weights to translate with: their moving average, where one is kept."""
+    """The file with a checkpoint's weights for translation: their moving average, if one is kept."""
     return path / EMA_FILE if (path / EMA_FILE).exists() else path / WEIGHTS_FILE
 
 
 def save_weights(values: Tensors, path: Path) -> None:
-    """Write tensors as safetensors, which takes none that lie in pieces."""
+    """Write tensors as safetensors, which accepts only contiguous ones."""
     save_file({name: value.contiguous() for name, value in values.items()}, path)
 
 
 def _save(state: dict[str, Any], path: Path) -> None:
-    # Given a path, torch writes itself, and says of a full disk that a position was unexpected.
+    # Given a path, torch opens the file itself, and reports a full disk as an unexpected position.
     with path.open("wb") as file:
         torch.save(state, file)
 
@@ -264,7 +265,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def tidy(folder: Path) -> None:
-    """Undo what a kill in the middle of [`write_whole`] or [`remove`] left."""
+    """Clean up after a process that was killed in [`write_whole`] or [`remove`]."""
     left = [path for path in folder.glob("update-*") if is_of_checkpoints(path.name)]
     for path in left:
         if path.suffix[1:] in LEFT_BY_A_KILL:
@@ -289,7 +290,7 @@ def _set_aside(path: Path) -> None:
 
 
 def _to_disk(folder: Path) -> None:
-    """Have a folder's renames survive a power failure, where the system can."""
+    """Make a folder's renames survive a power failure, if the system supports it."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_DIRECTORY)
         try:

@@ -1,7 +1,8 @@
-"""Which weights become the final model: a mean of checkpoints (section 6.1), or those of one.
+"""Which weights become the final model: a mean of checkpoints (section 6.1), or those of a single one.
 
-The mean of the last checkpoints is better than the last one where the loss has become flat, and worse where it still
-falls, as in a short fine-tuning. They are therefore compared on the validation set, unless the recipe names one.
+The mean of the last checkpoints is better than the last one if the loss has become flat, and worse if it is still
+falling, as in a short fine-tuning. The candidates are therefore compared on the validation set, unless the recipe
+chooses one.
 """
 
 import math
@@ -22,8 +23,8 @@ class Candidate:
     """Weights that may become the final model: those of a checkpoint, or the mean of several.
 
     Attributes:
-        name: in words.
-        paths: of the checkpoints or best weights.
+        name: a description in words.
+        paths: the folders of the checkpoints or best weights.
     """
 
     name: str
@@ -31,24 +32,24 @@ class Candidate:
 
     @property
     def steps(self) -> list[int]:
-        """After which the weights were stored."""
+        """The steps after which the weights were stored."""
         return [step_of(path) for path in self.paths]
 
     @property
     def files(self) -> list[Path]:
-        """The weights to translate with."""
+        """The files with the weights for translation."""
         return [weights_file(path) for path in self.paths]
 
 
 def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str], None]) -> list[Candidate]:
-    """The weights to choose from, one where the recipe names it; damaged checkpoints are skipped.
+    """The weights to choose from; only one candidate if the recipe names it. Damaged checkpoints are skipped.
 
     Args:
-        folder: output folder.
-        report: called with a line about what is skipped.
+        folder: the output folder.
+        report: called with a line about each checkpoint that is skipped.
 
     Raises:
-        InputError: where there are none.
+        InputError: if there are no intact weights.
     """
     kind, best = arguments.average, ranked(folder / BEST)
     if kind == "best" and not best:
@@ -65,7 +66,7 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
     kept: dict[tuple[int, ...], Candidate] = {}
     for name in found if kind == "auto" else [kind]:
         if found[name].paths:
-            # Of the same steps they are the same weights, whatever they are called.
+            # Candidates from the same steps have the same weights, whatever they are called.
             kept.setdefault(tuple(sorted(found[name].steps)), found[name])
     if not kept:
         raise InputError(
@@ -75,7 +76,7 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
 
 
 def _whole(checkpoints: list[Path], last: int, report: Callable[[str], None]) -> list[Path]:
-    """Those of the last N that are not damaged, or else the newest that is not."""
+    """The intact ones of the last N checkpoints; if there are none, the newest intact one."""
     wanted = checkpoints[-last:]
     whole = [path for path in wanted if damage_of(path) is None]
     for path in wanted:
@@ -92,12 +93,12 @@ def _mean(which: str, what: str, paths: list[Path]) -> Candidate:
 
 
 def lowest(losses: list[float]) -> int:
-    """The place of the lowest loss, the first of equal ones; losses that are no numbers are the highest."""
+    """The index of the lowest loss, the first of equal ones; NaN counts as the highest."""
     return min(range(len(losses)), key=lambda i: losses[i] if losses[i] == losses[i] else math.inf)
 
 
 def describe(arguments: TrainingArguments, compared: list[Candidate], losses: list[float]) -> FinalWeights:
-    """What became the final model and why."""
+    """The weights that became the final model, and the candidates that they were compared with."""
     return FinalWeights(
         average=arguments.average,
         weights=compared[lowest(losses)].name,

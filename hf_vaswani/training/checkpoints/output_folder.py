@@ -1,4 +1,4 @@
-"""The output folder of a run: the names of what it holds, and how one process holds it."""
+"""The output folder of a run: the names of its contents, and the lock that keeps other processes out."""
 
 import contextlib
 import os
@@ -16,12 +16,12 @@ from .checkpoint import is_checkpoint_name
 RECIPE_FILE = "training_recipe.yaml"
 CHECKPOINTS, BEST = "checkpoints", "best"
 TOKENIZER, ARCHITECTURE = "tokenizer", "architecture"
-# The project that trackers file a run under; TensorBoard's has a folder of this name.
+# The project name under which trackers list a run; TensorBoard makes a folder of this name.
 TRACKED_AS = "hf_vaswani"
-# What is being uploaded to the Hub, or waits for that.
+# Files that are being uploaded to the Hub, or are waiting for it.
 UPLOADS = ".uploads"
 LOG_FILE, CURVES_FILE = "log.jsonl", "curves.png"
-# What the stages of a recipe make, each in a folder of its name.
+# The output of a recipe's stages, each in a folder of its name.
 STAGES_FOLDER = "stages"
 
 
@@ -33,13 +33,13 @@ def is_checkpoint(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold an output folder in this process while the block runs.
+    """Lock an output folder for this process while the block runs.
 
     Raises:
-        InputError: where another process does.
-        OSError: where the folder cannot be opened.
+        InputError: if another process has locked it.
+        OSError: if the folder cannot be opened.
     """
-    # Elsewhere no folder can be opened either.
+    # Systems without locks cannot open a folder either.
     if not HAS_LOCKS:
         yield
         return
@@ -53,15 +53,15 @@ def held(folder: Path) -> Iterator[None]:
             ) from None
         yield
     finally:
-        # The system lets go of a lock whose process was killed.
+        # The system also releases the lock if the process is killed.
         os.close(descriptor)
 
 
 def read_stored(path: Path) -> dict[str, dict[str, Any]]:
-    """The recipe that a run was started with, by today's names, and what it was launched on.
+    """Read the recipe that a run was started with, by today's names, and how the run was launched.
 
     Raises:
-        InputError: where the file is damaged.
+        InputError: if the file is damaged.
     """
     content = None
     with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, OSError, ValueError, RecursionError):

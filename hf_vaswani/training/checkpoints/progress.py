@@ -1,4 +1,4 @@
-"""How far a run has come: the part of a checkpoint that is not tensors."""
+"""How far a run has come: the part of a checkpoint that does not consist of tensors."""
 
 import json
 import typing
@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import InputError
 from ...files import read_json, type_errors
 
-# Fields whose names in the file are those of the first version.
+# Fields that still have their names of the first version in the file.
 STORED_NAMES = {"step": "update", "is_unscheduled": "is_irregular"}
 
 
@@ -19,21 +19,22 @@ class Progress:
 
     Attributes:
         step: optimizer steps done.
-        epoch, part, batch: where the next batch stands: its epoch, the part of the epoch, its place in that part.
-        seconds: time spent in training, resumed runs included.
-        skipped: steps left out because of a loss or gradient that was not finite.
+        epoch, part, batch: the position of the next batch: its epoch, the part of the epoch, its index in that part.
+        seconds: training time, across all sessions of a resumed run.
+        skipped: steps skipped because the loss or a gradient was not finite.
         skipped_in_a_row: those since the last good step.
-        best_score: of the measure that early stopping watches; `None` before the first validation.
-        validations_without_gain: since that best one.
-        filters: what filters found in the first epoch of a stream.
-        is_unscheduled: saved because the run ended, not because a checkpoint was due.
-        log_window: sums since the last line of the log, so that the next line is that of an uninterrupted run.
-        seen: "pairs", "source_tokens" and "target_tokens" in all steps; `None` where an earlier version, which did
-            not count them, began the run.
+        best_score: best value of `metric_for_best_model` so far; `None` before the first validation.
+        validations_without_gain: number of validations since that best one.
+        filters: what the filters found in the first epoch of a stream.
+        is_unscheduled: whether this was saved because the run ended or a step was skipped, not because a checkpoint
+            was due.
+        log_window: sums since the last line of the log, so that the next line is the same as in an uninterrupted run.
+        seen: "pairs", "source_tokens" and "target_tokens" in all steps; `None` if the run was begun by an earlier
+            version, which did not count them.
         energy: joules, and the seconds in which they were measured, by kind of device.
-        machines: that trained, in words, each once.
-        processes: numbers of them that trained, each once; `None` as with `seen`.
-        threads: of each process on a CPU; 0 where that is not known.
+        machines: descriptions of the machines that trained, each once.
+        processes: the different numbers of processes that trained; `None` as with `seen`.
+        threads: number of threads in each process on a CPU; 0 if it is not known.
     """
 
     step: int = 0
@@ -55,19 +56,19 @@ class Progress:
     threads: int = 0
 
     def to_json(self) -> str:
-        """The content of `progress.json`."""
+        """The text of `progress.json`."""
         return json.dumps({STORED_NAMES.get(name, name): value for name, value in asdict(self).items()})
 
     @classmethod
     def from_json(cls, text: str) -> "Progress":
-        """What [`to_json`] wrote, in this version or an earlier one."""
+        """Read what [`to_json`] wrote, in this version or an earlier one."""
         names = {stored: name for name, stored in STORED_NAMES.items()}
         values = {names.get(name, name): value for name, value in json.loads(text).items()}
         return cls(**{"seen": None, "processes": None, **values})
 
 
 def progress_error(path: Path) -> str | None:
-    """What is wrong with the types in a `progress.json`; `None` where nothing is."""
+    """What is wrong with the types in a `progress.json`; `None` if nothing is."""
     types: dict[str, Any] = {
         STORED_NAMES.get(name, name): kind for name, kind in typing.get_type_hints(Progress).items()
     }

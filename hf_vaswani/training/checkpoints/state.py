@@ -1,4 +1,4 @@
-"""The state of a run, gathered from model and optimizer and put back, however they are spread over processes."""
+"""Gathers the state of a run from model and optimizer, and restores it, even if they are sharded over processes."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from .progress import Progress
 
 
 def gather_weights(model: nn.Module) -> Tensors:
-    """Whole weights by name, tied ones once, in every process."""
+    """The full weights by name, tied ones once, in every process."""
     return {name: full_tensor(value) for name, value in weights(model).items()}
 
 
 def gather_state(
     accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, progress: Progress
 ) -> TrainingState:
-    """All that a checkpoint holds. To be called in every process."""
+    """Everything that a checkpoint holds. Must be called in every process."""
     return TrainingState(
         weights=gather_weights(accelerator.unwrap_model(model)),
         optimizer=optimizer_state(optimizer),
@@ -33,10 +33,10 @@ def gather_state(
 def restore_state(
     accelerator: Accelerator, model: nn.Module, optimizer, ema: MovingAverage | None, checkpoint: Path
 ) -> Progress:
-    """Put a checkpoint's state into model, optimizer, average and loss scaler; returns how far it had come.
+    """Load a checkpoint into model, optimizer, moving average and loss scaler, and return the progress it stores.
 
     Raises:
-        TrainingError: where the checkpoint cannot be read.
+        TrainingError: if the checkpoint cannot be read.
     """
     state = load_checkpoint(checkpoint)
     set_weights(accelerator.unwrap_model(model), state.weights)

@@ -1,1 +1,1 @@
-"""Optimizer steps: what a step computes, loss, schedule, optimizer, moving average, sharding."""
+"""Optimizer steps: batches, loss, schedule, optimizer, moving average, sharding."""

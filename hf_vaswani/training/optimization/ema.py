@@ -1,4 +1,4 @@
-"""The exponential moving average of the weights: it lags behind the model in training, and translates better."""
+"""The exponential moving average of the weights, which lags behind the model in training but translates better."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ from .weights import Tensors, set_weights, weights
 
 
 class MovingAverage(StepListener):
-    """A shadow of a model's weights: after each step, shadow = decay · shadow + (1 - decay) · weights, in float32.
+    """A moving average of a model's weights: after each step, shadow = decay · shadow + (1 - decay) · weights, in
+    float32.
 
-    The decay of step t is min(decay, (1 + t) / (10 + t)), so that the first steps do not drag along the random
-    initialization.
+    The decay at step t is min(decay, (1 + t) / (10 + t)), so that the random initialization is soon forgotten.
 
     Args:
-        model: whose weights are followed.
-        decay: below 1; 0.999 looks back about 1 000 steps.
+        model: the model whose weights are averaged.
+        decay: below 1; 0.999 averages over about the last 1,000 steps.
     """
 
     def __init__(self, model: nn.Module, decay: float):
@@ -31,14 +31,14 @@ class MovingAverage(StepListener):
 
     @torch.no_grad()
     def follow(self, step: int) -> None:
-        """Take in the weights that a step, counted from 1, has left."""
+        """Update the average with the weights after a step, counted from 1."""
         decay = min(self.decay, (1 + step) / (10 + step))
         for name, value in weights(self.model).items():
             self.shadow[name].lerp_(value.float(), 1 - decay)
 
     @contextmanager
     def in_place_of_weights(self) -> Iterator[None]:
-        """Put the average into the model while the block runs."""
+        """Swap the average into the model while the block runs."""
         own = {name: value.clone() for name, value in weights(self.model).items()}
         set_weights(self.model, self.shadow)
         try:
@@ -47,6 +47,6 @@ class MovingAverage(StepListener):
             set_weights(self.model, own)
 
     def load(self, values: Tensors) -> None:
-        """Take over stored values."""
+        """Load stored averages."""
         for name, value in values.items():
             self.shadow[name].copy_(shard_like(value, self.shadow[name]))

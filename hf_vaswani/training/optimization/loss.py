@@ -20,12 +20,12 @@ def training_loss(
     """A batch's part of the mean loss per target token of an optimizer step.
 
     Args:
-        model: in training, as it is or wrapped for several processes.
-        batch: `input_ids`, `attention_mask` and `labels` of the model; labels of -100 do not count.
-        target_tokens: what the sum over all target tokens is divided by: their number in the whole step, all its
-            batches and processes; for processes that average their gradients, the share of one of them.
-        r_drop: weight alpha of R-Drop (Liang et al. 2021); 0 for none. Each pair is then computed twice in one
-            forward pass, under two dropout masks.
+        model: in training mode, possibly wrapped for several processes.
+        batch: the model's `input_ids`, `attention_mask` and `labels`; labels of -100 are ignored.
+        target_tokens: divisor of the sum over the batch's target tokens: their number in the whole step, over all its
+            batches and processes; divided by the number of processes if these average their gradients.
+        r_drop: weight alpha of R-Drop (Liang et al. 2021); 0 for none. With R-Drop, each pair is computed twice in
+            one forward pass, with two dropout masks.
     """
     if not r_drop:
         return model(**batch, num_items_in_batch=target_tokens).loss
@@ -40,12 +40,12 @@ def training_loss(
 def r_drop_loss(
     logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float, target_tokens: float, alpha: float
 ) -> torch.Tensor:
-    """Half the sum of the cross-entropies of two passes, and alpha / 2 times the mean of the two Kullback–Leibler
-    divergences between their distributions: equation 4 of Liang et al. 2021, halved; alpha 0 is the plain loss.
+    """Half the sum of the cross-entropies of two passes, plus alpha / 2 times the mean of the two Kullback–Leibler
+    divergences between their distributions: equation 4 of Liang et al. 2021, halved; with alpha 0, the plain loss.
 
     Args:
-        logits: `(2 · batch, target_length, vocab_size)`, the second pass behind the first.
-        labels: `(batch, target_length)`; positions of -100 do not count.
+        logits: `(2 · batch, target_length, vocab_size)`, the first pass followed by the second.
+        labels: `(batch, target_length)`; positions with -100 are ignored.
         label_smoothing: epsilon of the cross-entropies, as in [`sequence_loss`].
         target_tokens: divisor of the sums over all positions.
     """
@@ -60,12 +60,12 @@ def r_drop_loss(
 
 
 class RDrop(LossWithGradient):
-    """The loss on a CPU, of logits `(2 n, vocab_size)` with labels `(n,)`; its gradient is made along with it, some
-    rows at a time as in `core/modeling_loss.py`.
+    """R-Drop's loss on a CPU, for logits `(2 n, vocab_size)` and labels `(n,)`; the gradient is computed with it, some
+    rows at a time, as in `core/modeling_loss.py`.
 
     With log-probabilities l and m and probabilities p and q of the two passes, d = l - m and K = sum(p d), the
-    gradient of both divergences by the first pass' logits is p (d - K) + p - q; by the second's likewise, with -d
-    for d.
+    gradient of both divergences with respect to the first pass's logits is p (d - K) + p - q; with respect to the
+    second's, the same with p and q swapped and -d for d.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Adam as in section 5.3 of the paper, AdamW, and which parameters they move."""
+"""Adam as in section 5.3 of the paper, AdamW, and the choice of parameters that they update."""
 
 import re
 
@@ -10,9 +10,9 @@ from ..recipe.arguments import TrainingArguments
 
 
 def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch.device) -> torch.optim.Optimizer:
-    """Adam, or AdamW where there is weight decay, over the parameters that are not frozen.
+    """Adam, or AdamW if there is weight decay, over the parameters that are not frozen.
 
-    Weight decay pulls on matrices alone: biases and the gains of LayerNorm have no scale to keep small.
+    Weight decay applies to matrices only: biases and the gains of LayerNorm have no scale to keep small.
     """
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [{"params": trained, "weight_decay": 0.0}]
@@ -32,14 +32,14 @@ def make_optimizer(model: nn.Module, arguments: TrainingArguments, device: torch
 
 
 def freeze(model: nn.Module, patterns: list[str]) -> None:
-    """Freeze the parameters whose names a pattern matches from their beginning.
+    """Freeze the parameters whose names begin with a match of a pattern.
 
     Args:
         patterns: regular expressions: `model.encoder`, `.*embed_tokens`, `model.decoder.layers.[0-2]`.
 
     Raises:
-        InputError: all patterns at once that are not regular expressions or match nothing; where nothing is left to
-            train.
+        InputError: if patterns are not regular expressions or match nothing, all of them at once; if nothing is left
+            to train.
     """
     errors, frozen = [], set()
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
@@ -57,7 +57,7 @@ def freeze(model: nn.Module, patterns: list[str]) -> None:
         frozen |= matched
     if errors:
         raise InputError.of(errors)
-    # A tied matrix has several names and is frozen by any of them.
+    # A tied matrix has several names, and any of them freezes it.
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if name in frozen:
             parameter.requires_grad_(False)

@@ -1,6 +1,6 @@
-"""Learning-rate schedules: the paper's (equation 3) and the usual others, exact at every optimizer step.
+"""Learning-rate schedules: the paper's (equation 3) and other common ones, exact at every optimizer step.
 
-A schedule is a function in the registry `SCHEDULES`; its name is a value of the recipe's key `lr_scheduler_type`.
+A schedule is a function in the registry `SCHEDULES`; the recipe's key `lr_scheduler_type` selects one by its name.
 """
 
 import math
@@ -13,8 +13,8 @@ class Course(NamedTuple):
     """What a schedule depends on besides the step.
 
     Attributes:
-        peak: the highest rate; to the paper's schedule a factor, 1 in the paper.
-        warmup, max_steps: in optimizer steps; the latter for schedules that fall to the end.
+        peak: the highest learning rate; for the paper's schedule, a factor instead, which is 1 in the paper.
+        warmup, max_steps: in optimizer steps; `max_steps` matters only for schedules that decay until the end.
     """
 
     peak: float
@@ -23,7 +23,7 @@ class Course(NamedTuple):
     d_model: int
 
     def progress(self, step: int) -> float:
-        """From warm-up to the last step, 0 to 1."""
+        """The fraction of the steps after warm-up that are done, from 0 to 1."""
         return min((step - self.warmup) / max(self.max_steps - self.warmup, 1), 1.0)
 
 
@@ -36,10 +36,10 @@ class Schedule:
     """How the learning rate changes.
 
     Attributes:
-        rate: of each step.
-        default_peak: where the recipe gives no `learning_rate`; `None` where it must.
+        rate: gives the learning rate of each step.
+        default_peak: the peak if the recipe gives no `learning_rate`; `None` if the recipe must give one.
         needs_warmup: whether there must be at least one step of warm-up.
-        falls_to_end: whether it depends on the last step, so that another `max_steps` makes another run.
+        falls_to_end: whether it decays until the last step, so that a run with another `max_steps` is another run.
     """
 
     rate: Rate
@@ -52,7 +52,7 @@ SCHEDULES: dict[str, Schedule] = {}
 
 
 def schedule(name: str, **traits) -> Callable[[Rate], Rate]:
-    """Register a schedule; `traits` are those of [`Schedule`]."""
+    """Register a schedule; `traits` are the other attributes of [`Schedule`]."""
 
     def register(rate: Rate) -> Rate:
         SCHEDULES[name] = Schedule(rate, **traits)
@@ -62,12 +62,12 @@ def schedule(name: str, **traits) -> Callable[[Rate], Rate]:
 
 
 def learning_rate(name: str, step: int, *, peak: float, warmup: int, max_steps: int | None, d_model: int) -> float:
-    """The learning rate of an optimizer step, counted from 1; the others are those of [`Course`]."""
+    """The learning rate of an optimizer step, counted from 1; for the other arguments see [`Course`]."""
     return SCHEDULES[name].rate(step, Course(peak, warmup, max_steps, d_model))
 
 
 def warmed_up(after_warmup: Rate) -> Rate:
-    """A schedule that rises linearly to the peak during warm-up, and then is `after_warmup`."""
+    """A schedule that rises linearly to the peak during warm-up, and then follows `after_warmup`."""
 
     def rate(step: int, course: Course) -> float:
         if step <= course.warmup:
@@ -79,7 +79,7 @@ def warmed_up(after_warmup: Rate) -> Rate:
 
 @schedule("paper", default_peak=1.0, needs_warmup=True)
 def _paper(step: int, course: Course) -> float:
-    """Equation 3, whose warm-up is part of it."""
+    """Equation 3, which includes the warm-up."""
     return course.peak * course.d_model**-0.5 * min(step**-0.5, step * course.warmup**-1.5)
 
 

@@ -1,7 +1,7 @@
-"""Models whose parameters are spread over processes (FSDP2, fully sharded data parallelism): one code for all kinds.
+"""Lets the same code train models whose parameters are sharded over processes (FSDP2) and models that are not.
 
-A sharded parameter is a `DTensor`. Functions here do nothing to plain tensors and models, so that the loop needs no
-cases of its own. All processes must call them alike.
+A sharded parameter (fully sharded data parallelism) is a `DTensor`. The functions here leave plain tensors and models
+as they are, so that the loop needs no special cases. All processes must call them together.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor with all its shards, in every process."""
+    """The full tensor, gathered from all its shards, in every process."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def shard_like(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """This process's share of a full tensor, sharded as another one is."""
+    """This process's shard of a full tensor, sharded in the same way as `like`."""
     if not isinstance(like, DTensor) or isinstance(value, DTensor):
         return value
     return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
@@ -35,11 +35,11 @@ def optimizer_state(optimizer) -> dict[str, Any]:
 
 
 def set_optimizer_state(optimizer, state: dict[str, Any]) -> None:
-    """Put a state dict of full tensors into an optimizer."""
+    """Load a state dict of full tensors into an optimizer."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
     def sharded(value: torch.Tensor, like: nn.Parameter) -> torch.Tensor:
-        # Adam's count of steps is a number of its own, not one for each weight.
+        # Adam's step count is a single number, not one per weight.
         return shard_like(value, like) if value.shape == like.shape else value
 
     entries = {
@@ -54,20 +54,20 @@ def _entries(state: dict[str, Any]):
 
 
 def shard_tied_embeddings(model: nn.Module, accelerator: Accelerator) -> None:
-    """Shard the modules that share a matrix together, before Accelerate shards the rest.
+    """Shard modules that share a matrix as one group, before Accelerate shards the rest.
 
-    Accelerate groups input embeddings and output projection alone; encoder and decoder embeddings would be torn from
-    them. To be called before the optimizer is made; does nothing unless the launcher asks for FSDP2.
+    Accelerate groups only the input embeddings and the output projection, and would separate the encoder and decoder
+    embeddings from them. Must be called before the optimizer is made; does nothing unless the launcher asks for FSDP2.
     """
     if not accelerator.is_fsdp2:
         return
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     plugin, mesh = accelerator.state.fsdp_plugin, accelerator.torch_device_mesh
-    # All processes build the same model themselves; loading it in one alone would undo the grouping.
+    # Every process builds the same model itself; loading it in one process only would undo the grouping.
     plugin.cpu_ram_efficient_loading = False
     policy = plugin.mixed_precision_policy or MixedPrecisionPolicy()
-    # Accelerate would have the loss, and sums of gradients, in the 16 bits of the weights; DDP has them in 32.
+    # Accelerate would keep the loss, and sums of gradients, in the weights' 16 bits; DDP keeps them in 32.
     plugin.mixed_precision_policy = policy = replace(policy, output_dtype=None, reduce_dtype=torch.float32)
     groups: dict[nn.Parameter, list[nn.Module]] = {}
     for module in model.modules():
@@ -86,7 +86,7 @@ def shard_tied_embeddings(model: nn.Module, accelerator: Accelerator) -> None:
 
 @contextmanager
 def unsharded(model: nn.Module) -> Iterator[None]:
-    """Hold all weights in every process while the block runs, so that each can compute for itself."""
+    """Gather all weights in every process while the block runs, so that each can compute on its own."""
     from torch.distributed.fsdp import FSDPModule
 
     shards = [module for module in model.modules() if isinstance(module, FSDPModule)]

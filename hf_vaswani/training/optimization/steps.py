@@ -1,4 +1,4 @@
-"""What each process computes for each optimizer step: its share of the batches, from any point of a run on."""
+"""What each process computes for each optimizer step: its share of the batches, starting at any point of a run."""
 
 import math
 import signal
@@ -24,10 +24,10 @@ class StepBatches:
     """What one process computes for one optimizer step.
 
     Attributes:
-        micro_batches: tensors of each forward pass.
-        target_tokens, source_tokens, pairs: in the whole step, over all processes, without padding.
+        micro_batches: the tensors of each forward pass.
+        target_tokens, source_tokens, pairs: numbers in the whole step, over all processes, without padding.
         following: epoch, part and batch at which the next step begins.
-        counts: what filters found in the part that begins with this step, of a stream in its first epoch.
+        counts: in the first epoch of a stream, what the filters found in the part that begins with this step.
     """
 
     micro_batches: list[dict[str, torch.Tensor]]
@@ -39,14 +39,14 @@ class StepBatches:
 
 
 class StepDataset(IterableDataset):
-    """One process's share of all steps from a point on, one epoch after another, without end.
+    """One process's share of all steps from a given point on, epoch after epoch, without end.
 
     Args:
-        corpus: whose epochs are cut into steps of `processes * accumulation` batches each; the last of a part may
+        corpus: its epochs are cut into steps of `processes * accumulation` batches each; the last step of a part may
             have fewer.
         start: epoch, part and batch.
-        rank, processes: of this process, and their number.
-        accumulation: forward passes of each process in a step.
+        rank, processes: index of this process, and number of processes.
+        accumulation: batches of each process in a step.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class StepDataset(IterableDataset):
         try:
             yield from self._steps()
         except (InputError, TrainingError) as error:
-            # Raised in a worker process, it would come out with a traceback for its message.
+            # If it were raised in a worker process, its message would become a traceback.
             yield error
 
     def _steps(self) -> Iterator[StepBatches]:
@@ -80,11 +80,11 @@ class StepDataset(IterableDataset):
                     yield last
                 last = step
             if last:
-                # It was held back, since only now it shows that the epoch is over.
+                # This step was held back: only now is it known to be the last of the epoch.
                 yield replace(last, following=(epoch + 1, 0, 0))
             elif first == position == 0:
                 error = TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
-                error.is_repeated = self.rank > 0  # all processes come to it
+                error.is_repeated = self.rank > 0  # all processes reach this error
                 raise error
             epoch, first, position = epoch + 1, 0, 0
 
@@ -94,7 +94,7 @@ class StepDataset(IterableDataset):
             counts.update(part.counts or {})
             if not part.batches:
                 continue
-            # A part begins at its first batch, except the one in whose middle the run is resumed.
+            # A part begins at its first batch, except the one in which the run is resumed.
             begin = position if part.number == first else 0
             yield from self._steps_of_part(part, epoch, begin, dict(counts))
             counts = Counter()
@@ -119,7 +119,7 @@ class StepDataset(IterableDataset):
 
 
 class StepsLoader(DataLoader):
-    """Raises the error that ends the steps, wherever their batches are made."""
+    """Raises the error that ends the steps, whichever process makes their batches."""
 
     def __iter__(self) -> Iterator[StepBatches]:
         for data in super().__iter__():
@@ -129,7 +129,7 @@ class StepsLoader(DataLoader):
 
 
 def steps_loader(steps: StepDataset, workers: int) -> StepsLoader:
-    """Steps as their batches are made, here or, ahead of the run, by one worker process."""
+    """A loader of steps whose batches are made here or, with a worker, in another process ahead of the run."""
     return StepsLoader(
         steps,
         batch_size=None,
@@ -140,16 +140,16 @@ def steps_loader(steps: StepDataset, workers: int) -> StepsLoader:
 
 
 def ignore_stop_signals(worker: int) -> None:
-    """Leave stopping to the run: a worker that died of the same signal would take it down before it has saved."""
+    """Leave signals to the run: a worker that died of the same signal would end the run before it has saved."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def share_of(group: list[np.ndarray], rank: int, processes: int) -> tuple[list[np.ndarray], bool]:
-    """The batches of a step that fall to one process.
+    """The batches of a step that one process computes, and whether the last one is a filler that must not count.
 
-    All processes take as many forward passes, so that none waits for another. Where a process has a batch less, it
-    repeats one that another counts; the flag says so.
+    All processes make the same number of forward passes, so that none waits for another. A process with one batch
+    fewer repeats a batch that another process counts.
     """
     share = group[rank::processes]
     is_filled_up = len(share) < math.ceil(len(group) / processes)

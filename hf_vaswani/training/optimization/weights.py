@@ -1,4 +1,4 @@
-"""A model's weights as tensors by name, tied ones once: read, put back, averaged."""
+"""A model's weights as tensors by name, tied ones once: reading, setting and averaging them."""
 
 from collections.abc import Iterable
 
@@ -12,9 +12,10 @@ Tensors = dict[str, torch.Tensor]
 
 
 def weights(model: nn.Module) -> Tensors:
-    """A model's parameters by name, tied ones once; each process's share where they are sharded.
+    """A model's parameters by name, tied ones once; if they are sharded, this process's shards.
 
-    Of a model with an adapter they are the adapter's: the others are those of its base, and stay as they are.
+    For a model with an adapter, these are only the trained parameters: the others belong to its base and stay as they
+    are.
     """
     is_adapted = hasattr(model, "peft_config")
     return {
@@ -25,10 +26,11 @@ def weights(model: nn.Module) -> Tensors:
 
 
 def set_weights(model: nn.Module, values: Tensors) -> None:
-    """Copy values into the parameters of those names.
+    """Copy values into the parameters of the same names.
 
     Raises:
-        ValueError: where the names are not the same; an [`InputError`] where shapes are not.
+        ValueError: if the names differ.
+        InputError: if shapes differ.
     """
     parameters = weights(model)
     if parameters.keys() != values.keys():
@@ -40,10 +42,10 @@ def set_weights(model: nn.Module, values: Tensors) -> None:
 
 
 def check_shapes(model: nn.Module, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Compare stored shapes with a model's, by name.
+    """Check that stored shapes are those of a model's weights.
 
     Raises:
-        InputError: where one is not the same.
+        InputError: if one differs.
     """
     own = {name: tuple(parameter.shape) for name, parameter in weights(model).items() if name in shapes}
     wrong = [name for name, shape in own.items() if shape != shapes[name]]

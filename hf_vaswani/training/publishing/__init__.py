@@ -1,1 +1,1 @@
-"""A run on the Hub: what is uploaded while it trains, in the background, and at its end."""
+"""Uploads of a run to the Hub: in the background while it trains, and at its end."""

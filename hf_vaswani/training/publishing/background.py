@@ -1,4 +1,4 @@
-"""Uploads in the background, one at a time: whatever becomes of them, the run that they are of goes on."""
+"""Uploads in the background, one at a time: whether they succeed or fail, their run continues."""
 
 import shutil
 from collections import deque
@@ -9,17 +9,17 @@ from threading import Lock, Thread
 
 from ...errors import InputError, reason
 
-# An upload is given up after some minutes and what a slow line takes for its bytes: a connection may die unnoticed.
+# The time limit of an upload is some minutes, plus what its bytes take on a slow line: a connection may die unnoticed.
 LEAST_SECONDS, BYTES_PER_SECOND = 600.0, 100_000
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A folder that holds what becomes one commit; deleted once that is made.
+    """A folder whose files become one commit; it is deleted once the commit is made.
 
     Attributes:
-        folder: of the files.
-        what: in words, for messages: "step 500".
+        folder: contains the files.
+        what: a description for messages: "step 500".
     """
 
     folder: Path
@@ -27,13 +27,13 @@ class Upload:
 
 
 class BackgroundUploads:
-    """Makes uploads in a thread of its own, in the order in which they are given.
+    """Makes uploads in a thread of its own, in the order in which they are added.
 
     Args:
-        send: makes one commit of a folder.
-        skips: whether one that waits is left out when a newer one comes.
-        kept: pattern of the sub-folders of an upload that failed, or was left out, which go with the next one.
-        report: called with a line about each that failed.
+        send: makes one commit from an upload.
+        skips: whether to drop a waiting upload when a newer one is added.
+        kept: pattern of the subfolders of a failed upload that are uploaded with the next one.
+        report: called with a line about each upload that failed.
     """
 
     def __init__(self, send: Callable[[Upload], None], skips: bool, kept: str, report: Callable[[str], None]):
@@ -42,34 +42,34 @@ class BackgroundUploads:
         self._failed: Upload | None = None
 
     def add(self, upload: Upload) -> None:
-        """Have an upload made once the earlier ones are."""
+        """Add an upload, to be made after the earlier ones."""
         with self._lock:
             if self._skips:
                 self._drop_waiting()
             self._waiting.append(upload)
             if self._thread is None:
-                # Not waited for at the end of the process: a commit that is broken off was never made.
+                # A daemon thread, which does not delay the end of the process: an interrupted commit is never made.
                 self._thread = Thread(target=self._work, name="uploads to the Hub", daemon=True)
                 self._thread.start()
 
     @property
     def is_busy(self) -> bool:
-        """Whether there are uploads that are neither made nor given up."""
+        """Whether an upload is in progress or waiting."""
         return self._thread is not None
 
     def wait(self) -> None:
-        """Return once all uploads are made or given up. Ctrl-C interrupts that."""
+        """Wait until all uploads are made or have failed. Ctrl-C interrupts the wait."""
         while (thread := self._thread) is not None:
-            # Without a limit, Ctrl-C would not be seen everywhere.
+            # Without a timeout, some systems would not notice Ctrl-C.
             thread.join(0.5)
 
     def drop_waiting(self) -> None:
-        """Leave out the uploads that are not under way."""
+        """Drop the uploads that have not started."""
         with self._lock:
             self._drop_waiting()
 
     def retry(self) -> None:
-        """Make the last upload again, if it failed, and wait for it."""
+        """Retry the last upload if it failed, and wait for it."""
         if self._failed:
             failed, self._failed = self._failed, None
             self.add(failed)
@@ -97,7 +97,7 @@ class BackgroundUploads:
             self._failed = None
         try:
             within(seconds_for(upload.folder.rglob("*")), lambda: self._send(upload))
-        except Exception as error:  # none may end the run
+        except Exception as error:  # no failed upload may end the run
             self._failed = upload
             why = error if isinstance(error, InputError) else reason(error)
             self._report(
@@ -108,15 +108,15 @@ class BackgroundUploads:
 
 
 def seconds_for(files: Iterable[Path]) -> float:
-    """After which the upload of files is given up."""
+    """The time limit for uploading files, in seconds."""
     return LEAST_SECONDS + sum(file.stat().st_size for file in files) / BYTES_PER_SECOND
 
 
 def within(seconds: float, work: Callable[[], None]) -> None:
-    """Do some work in a thread, for at most some time.
+    """Do some work in a thread, with a time limit.
 
     Raises:
-        InputError: where it takes longer; the thread ends with the process.
+        InputError: if it takes longer; the thread then continues, at most until the process ends.
         Exception: whatever the work raises.
     """
     raised: list[BaseException] = []

@@ -1,7 +1,7 @@
-"""A run as another machine can resume it, to the bit: the files of its folder that this takes, under the same names.
+"""A run in a form that another machine can resume, bit for bit: the files of its folder that this takes.
 
-That is the newest checkpoint, and the stored recipe, tokenizer, architecture, log and trail. The final model may be a
-mean of checkpoints, or of best weights: the earlier ones that can still be in it belong to the run, too.
+These are the newest checkpoint and the stored recipe, tokenizer, architecture, log and trail. Since the final model
+may be a mean of checkpoints, or of best weights, the earlier ones that can still become part of it are included.
 """
 
 import os
@@ -29,16 +29,17 @@ from ..recipe.recipe import recipe_keys
 
 
 def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments) -> None:
-    """Put what a run is resumed from into a new folder. What the run deletes or changes later stays there as it is.
+    """Put the files from which a run can be resumed into a new folder, unaffected by what the run changes later.
 
     Args:
         folder: output folder of the run.
+        target: the new folder.
 
     Raises:
-        OSError: where it cannot be written.
+        OSError: if it cannot be written.
     """
     target.mkdir(parents=True)
-    # The next checkpoint is in the mean with all but one of these.
+    # The mean that the next checkpoint is part of includes all but the oldest of these.
     wanted = arguments.average_last if arguments.average in ("auto", "last") else 1
     for path in checkpoint_folders(folder / CHECKPOINTS)[-wanted:] + checkpoint_folders(folder / BEST):
         link_folder(path, target / path.relative_to(folder))
@@ -53,9 +54,9 @@ def write_portable_run(folder: Path, target: Path, arguments: TrainingArguments)
 
 
 def portable_recipe(stored: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """A stored recipe without what concerns this machine alone: private keys, and paths that may change.
+    """A stored recipe without what concerns only this machine: private keys, and the folders in changeable paths.
 
-    A run is known by the other keys, `training.start_from` and `tokenizer.path` among them, which are as they were
+    The other keys, `training.start_from` and `tokenizer.path` among them, identify the run, and stay as they were
     given.
     """
     keys, portable = recipe_keys(), {}
@@ -71,7 +72,8 @@ def portable_recipe(stored: dict[str, dict[str, Any]]) -> dict[str, dict[str, An
 
 
 def link_folder(source: Path, target: Path) -> None:
-    """A folder's files under other names, without a copy where the file system can: for files that never change."""
+    """Hard-link a folder's files into a new folder, or copy them if links are impossible; for files that never
+    change."""
     target.mkdir(parents=True)
     for file in source.iterdir():
         try:

@@ -1,7 +1,7 @@
-"""What of a run is uploaded to the Hub, and when: at checkpoints in the background, and at its end.
+"""What is uploaded of a run to the Hub, and when: at checkpoints, in the background, and at its end.
 
-At a checkpoint its files are put aside, so that the run can delete its own, and an upload of these waits for its turn.
-Nothing of it touches the run: the same steps are made whether the Hub takes the uploads or not.
+At a checkpoint, its files are set aside, so that the run can delete its own, and their upload is queued. Uploads never
+affect training: the steps are the same whether they succeed or fail.
 """
 
 import shutil
@@ -30,14 +30,14 @@ from ..setup.splits import languages_of
 from .background import BackgroundUploads, Upload, seconds_for, within
 from .portable_run import link_folder, write_portable_run
 
-# Strategies by which the run itself is uploaded, too.
+# Strategies that also upload the run itself.
 WITH_CHECKPOINTS = ("checkpoint", "all_checkpoints")
 
 
 class HubUploads(StepListener):
-    """Uploads the model at each checkpoint, and the run with it, as the recipe's `hub_strategy` says.
+    """Uploads the model, and possibly the run, at each checkpoint, as the recipe's `hub_strategy` says.
 
-    For the main process alone.
+    Used only in the main process.
     """
 
     def __init__(self, setup: TrainingSetup, repository: str):
@@ -47,14 +47,14 @@ class HubUploads(StepListener):
         self.background = BackgroundUploads(
             self.commit, skips=self.strategy != "all_checkpoints", kept="update-*", report=say
         )
-        # A step that was left out can leave two checkpoints of one name.
+        # After a skipped step, two checkpoints may have the same name.
         self.numbers = count(1)
-        # Left by a run that was killed.
+        # The folder may have been left by a run that was killed.
         shutil.rmtree(self.folder, ignore_errors=True)
         disable_progress_bars()
 
     def on_checkpoint(self, checkpoint: Path) -> None:
-        """Put the model aside, and with it the run, and have them uploaded."""
+        """Set the model, and the run if it is uploaded too, aside, and queue their upload."""
         if self.strategy == "end":
             return
         step = step_of(checkpoint)
@@ -65,17 +65,17 @@ class HubUploads(StepListener):
                 write_portable_run(self.setup.folder, folder / LAST_CHECKPOINT, self.setup.recipe.training)
             if self.strategy == "all_checkpoints":
                 link_folder(checkpoint, folder / checkpoint.name)
-        except Exception as error:  # a full disk, say, which is no reason to end the run
+        except Exception as error:  # such as a full disk, which is no reason to end the run
             shutil.rmtree(folder, ignore_errors=True)
             say(f"warning: step {step:,} is not uploaded: {reason(error)}. Training goes on")
         else:
             self.background.add(Upload(folder, f"step {step:,}"))
 
     def write_model(self, folder: Path, checkpoint: Path) -> None:
-        """Write the model of a checkpoint as `from_pretrained` takes it.
+        """Write the model of a checkpoint to a folder that `from_pretrained` can load.
 
         Raises:
-            OSError, SafetensorError: where it cannot be written.
+            OSError, SafetensorError: if it cannot be written.
         """
         setup, config = self.setup, self.setup.model.config
         final_model = FinalModel(setup.recipe, setup.tokenizer, config, setup.model.generation_config)
@@ -92,13 +92,13 @@ class HubUploads(StepListener):
         make_readable(folder)
 
     def commit(self, upload: Upload) -> None:
-        """Upload what was put aside, in one commit.
+        """Upload what was set aside, in one commit.
 
         Raises:
-            InputError: as [`commit_folder`].
+            InputError: as in [`commit_folder`].
         """
         files = [file.relative_to(upload.folder).as_posix() for file in upload.folder.rglob("*") if file.is_file()]
-        # What describes an earlier model, or is of an earlier checkpoint, must not stand beside this one.
+        # Files about an earlier model, or from an earlier checkpoint, must not remain beside this one.
         replaced = [RESULTS_FILE, f"{FIGURES}/*"]
         if self.strategy in WITH_CHECKPOINTS:
             replaced.append(f"{LAST_CHECKPOINT}/*")
@@ -106,17 +106,17 @@ class HubUploads(StepListener):
         commit_folder(self.repository, upload.folder, files, message, self.revision, replaced)
 
     def wait(self) -> None:
-        """Have the uploads end that are under way or waiting, after a signal has stopped the run."""
+        """Wait for the uploads in progress or waiting, after a signal has stopped the run."""
         if self.background.is_busy:
             say("The state is saved. Waiting for its upload to the Hub; Ctrl-C gives it up")
             self.background.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def finish(self) -> None:
-        """Upload the finished model, after what of the run is still to be uploaded.
+        """Upload the finished model, after the uploads of the run that are still due.
 
         Raises:
-            TrainingError: where that fails. The model is in the output folder.
+            TrainingError: if that fails; the model is in the output folder.
         """
         arguments, folder = self.setup.recipe.training, self.setup.folder
         revision = f" --revision {self.revision}" if self.revision else ""
@@ -147,23 +147,23 @@ class HubUploads(StepListener):
 
 
 def hub_uploads(setup: TrainingSetup) -> HubUploads | None:
-    """What uploads a run, in the main process; `None` in others, and where the recipe does not upload it."""
+    """The uploads of a run, in the main process; `None` in the others, and if the recipe asks for no upload."""
     if setup.repository is None or not setup.processes.is_main_process:
         return None
     return HubUploads(setup, setup.repository)
 
 
 def finish_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
-    """Upload the finished model of a run, where the recipe says so. To be called in every process.
+    """Upload the finished model of a run, if the recipe asks for it. Must be called in every process.
 
     Raises:
-        TrainingError: as [`HubUploads.finish`].
+        TrainingError: as in [`HubUploads.finish`].
     """
     if setup.repository is not None:
         on_main_process(setup.processes, lambda: uploads.finish() if uploads else None)
 
 
 def wait_for_uploads(setup: TrainingSetup, uploads: HubUploads | None) -> None:
-    """Have the uploads of a run end that a signal has stopped. To be called in every process."""
+    """Wait for the uploads of a run that a signal has stopped. Must be called in every process."""
     if setup.repository is not None:
         on_main_process(setup.processes, lambda: uploads.wait() if uploads else None)

@@ -1,10 +1,10 @@
-"""The recipe's section `peft`: a LoRA adapter (Hu et al. 2021) that is trained in place of a model's own weights."""
+"""The recipe's section `peft`: a LoRA adapter (Hu et al. 2021), trained instead of the model's own weights."""
 
 from typing import Literal
 
 from ...configuration.keys import Key, Section
 
-# As PEFT calls them.
+# PEFT's name for all linear layers.
 ALL_LINEAR = "all-linear"
 
 
@@ -41,5 +41,5 @@ class PeftArguments(Section):
 
     @property
     def targets(self) -> str | list[str]:
-        """`target_modules` as PEFT takes it."""
+        """`target_modules` in the form that PEFT accepts."""
         return ALL_LINEAR if self.target_modules == [ALL_LINEAR] else self.target_modules

@@ -7,18 +7,18 @@ from ...core.generation_settings import LARGEST_BEAM, LARGEST_OFFSET, LARGEST_PE
 from ..optimization.schedule import SCHEDULES
 
 SPLITS = ("train", "validation", "test")
-# The name in the results of the test set that `data.test`, `data.test_source` or `data.test_split` names.
+# The name that the results give to the test set of `data.test`, `data.test_source` or `data.test_split`.
 MAIN_TEST = "test"
-# A larger number is a typo: tokens of a sentence; threads or processes of a machine; anything that fills memory.
+# Larger numbers are typos: tokens in a sentence; threads or processes on a machine; anything that fills memory.
 LONGEST, MOST_PROCESSES, MANY = 1_000_000, 1024, 1_000_000_000
-# How a run is uploaded to the Hub, given that `push_to_hub` says so.
+# How a run is uploaded to the Hub; these have no effect without `push_to_hub`.
 HUB_KEYS = ("hub_model_id", "hub_private_repo", "hub_strategy", "hub_revision")
 # A path, the fields of a `TextSource`, or a list of these to mix.
 Sources = str | dict | list | None
 
 
 def text_keys(split: str) -> tuple[str, str, str]:
-    """The keys that name a split's files: one with both sides, or source and target."""
+    """The keys that name a split's files: one for a file with both sides, or those for source and target."""
     return split, f"{split}_source", f"{split}_target"
 
 
@@ -271,7 +271,7 @@ class TrainingArguments(Section):
 
 
 def hub_keys_given(arguments: TrainingArguments) -> list[str]:
-    """The keys that say how a run is uploaded to the Hub, those that are not at their defaults."""
+    """The keys about uploads to the Hub that differ from their defaults."""
     keys = TrainingArguments.model_fields
     return [name for name in HUB_KEYS if getattr(arguments, name) != keys[name].default]
 

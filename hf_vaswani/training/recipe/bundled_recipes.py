@@ -5,7 +5,7 @@ from pathlib import Path
 from ...errors import InputError, nearest
 from ...files import path_error
 
-# At the top of each recipe, for editors that complete keys.
+# The line at the top of each recipe, for editors that complete keys.
 SCHEMA_LINE, SCHEMA_FILE = "# yaml-language-server: $schema=", "recipe.schema.json"
 FOLDER = Path(__file__).parents[2] / "recipes"
 
@@ -16,19 +16,19 @@ def bundled_recipes() -> dict[str, Path]:
 
 
 def describe(path: Path) -> str:
-    """What a recipe trains, from its first comment."""
+    """What a recipe trains, taken from its first comment."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return next(line for line in lines if not line.startswith(SCHEMA_LINE)).lstrip("#").strip()
 
 
 def printed(name: str) -> str:
-    """The text of a bundled recipe for a file elsewhere, with the full path of the schema.
+    """The text of a bundled recipe, ready to be saved elsewhere: it refers to the schema by its full path.
 
     Args:
         name: with or without `.yaml`.
 
     Raises:
-        InputError: there is no recipe of that name.
+        InputError: if there is no recipe of that name.
     """
     recipes = bundled_recipes()
     path = recipes.get(name.removesuffix(".yaml"))
@@ -39,10 +39,10 @@ def printed(name: str) -> str:
 
 
 def recipe_file(recipe: str | Path) -> Path:
-    """The file of a recipe: the one at that path, or the bundled recipe of that name.
+    """The file of a recipe: the one at a path, or the bundled recipe of that name.
 
     Raises:
-        InputError: there is neither.
+        InputError: if there is neither.
     """
     if error := path_error(recipe):
         raise InputError(error)

@@ -1,6 +1,6 @@
 """The recipe keys in the help of `hf-vaswani train`, from the JSON schema that comes with the package.
 
-The declarations of the keys, from which the schema is made, need torch and transformers, which take seconds to import.
+The schema is made from the keys' declarations, but these need torch and transformers, which take seconds to import.
 """
 
 import json
@@ -14,7 +14,8 @@ NAME_COLUMN = 30
 
 
 def describe_keys(width: int = 119) -> str:
-    """All keys of a recipe with meanings, choices and defaults, for the command's help, `width` characters wide."""
+    """All keys of a recipe, with meanings, choices and defaults, as text `width` characters wide for a command's
+    help."""
     schema = json.loads((FOLDER / SCHEMA_FILE).read_text(encoding="utf-8"))
     lines = ["recipe keys, each also an option (--max_steps 1000 or --training.max_steps 1000):"]
     for name, section in schema["properties"].items():
@@ -34,7 +35,7 @@ def _entries(section: dict[str, Any], width: int) -> list[str]:
 
 
 def _entry(name: str, key: dict[str, Any], width: int) -> list[str]:
-    """The lines of a key: its name, and beside it what it means."""
+    """The lines about a key: its name, with its meaning beside it."""
     choices = [choice for kind in (key, *key.get("anyOf", ())) for choice in kind.get("enum", ())]
     notes = ["one of " + ", ".join(choices)] if choices else []
     notes += [f"default: {as_option(key['default'])}"] if key["default"] not in (None, [], {}) else []

@@ -12,18 +12,18 @@ from ...configuration.keys import Key, Section
 from ...core.configuration_vaswani import CHOICES, RANGES, VaswaniConfig
 from ...presets import PRESETS, TABLE_3
 
-# Set from the tokenizer or by the package.
+# Fields that are set from the tokenizer or by the package.
 SET_ELSEWHERE = {
     "vocab_size", "decoder_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
     "source_language", "target_language", "format_version",
 }  # fmt: skip
 ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*) \(.*?\): (?P<text>.*)")
-# Not after "et al." or "section 3.": the next sentence begins with a capital letter.
+# Not matched after "et al." or "section 3.": a new sentence begins with a capital letter.
 SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 
 
 def field_descriptions(config: type) -> dict[str, str]:
-    """Field → the first sentence of its description in the docstring's section Args, and its default."""
+    """Field → the first sentence of its description in the config's docstring (section Args), and its default."""
     _, _, section = inspect.cleandoc(config.__doc__ or "").partition("\nArgs:\n")
     entries: list[tuple[list[str], list[str]]] = []
     for line in section.splitlines():
@@ -48,7 +48,7 @@ def _preset_help() -> str:
 
 
 def _keys() -> dict[str, tuple[Any, Any]]:
-    """Name → type and declaration."""
+    """The name of each key → its type and declaration."""
     inherited = {field.name for field in dataclasses.fields(PreTrainedConfig)} | SET_ELSEWHERE
     help, keys = field_descriptions(VaswaniConfig), {"preset": (str | None, Key(None, _preset_help()))}
     for field in dataclasses.fields(VaswaniConfig):
@@ -61,7 +61,7 @@ def _keys() -> dict[str, tuple[Any, Any]]:
 
 
 def _type(annotation: Any) -> Any:
-    """A field's type in a recipe, where `float` includes whole numbers."""
+    """A field's type in a recipe, in which `float` includes whole numbers."""
     return {float | int: float, float | int | None: float | None}.get(annotation, annotation)
 
 

@@ -1,8 +1,8 @@
-"""Values of a recipe file that an option on the command line replaces, besides the key that it names.
+"""Values of a recipe file that an option on the command line replaces in addition to the key that it names.
 
-Several keys of a file describe one dataset or architecture together. An option that describes another would
-contradict them, so they are removed: files replace a dataset, a preset replaces an architecture, and a schedule
-replaces one whose learning rate means something else.
+Several keys of a file together describe one dataset or architecture. An option that describes another would contradict
+them, so they are removed: files replace a dataset, a preset replaces an architecture, and a schedule replaces a
+learning rate that means something else to it.
 """
 
 from typing import Any
@@ -11,15 +11,15 @@ from ...configuration.renamed_keys import Sections
 from .arguments import SPLITS, text_keys
 
 DATASET_KEYS = ("dataset", "dataset_config", "dataset_revision")
-# About the text, for the model card: true of no other text.
+# Descriptions of the text, for the model card, which do not apply to any other text.
 DESCRIPTION_KEYS = ("name", "license")
 
 
 def remove_replaced(values: Sections, options: dict[str, dict[str, str]]) -> None:
-    """Remove from a file's values what the options on the command line replace.
+    """Remove the values of a file that the options on the command line replace.
 
     Args:
-        values: of the file, by section; changed in place.
+        values: the file's values by section; changed in place.
         options: section → key → text of the options, without those that are null.
     """
     if "preset" in options.get("model", ()) or "start_from" in options.get("training", ()):
@@ -47,7 +47,7 @@ def remove_replaced(values: Sections, options: dict[str, dict[str, str]]) -> Non
 
 
 def _remove_from_training(values: dict[str, Any], options: dict[str, str]) -> None:
-    """Remove the learning rate of another kind of schedule, and another choice of final weights."""
+    """Remove a learning rate meant for another kind of schedule, and the file's choice of final weights."""
     replaced, schedule = set(), values.get("lr_scheduler_type", "paper")
     if (options.get("lr_scheduler_type", schedule) == "paper") != (schedule == "paper"):
         replaced.add("learning_rate")
@@ -58,7 +58,7 @@ def _remove_from_training(values: dict[str, Any], options: dict[str, str]) -> No
 
 
 def add_implied(values: Sections) -> None:
-    """Set what given keys imply: which weights are averaged, and null for defaults that they replace."""
+    """Set what the given keys imply: which weights are averaged, and null for defaults that they replace."""
     data, training = values.get("data", {}), values.get("training", {})
     for name, default in (
         ("validation_share", "validation_split"),

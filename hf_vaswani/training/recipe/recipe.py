@@ -1,6 +1,6 @@
-"""The recipe of a run: a YAML file of sections with keys; each key is also a command-line option.
+"""The recipe of a run: a YAML file with sections of keys, each of which is also a command-line option.
 
-The keys are declared in `arguments.py`. A recipe of several training runs and translations has stages besides, see
+The keys are declared in `arguments.py`. A recipe of several training runs and translations also has stages; see
 `hf_vaswani.training.stages`.
 """
 
@@ -46,23 +46,23 @@ class Recipe(BaseModel):
     generation: GenerationArguments = Field(default_factory=GenerationArguments)
     evaluation: EvaluationArguments = Field(default_factory=EvaluationArguments)
     file: str | None = Field(default=None, exclude=True)  # the YAML file that it was read from
-    stages: dict[str, Stage] = Field(default_factory=dict, exclude=True)  # that run before it
-    whole: "Recipe | None" = Field(default=None, exclude=True)  # the recipe of stages whose last run this is
+    stages: dict[str, Stage] = Field(default_factory=dict, exclude=True)  # those that run before it
+    whole: "Recipe | None" = Field(default=None, exclude=True)  # the recipe with stages of which this is the last run
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Sections of plain values, as in the YAML file, and the stages as they were given."""
+        """The sections with plain values, as in the YAML file, and the stages as they were given."""
         stages = {name: {stage.kind: stage.given} for name, stage in self.stages.items()}
         return {**self.model_dump(), **({STAGES: stages} if stages else {})}
 
     @property
     def tokenizer_source(self) -> str | None:
-        """The key and value that name an existing tokenizer; `None` where a new one is learned."""
+        """The key and value that name an existing tokenizer; `None` if a new one is learned."""
         if self.tokenizer.path:
             return f"tokenizer.path={self.tokenizer.path}"
         return f"training.start_from={self.training.start_from}" if self.training.start_from else None
 
 
-# In the order of the documentation.
+# In the order in which they are documented.
 SECTIONS: dict[str, type[Section]] = {
     cls.section: cls
     for cls in (
@@ -77,28 +77,29 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
 
     Args:
         path: a YAML file, or the name of a recipe that comes with the package: `"quickstart"`.
-        options: `["--training.max_steps", "100", "--d_model=64"]`; the section may be left out. `overrides.py` says
+        options: `["--training.max_steps", "100", "--d_model=64"]`; the section may be left out. See `overrides.py` for
             what they replace besides the keys that they name.
 
     Raises:
-        InputError: all errors together: unknown keys, with the most similar known one, invalid values, and values
+        InputError: for all errors together: unknown keys, with the most similar known one, invalid values, and values
             that contradict each other.
     """
     values, contents, errors = _read_yaml(recipe_file(path))
     given, of_stages = _parse_options(options or [], contents, errors)
     architecture = values.get("model", {})
     apply_options(values, given)
-    # Before the recipe's own values imply others.
+    # Copied before the recipe's own values imply others.
     inherited = copy.deepcopy(values)
     if "preset" not in _not_null(given).get("model", {}):
-        # A model to start from is the last run's alone, and that of a stage has this architecture.
+        # Only the last run starts from a given model; the stages train the architecture that the file describes, which
+        # is also that of a model from a stage.
         inherited["model"] = {**architecture, **values.get("model", {})}
         if given.get("training", {}).get("start_from") in contents:
             values["model"] = dict(inherited["model"])
     recipe, found = make_recipe(values, str(path))
     errors += found
     without_effect = sorted(_not_null(given).get("tokenizer", {}).keys() - OF_ANY_TOKENIZER)
-    # A stage may learn a tokenizer from these keys.
+    # With stages, one of them may learn a tokenizer from these keys.
     if recipe.tokenizer_source and without_effect and not contents:
         names = ", ".join(f"--{name}" for name in without_effect)
         errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
@@ -113,17 +114,17 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
 
 
 def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
-    """A recipe of the values of its keys, and what is wrong with them.
+    """Make a recipe from the values of its keys, and list what is wrong with them.
 
     Args:
         values: by section; changed in place.
-        path: of the file.
+        path: the path of the file.
     """
     add_implied(values)
     typed, invalid = _checked(values)
     errors = list(invalid.values())
     model = _expand_preset(typed.pop("model"), errors)
-    # Not validated again: values out of bounds are included, so that all contradictions are reported together.
+    # Not validated again: values out of bounds stay in, so that all contradictions are reported together.
     sections = {section: SECTIONS[section].model_construct(**keys) for section, keys in typed.items()}
     recipe = Recipe.model_construct(**sections, model=model, file=path)
     if not recipe.tokenizer.joint and not recipe.training.start_from:
@@ -135,7 +136,7 @@ def make_recipe(values: Sections, path: str) -> tuple[Recipe, list[str]]:
 
 
 def apply_options(values: Sections, given: dict[str, dict[str, str]]) -> None:
-    """Put options into the values of a file, in place of what they replace.
+    """Apply options to the values of a file, and remove what they replace.
 
     Args:
         values: by section; changed in place.
@@ -152,22 +153,22 @@ def _not_null(given: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 
 def hub_options(options: Iterable[str]) -> str:
-    """Those of the options that say how a run is uploaded to the Hub."""
+    """The options about uploads to the Hub among the given ones, as a comma-separated list."""
     return ", ".join(f"--{name}" for name in sorted(options) if name in HUB_KEYS)
 
 
 def value_errors(recipe: Sections) -> list[str]:
-    """What is wrong with the values of a stored recipe. Keys of other versions may have any value."""
+    """What is wrong with the values of a stored recipe. Keys of other versions are not checked."""
     values = {section: {name: value for name, value in recipe.get(section, {}).items() if name in keys}
               for section, keys in recipe_keys().items()}  # fmt: skip
     return list(_checked(values)[1].values())
 
 
 def section_from_options(section: str, options: dict[str, str]) -> Any:
-    """The arguments of one section from texts on the command line, for commands that use only that section.
+    """The arguments of one section from its command-line options, for commands that use only that section.
 
     Raises:
-        InputError: all invalid values together.
+        InputError: for all invalid values together.
     """
     keys = SECTIONS[section].model_fields
     errors = [f"--{name} is empty; use null for no value" for name, text in options.items() if text == ""]
@@ -180,7 +181,7 @@ def section_from_options(section: str, options: dict[str, str]) -> Any:
 
 
 def _expand_preset(model: dict[str, Any], errors: list[str]) -> dict[str, Any]:
-    """The fields of the preset that `model.preset` names, overridden by those that the recipe sets."""
+    """The fields of the preset named by `model.preset`, overridden by those that the recipe sets."""
     fields = {name: value for name, value in model.items() if name != "preset"}
     if model.get("preset") is None:
         return fields
@@ -198,7 +199,7 @@ def recipe_keys() -> dict[str, dict[str, FieldInfo]]:
 
 
 def _read_yaml(path: Path) -> tuple[Sections, dict[str, Any], list[str]]:
-    """The values of a file that belong to known keys, its stages as they are, and errors about other keys."""
+    """A file's values of known keys, its stages as they are, and errors about unknown keys."""
     try:
         content = read_yaml(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -213,12 +214,12 @@ def _read_yaml(path: Path) -> tuple[Sections, dict[str, Any], list[str]]:
 
 
 def known_values(content: dict[Any, Any], path: str, others: Iterable[str] = ()) -> tuple[Sections, list[str]]:
-    """The values that belong to known keys, and errors about the others.
+    """The values of known keys, and errors about the others.
 
     Args:
-        content: of a recipe or of a stage that trains.
-        path: where it stands, for messages.
-        others: sections that are read elsewhere.
+        content: the content of a recipe or of a stage that trains.
+        path: where the content is from, for messages.
+        others: further valid sections, which are read elsewhere.
     """
     keys, errors, values = recipe_keys(), [], {}
     for section, entries in content.items():
@@ -242,14 +243,14 @@ OptionTexts = dict[str, dict[str, str]]
 
 
 def parse_options(options: list[str], errors: list[str]) -> OptionTexts:
-    """`--a.b value`, `--b=value` and `--flag` → section → key → text; what is wrong with them is added to `errors`."""
+    """Parse `--a.b value`, `--b=value` and `--flag` into section → key → text; errors are added to `errors`."""
     return _parse_options(options, {}, errors)[0]
 
 
 def _parse_options(
     options: list[str], stages: dict[str, Any], errors: list[str]
 ) -> tuple[OptionTexts, dict[str, OptionTexts]]:
-    """The same, and the options of each stage."""
+    """Parse the recipe's options, and those of each stage."""
     if isinstance(options, str) or not isinstance(options, Iterable):
         raise ValueError(f"options must be a list of strings, as on the command line, got {options!r}")
     parsed: OptionTexts = {}
@@ -284,7 +285,7 @@ def _parse_options(
 
 
 def option_value(text: str, key: FieldInfo) -> Any:
-    """An option's text as a YAML value; where the key takes text, as it was typed."""
+    """An option's text as a YAML value, or as it was typed if the key takes text."""
     types = types_of(key)
     if text == "null":
         return None
@@ -299,7 +300,7 @@ def option_value(text: str, key: FieldInfo) -> Any:
 
 
 def section_of(name: str, errors: list[str]) -> str | None:
-    """The section of a key, which may be written with it; `None`, and one more error, where there is no such key."""
+    """The section of a key, given with or without it; if there is no single such key, `None` and one more error."""
     section, _, bare = name.rpartition(".")
     keys = recipe_keys()
     if section in keys and bare in keys[section]:
@@ -315,7 +316,7 @@ def section_of(name: str, errors: list[str]) -> str | None:
 
 
 def _all_names(section: str | None = None) -> dict[str, str]:
-    """Names to compare with → how each is suggested: in a recipe, with its section if that is another one."""
+    """Names to compare with → how to suggest each: for a recipe's section, with the section if it is another one."""
     keys = recipe_keys()
     dotted = {f"{s}.{n}": f"{s}.{n}" for s in keys for n in keys[s]}
     bare = {n: f"{s}.{n}" if section else n for s in keys for n in keys[s]}
@@ -330,7 +331,7 @@ def _nearest(name: str, names: typing.Mapping[str, str], section: str | None = N
 
 
 def _checked(values: Sections) -> tuple[Sections, dict[str, str]]:
-    """The values of the right types by section, and `section.key` → error."""
+    """The values by section, converted to their types, and `section.key` → error."""
     checked, errors = {}, {}
     for section, cls in SECTIONS.items():
         checked[section], wrong = cls.checked(values.get(section, {}))

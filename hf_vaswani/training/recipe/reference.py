@@ -1,4 +1,4 @@
-"""Reference of recipe keys, from their declarations: tables for the documentation, and the JSON schema."""
+"""The reference of recipe keys, made from their declarations: tables for the documentation, and the JSON schema."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A recipe as others can use it: without this machine's paths and settings."""
+"""A recipe in a form that others can use: without this machine's paths and settings."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from .recipe import SECTIONS
 
 
 def shared_recipe(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The recipe as others can use it: no private keys, file names instead of paths, and no key that is empty by
-    default and left so."""
+    """The recipe in a form that others can use: without private keys and keys left empty, with file names instead of
+    paths."""
     stages = recipe.get(STAGES, {})
     loaded = [name for name in (recipe["tokenizer"]["path"], recipe["training"]["start_from"]) if name]
     is_new_tokenizer = all(name in stages for name in loaded)
@@ -25,11 +25,11 @@ def shared_recipe(recipe: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
         shared[section] = {}
         for name, value in values.items():
             key = SECTIONS[section].model_fields.get(name)
-            if key is None or section == "model":  # of another version; what of the model is there was given
+            if key is None or section == "model":  # of another version; keys of the model are there only if given
                 shared[section][name] = file_names(value)
                 continue
             is_default = value == key.default
-            # The defaults of a new tokenizer would describe another than the one that was loaded.
+            # The defaults of a new tokenizer would not describe one that was loaded.
             is_left_out = is_default and (value in (None, [], {}) or (section == "tokenizer" and not is_new_tokenizer))
             if not (traits(key).private or is_left_out):
                 shared[section][name] = file_names(value, traits(key).is_path)

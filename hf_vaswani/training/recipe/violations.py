@@ -1,4 +1,4 @@
-"""Contradictions between the keys of a recipe whose values are valid one by one."""
+"""Contradictions between keys of a recipe whose values are valid individually."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ from ..optimization.schedule import SCHEDULES
 from .adapter_arguments import PeftArguments
 from .arguments import SPLITS, DataArguments, TrainingArguments, text_keys
 
-# In bytes: a file name has at most 255, and contains more than the test set's name.
+# In bytes: file names have at most 255, and contain more than the name of the test set.
 LONGEST_TEST_NAME = 100
 
 
@@ -68,7 +68,7 @@ def _data_errors(data: DataArguments, training: TrainingArguments) -> list[str]:
 
 
 def _share_errors(data: DataArguments) -> list[str]:
-    """Contradictions about what is held out of the training text."""
+    """Contradictions about pairs held out of the training text."""
     errors, shares = [], {}
     for split in SPLITS[1:]:
         name = f"{split}_share"
@@ -208,12 +208,12 @@ def _model_errors(
     data: DataArguments, tokenizer: TokenizerArguments, model: dict[str, Any], training: TrainingArguments
 ) -> list[str]:
     if training.start_from:
-        return []  # checked once that model is read
+        return []  # checked when that model is read
     if not tokenizer.joint and model.get("share_encoder_decoder_embeddings"):
         return ["tokenizer.joint=False contradicts model.share_encoder_decoder_embeddings=True: choose one"]
     try:
         config = VaswaniConfig(**model)
-    except Exception as error:  # whatever the strict dataclass raises, the recipe is wrong
+    except Exception as error:  # whatever the strict dataclass raises, the recipe is invalid
         return [f"model: {reason(error)}"]
     limit = config.longest_sequence
     if limit and (data.max_length or 0) > limit:

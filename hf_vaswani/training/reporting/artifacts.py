@@ -1,8 +1,8 @@
-"""The artifacts of a run beside its model: results, translations of the test sets, figures, the card.
+"""The artifacts of a run beside its model: results, translations of the test sets, figures, and the model card.
 
-They are never left beside a model that they do not describe: they go before another one comes, and come after it. A
-card that was edited is kept, in its place as long as it matches this model, and otherwise as `README.md.old`, or
-`README.md.old.2` and so on where there is one already.
+They are never left beside a model that they do not describe: they are removed before another model is written, and
+written after it. An edited card is kept: in place as long as it matches the model, and otherwise as `README.md.old`,
+or as `README.md.old.2` and so on if that exists.
 """
 
 import contextlib
@@ -19,18 +19,18 @@ from ...files import type_errors
 from ...hub.run_report import RESULTS_FILE, RunReport
 
 CARD_FILE, OLD_CARD_FILE = "README.md", "README.md.old"
-# With the name of the test set before it.
+# Endings of file names, after the name of the test set.
 TRANSLATIONS, GREEDY_TRANSLATIONS = "_translations.txt", "_translations_greedy.txt"
-# Keys of the results: the digest of the card that was written with them, and the name that it was given.
+# Keys of the results: the digest of the card that was written with them, and the name of the model in it.
 CARD_DIGEST, CARD_NAME = "card", "name"
-# A figure lies in the folder or in its `pictures/`.
+# Figures are in the folder or in its `pictures/`.
 FIGURES = "pictures"
 FIGURE_NAME = re.compile(rf"({FIGURES}/)?[^/\\:\x00]+\.png")
 TEST_NAME = re.compile(r"[^/\\:\x00]+")
 
 
 def read_results(folder: Path) -> dict[str, Any]:
-    """The results in a folder; empty where there are none that can be read."""
+    """The results in a folder; empty if there are none, or if they cannot be read."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         results = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
         if isinstance(results, dict):
@@ -39,12 +39,12 @@ def read_results(folder: Path) -> dict[str, Any]:
 
 
 def digest_of(card: str) -> str:
-    """By which a card is known to be as it was written."""
+    """The digest by which a card is recognized as unedited."""
     return hashlib.blake2b(card.encode(), digest_size=16).hexdigest()
 
 
 def has_edited_card(folder: Path) -> bool:
-    """Whether the card in a folder is someone's own, or may be."""
+    """Whether the card in a folder was edited by a user, or may have been."""
     try:
         card = (folder / CARD_FILE).read_bytes()
     except FileNotFoundError:
@@ -53,10 +53,10 @@ def has_edited_card(folder: Path) -> bool:
 
 
 def matches(folder: Path, report: RunReport) -> bool:
-    """Whether the artifacts in a folder describe the same model, whichever versions wrote them."""
+    """Whether the artifacts in a folder describe the same model as a report, whichever version wrote them."""
 
     def measured(results: dict[str, Any]) -> dict[str, Any]:
-        # The last one has speeds in it, which differ each time.
+        # "teacher" contains speeds, which differ each time.
         others = (CARD_DIGEST, CARD_NAME, "recipe", "versions", "teacher")
         return {key: results[key] for key in results if key not in others}
 
@@ -64,7 +64,7 @@ def matches(folder: Path, report: RunReport) -> bool:
 
 
 def keep_edited_card(folder: Path) -> None:
-    """Rename a card that is someone's own, so that another can take its place."""
+    """Rename an edited card, so that a new one can take its place."""
     if has_edited_card(folder):
         names = itertools.chain([OLD_CARD_FILE], (f"{OLD_CARD_FILE}.{number}" for number in itertools.count(2)))
         free = next(folder / name for name in names if not (folder / name).exists())
@@ -72,12 +72,12 @@ def keep_edited_card(folder: Path) -> None:
 
 
 def artifacts(folder: Path) -> list[Path]:
-    """The files that describe the model in a folder, whether they are there or not; the results last, which name the
+    """The files that describe the model in a folder, whether they exist or not; last the results, which name the
     others.
 
     Raises:
-        InputError: where the results name what is no such file, or is not in the folder: it is not theirs to delete;
-            where a folder has taken the place of a file.
+        InputError: if the results name something that is no such file or is outside the folder, which must not be
+            deleted; or if there is a folder in the place of a file.
     """
     results, results_file = read_results(folder), folder / RESULTS_FILE
     errors = type_errors(results, {"tests": dict, "pictures": list[str], CARD_NAME: str}, optional=True)
@@ -95,10 +95,10 @@ def artifacts(folder: Path) -> list[Path]:
 
 
 def figure_error(folder: Path, name: str) -> str | None:
-    """Why a name is not that of a figure in a folder; `None` where it is."""
+    """Why a name cannot be that of a figure in a folder; `None` if it can."""
     if not FIGURE_NAME.fullmatch(name):
         return f"{name!r} is not the name of a figure (NAME.png or {FIGURES}/NAME.png)"
-    # Not by `resolve()`, which does not take links that lead in a circle.
+    # Not with `resolve()`, which fails on circular links.
     if not Path(os.path.realpath(folder / name)).is_relative_to(os.path.realpath(folder)):
         return f"{name!r} leads out of the folder, by a symbolic link"
     return None
@@ -108,8 +108,8 @@ def remove_stale(folder: Path) -> None:
     """Remove results, translations, figures and card; an edited card is renamed.
 
     Raises:
-        InputError: as [`artifacts`], before anything is removed.
-        OSError: where that cannot be done.
+        InputError: as in [`artifacts`], before anything is removed.
+        OSError: if a file cannot be removed or renamed.
     """
     paths = artifacts(folder)
     keep_edited_card(folder)
@@ -118,7 +118,8 @@ def remove_stale(folder: Path) -> None:
 
 
 def in_order(files: list[Path]) -> list[Path]:
-    """Files in the order in which they may appear in a folder: what describes the model last, the card after all."""
+    """Sort files into the order in which to put them in a folder: those that describe the model last, the card at the
+    end."""
     last = [TRANSLATIONS, GREEDY_TRANSLATIONS, RESULTS_FILE, CARD_FILE]
     return sorted(
         files, key=lambda file: max((i for i, end in enumerate(last) if file.name.endswith(end)), default=-1)

@@ -1,4 +1,4 @@
-"""The model card of a finished run, written again from the files in its folder."""
+"""Rewrites the model card of a finished run from the files in its folder."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ from ..recipe.shared_recipe import shared_recipe
 from ..stages.options import PREFIX as STAGES
 from .artifacts import CARD_FILE, digest_of, figure_error, keep_edited_card
 
-# In bytes. Larger figures stay where they are: a copy is for a repository of source code.
+# In bytes. Larger figures are not copied: a copy is meant for a repository of source code.
 LARGEST_FIGURE = 150_000
 
 
@@ -27,18 +27,19 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
     """Write the card of a finished run.
 
     Args:
-        folder: of the run.
-        output: file of a copy, whose figures are put into the folder of its name; `None` for `README.md` in `folder`.
-        name: of the model: its id on the Hub, say; by default the last that was given for this folder, else that of
-            the folder; for a copy, that of the output without its suffix.
-        overwrite: whether the output, a Markdown file, and its figures may replace what is there.
+        folder: the folder of the run.
+        output: file for a copy of the card; its figures go into a folder of the same name without the suffix. `None`
+            writes `README.md` in `folder`.
+        name: name of the model, such as its id on the Hub; by default the last one given for this folder, or else the
+            folder's name; for a copy, the output's name without its suffix.
+        overwrite: whether the output, a Markdown file, and its figures may replace existing files.
 
     Returns:
         The path of the card.
 
     Raises:
-        InputError: where the folder holds no finished run, or one of an earlier version, or one that is running;
-            where the output is no Markdown file, or exists.
+        InputError: if the folder holds no finished run, or one that is running, damaged, or of a version that did not
+            store what a card needs; if the output is not a Markdown file, or exists.
     """
     errors = [
         f"{folder / name} is missing: {folder} holds no finished run."
@@ -57,7 +58,7 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
 
 
 def _output_errors(folder: Path, output: Path, overwrite: bool) -> list[str]:
-    """Why a copy of the card cannot be written there."""
+    """Why a copy of the card cannot be written to the output."""
     if output.suffix != ".md":
         return [f"{output} is not the name of a Markdown file. Name one that ends in .md."]
     if is_same_file(output, folder / CARD_FILE):
@@ -75,7 +76,7 @@ def _replace(folder: Path, name: str | None) -> Path:
         report = report.model_copy(update={"name": name})
     text = _text(report.name or folder.resolve().name, recipe, _with_figures(report, _figures(report)))
     report = report.model_copy(update={"card": digest_of(text)})
-    # The card takes its place last: without its digest it would be taken for an edited one.
+    # The card is put in place last: without its digest in the results it would be taken for an edited one.
     with atomic_write(folder / CARD_FILE) as card, atomic_write(folder / RESULTS_FILE) as results_file:
         card.write_bytes(text.encode())
         results_file.write_bytes(report.to_json().encode())
@@ -88,7 +89,7 @@ def _copy(folder: Path, output: Path, model_name: str | None, overwrite: bool) -
     copied = [name for name in shown_figures(_figures(report)) if (folder / name).stat().st_size <= LARGEST_FIGURE]
     text = _text(model_name or output.stem, recipe, _with_figures(report, copied), figures_in=output.stem)
     figures = {name: output.with_suffix("") / name for name in copied}
-    # The figures of the run itself, where the copy stands beside its folder, are those that are wanted.
+    # If the copy is beside the run's folder, the run's own figures may already be in the right place.
     figures = {name: path for name, path in figures.items() if not is_same_file(path, folder / name)}
     if errors := _figure_errors(output, list(figures.values()), overwrite):
         raise InputError.of(errors)
@@ -111,15 +112,15 @@ def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[s
 
 
 def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
-    """Recipe and report of a run, both of the last time that it came to its end.
+    """The recipe and the report of a run, both from the last time that it finished.
 
     Raises:
-        InputError: where one of them is damaged, or of an earlier version.
+        InputError: if one of them is damaged, or of a version that did not store what a card needs.
     """
     stored, report = read_stored(folder / RECIPE_FILE), read_report(folder)
     if errors := [error for name in report.figures if (error := figure_error(folder, name))]:
         raise damaged(folder, "; ".join(errors))
-    # Reports of an earlier version do not have these.
+    # Reports of earlier versions contain no recipe, but may contain these two sections.
     sections = {"generation": report.generation, "evaluation": report.evaluation}
     recipe = with_new_names(report.recipe or {}) or {
         **stored,
@@ -134,7 +135,7 @@ def _content(folder: Path) -> tuple[dict[str, dict[str, Any]], RunReport]:
 
 
 def _with_base(report: RunReport) -> RunReport:
-    """The report with the base that an adapter names now: the model may have come to the Hub since."""
+    """The report with the base that the adapter names now: the base may have been pushed to the Hub since."""
     file = report.folder / ADAPTER_CONFIG_NAME
     if report.adapter is None or report.adapter.merged or not file.exists():
         return report
@@ -148,7 +149,7 @@ def _with_base(report: RunReport) -> RunReport:
 def _text(name: str, recipe: dict[str, dict[str, Any]], report: RunReport, **where: str) -> str:
     try:
         return card_text(name, recipe, report, shared_recipe(recipe), **where)
-    # Of values that are of the right types and do not belong together, or of what an earlier version did not store.
+    # Raised for values of the right types that do not fit together, or that an earlier version did not store.
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, TemplateError) as error:
         raise damaged(report.folder, reason(error)) from None
 
@@ -158,5 +159,5 @@ def _with_figures(report: RunReport, figures: list[str]) -> RunReport:
 
 
 def _figures(report: RunReport) -> list[str]:
-    """Those of a model's figures that are there."""
+    """The report's figures whose files exist."""
     return [name for name in report.figures if (report.folder / name).is_file()]

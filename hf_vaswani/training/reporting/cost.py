@@ -1,4 +1,4 @@
-"""The cost of a run in floating-point operations, by the usual estimate (Table 2 of the paper has its own)."""
+"""The cost of a run in floating-point operations, by the usual estimate (Table 2 of the paper uses another)."""
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 
@@ -6,17 +6,18 @@ from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 def training_flops(
     model: VaswaniForConditionalGeneration, source_tokens: int, target_tokens: int, passes: float = 1
 ) -> float | None:
-    """6·N·D: six operations for each weight of a matrix and each token that passes it, two of them forward.
+    """Estimate training FLOPs as 6·N·D: six per weight of a matrix and token that passes it, two of them forward.
 
-    Source tokens pass the encoder's layers and the keys and values of cross-attention; target tokens pass the rest of
-    the decoder's layers and the output projection. What attention itself, norms and embeddings cost is left out.
+    Source tokens pass through the encoder's layers and the key and value projections of cross-attention; target tokens
+    pass through the rest of the decoder's layers and the output projection. The cost of attention itself, norms and
+    embeddings is left out.
 
     Args:
         source_tokens, target_tokens: seen in training, without padding.
-        passes: of each token through the network, in the mean of all steps.
+        passes: of each token through the network, averaged over all steps.
 
     Returns:
-        `None` where layers are left out in training, for which the estimate would be too high.
+        The FLOPs; `None` if training uses LayerDrop, for which the estimate would be too high.
     """
     config = model.config
     if config.encoder_layerdrop or config.decoder_layerdrop:

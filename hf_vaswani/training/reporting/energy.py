@@ -1,4 +1,4 @@
-"""The energy that a run takes, as codecarbon measures it, or estimates it where the machine has no counters."""
+"""The energy that a run takes, as measured by codecarbon, or estimated if the machine has no energy counters."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +10,9 @@ JOULES_PER_KWH = 3.6e6
 
 
 class EnergyListener(StepListener):
-    """Adds up in a run's progress what CPUs, GPUs and memory of this machine take, whoever uses them.
+    """Adds the energy that this machine's CPUs, GPUs and memory take, whoever uses them, to a run's progress.
 
-    Without the package codecarbon (`pip install hf-vaswani[energy]`) nothing is measured.
+    Without the package codecarbon (`pip install hf-vaswani[energy]`), nothing is measured.
     """
 
     def __init__(self):
@@ -27,7 +27,7 @@ class EnergyListener(StepListener):
             return
         self._before = self._total = progress.energy
         ignore = lambda *_: None  # noqa: E731
-        # The country matters for emissions alone, which are not asked for.
+        # The country only affects emissions, which are not used.
         self._tracker = OfflineEmissionsTracker(
             country_iso_code="USA",
             save_to_file=False,
@@ -39,7 +39,7 @@ class EnergyListener(StepListener):
 
     def on_save(self, progress: Progress) -> None:
         if self._tracker:
-            self._tracker.flush()  # hands its reading to `_read`
+            self._tracker.flush()  # passes its reading to `_read`
             progress.energy = self._total
 
     def on_run_end(self) -> None:
@@ -47,7 +47,7 @@ class EnergyListener(StepListener):
             self._tracker.stop()
 
     def _read(self, total: Any, delta: Any) -> None:
-        """Add the energy since this run began, in kWh, to that of earlier ones."""
+        """Add the energy in this session, given in kWh, to that of earlier sessions of the run."""
         energy = {kind: list(values) for kind, values in self._before.items()}
         for kind in ("cpu", "gpu", "ram"):
             if kwh := getattr(total, f"{kind}_energy"):

@@ -1,4 +1,4 @@
-"""The figures of a run: its curves, and the attention of some sentences."""
+"""The figures of a run: its curves, and the attention weights for some sentences."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,19 +14,19 @@ from ..recipe.arguments import EvaluationArguments
 from .artifacts import FIGURES
 
 PREFIX = "attention_"
-# Tokens of a sentence that is worth a look and can be read.
+# Length in tokens of a sentence whose attention is interesting and still readable.
 SHORTEST, LONGEST = 5, 20
 
 
 def draw_run_curves(folder: Path, report: Callable[[str], None]) -> Path | None:
-    """Draw the curves of a run's log beside it, unless they are there and up to date.
+    """Draw the curves of a run's log beside it, unless the figure is up to date.
 
     Args:
-        folder: of the run.
-        report: called with a line where they cannot be drawn, which ends no run.
+        folder: the folder of the run.
+        report: called with a line if the curves cannot be drawn; this does not end the run.
 
     Returns:
-        The figure; `None` where nothing was logged, or it cannot be drawn.
+        The figure's path; `None` if nothing was logged, or the figure cannot be drawn.
     """
     log, figure = folder / LOG_FILE, folder / CURVES_FILE
     if not log.exists():
@@ -49,13 +49,13 @@ def save_attention_figures(
     evaluation: EvaluationArguments,
     report: Callable[[str], None],
 ) -> list[str]:
-    """Draw the attention of some sentences and their translations.
+    """Draw the attention between some sentences and their translations.
 
-    A figure that cannot be drawn costs no run its results: it is reported, and those after it are left out.
+    A figure that cannot be drawn does not fail the run: it is reported, and the figures after it are skipped.
 
     Args:
-        folder: into whose `pictures/` they go, named after text, line (from 1), kind and layer.
-        name: of the text that the sentences are of.
+        folder: the figures go into its `pictures/`, named after text, line (from 1), kind and layer.
+        name: the name of the text that contains the sentences.
 
     Returns:
         The figures' paths, relative to the folder.
@@ -74,7 +74,7 @@ def save_attention_figures(
 
 
 def readable_sentences(tokenizer: PreTrainedTokenizerBase, texts: list[str], count: int) -> list[int]:
-    """The first sentences of 5 to 20 tokens, by their indices; where these are too few, those nearest in length."""
+    """Indices of the first sentences of 5 to 20 tokens; if there are too few, also of those closest in length."""
     if not count:
         return []
 
@@ -82,7 +82,7 @@ def readable_sentences(tokenizer: PreTrainedTokenizerBase, texts: list[str], cou
         tokens = len(tokenizer(texts[index], add_special_tokens=False)["input_ids"])
         return max(SHORTEST - tokens, tokens - LONGEST, 0)
 
-    # Each text once, and none that is blank.
+    # Each text once, without blank ones.
     first = {text: index for index, text in reversed(list(enumerate(texts))) if text.strip()}
     return sorted(sorted(sorted(first.values()), key=distance)[:count])
 
@@ -90,7 +90,8 @@ def readable_sentences(tokenizer: PreTrainedTokenizerBase, texts: list[str], cou
 def _draw_sentence(
     start: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, layers: str
 ) -> Iterator[Path]:
-    """Draw the figures of one sentence, whose paths begin alike; each path, once its figure is there."""
+    """Draw the figures of one sentence, whose paths all begin with `start`, and yield the path of each when it is
+    saved."""
     attention = sentence_attention(model, tokenizer, text)
     for kind in KINDS:
         count = getattr(attention.weights, kind).shape[1]

@@ -1,4 +1,4 @@
-"""What a run says while it trains: a progress bar or plain lines, a file of records, a figure of curves."""
+"""The output of a run while it trains: a progress bar or plain lines, a log file, and a figure of its curves."""
 
 import json
 import sys
@@ -17,22 +17,22 @@ from ..checkpoints.progress import Progress
 from ..listeners import StepListener, StepResult, ValidationResult
 from .figures import draw_run_curves
 
-# Drawing takes a second, which no run should notice.
+# Drawing takes a second, which should not slow down a run noticeably.
 SECONDS_BETWEEN_FIGURES = 60
 
 
 class TrainingLog(StepListener):
-    """Shows records of a run and appends them to `log.jsonl`, one JSON object a line.
+    """Shows records of a run and appends them to `log.jsonl`, one JSON object per line.
 
     Args:
-        folder: of the files; `None` where this process is not the one that reports.
-        progress: of the run. Records of later steps, left by a run that was stopped after its last checkpoint, are
+        folder: the output folder; `None` if this process is not the one that reports.
+        progress: of the run. Records of later steps, left by a session that was stopped after its last checkpoint, are
             removed.
-        last_step: where the run ends, as far as that is known.
-        clock: of the time spent in steps.
-        logging_steps: between records of the training loss.
-        max_minutes: when the run ends at the latest.
-        track: called with the values of a record and `step=`, in every process; passes them on to trackers.
+        last_step: the step at which the run ends, if it is known.
+        clock: measures the time spent in steps.
+        logging_steps: number of steps between records of the training loss.
+        max_minutes: the run's limit, in minutes of training.
+        track: called in every process with the values of a record and `step=`; passes them to trackers.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class TrainingLog(StepListener):
         self.bar: tqdm | None = None
         self.started = self.drawn = time.monotonic()
         self.first_step, self.window_started = progress.step, clock()
-        # The loss is summed over a run and its resumptions; the speed is that of now.
+        # The loss sum continues that of the session before; the speed is measured in this one only.
         self.loss_sum = progress.log_window.get("loss", 0.0)
         self.steps = int(progress.log_window.get("updates", 0))
         self.target_tokens = 0
 
     def _cut(self, path: Path, step: int) -> None:
-        """Remove records of later steps and lines that are damaged. The log is there whole all the while."""
+        """Remove records of later steps and damaged lines, by replacing the log atomically."""
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         kept = [line for line in lines if 0 <= _step_of(line) <= step]
         if kept == lines:
@@ -80,7 +80,7 @@ class TrainingLog(StepListener):
         self.drawn, self.window_started = self.started, self.clock()
 
     def on_step_end(self, result: StepResult) -> None:
-        """Count a step, and record the mean loss and the speed of the last ones where that is due."""
+        """Count a step and, if a record is due, record the mean loss and the speed since the last one."""
         self.loss_sum += result.loss
         self.steps += 1
         self.target_tokens += result.target_tokens
@@ -136,7 +136,7 @@ class TrainingLog(StepListener):
         say(f"step {progress.step}: {shown}" + ("" if minutes is None else f"  minutes_left {_short(minutes)}"))
 
     def _minutes_left(self, progress: Progress) -> float | None:
-        """Until the run ends, as far as that is known."""
+        """Minutes until the run ends; `None` if that is not known."""
         ends = []
         if self.last_step is not None:
             done = progress.step - self.first_step
@@ -148,7 +148,7 @@ class TrainingLog(StepListener):
 
 
 def _step_of(line: str) -> int:
-    """The step of a line of the log; -1 where the line is damaged."""
+    """The step of a line of the log; -1 if the line is damaged."""
     try:
         return int(json.loads(line)["update"]) if line.endswith("\n") else -1
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):

@@ -1,4 +1,4 @@
-"""The report of a run: scores, text, tokenizer, sizes, costs, examples, weak points."""
+"""The report of a run: scores, texts, tokenizer, sizes, costs, examples, weaknesses."""
 
 from pathlib import Path
 
@@ -52,15 +52,15 @@ def make_report(
     tests: dict[str, ScoredTest],
     figures: list[str],
 ) -> RunReport:
-    """All that is known of a run.
+    """Collect everything that is known about a run.
 
     Args:
-        model: the final one.
-        final: what became of it and why.
+        model: the final model.
+        final: which weights it has, and why.
         validation: loss and token accuracy of the final model.
-        averaged: steps whose weights it is the mean of.
-        counts: of the filters.
-        tests: the translated test sets by name, whose first is analyzed.
+        averaged: the steps whose weights were averaged.
+        counts: what the filters found.
+        tests: the translated test sets by name; the first one is analyzed.
         figures: paths relative to the output folder.
     """
     recipe, settings = setup.recipe, setup.filters
@@ -119,13 +119,13 @@ def make_report(
 
 
 def is_read_once(setup: TrainingSetup, progress: Progress) -> bool:
-    """Whether what filters counted is each pair of the text once: of a stream, once it was read to its end."""
+    """Whether the filters have counted each pair once: true of a stream only after it was read to its end."""
     is_stream = isinstance(setup.corpus, StreamedCorpus)
     return not is_stream or (progress.epoch > 0 and not setup.splits.weights)
 
 
 def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
-    """The report's field about an adapter, where one was trained."""
+    """The report's field about an adapter, if one was trained."""
     recipe = setup.recipe
     if not recipe.peft.is_used:
         return {}
@@ -140,7 +140,7 @@ def describe_adapter(setup: TrainingSetup) -> dict[str, AdapterInfo]:
 
 
 def describe_source(source: TextSource) -> Source:
-    """A source by the names that others know it by, files without the folders that they lie in."""
+    """A source by names that mean something elsewhere: files, for example, without their folders."""
     if source.made:
         return Source(stage=Path(source.file).parent.name, weight=source.weight, reversed=source.reversed)
     if not source.dataset:
@@ -160,11 +160,11 @@ def describe_source(source: TextSource) -> Source:
 
 
 def describe_tokenizer(tokenizer: PreTrainedTokenizerBase) -> TokenizerInfo:
-    """Kind and sizes."""
+    """The type of a tokenizer, and the sizes of its vocabularies."""
     if tokenizer.is_fast:
         backends = side_backends(tokenizer)
         kind, is_joint = type(backends["source"].model).__name__, backends["source"] is backends["target"]
-    else:  # of another system
+    else:  # a tokenizer of another system
         kind, is_joint = type(tokenizer).__name__, not getattr(tokenizer, "separate_vocabs", False)
     return TokenizerInfo(
         type=kind, joint=is_joint, source_tokens=len(tokenizer), target_tokens=target_vocab_size(tokenizer)
@@ -172,7 +172,7 @@ def describe_tokenizer(tokenizer: PreTrainedTokenizerBase) -> TokenizerInfo:
 
 
 def epochs(setup: TrainingSetup, seen: dict[str, int] | None) -> float | None:
-    """How often each training pair was seen; `None` where that is not known, or not the same for all."""
+    """How often each training pair was seen; `None` if that is not known, or not the same for all."""
     if not seen or setup.splits.weights or isinstance(setup.corpus, StreamedCorpus):
         return None
     corpus = setup.corpus
@@ -180,21 +180,21 @@ def epochs(setup: TrainingSetup, seen: dict[str, int] | None) -> float | None:
 
 
 def flops(setup: TrainingSetup, model: VaswaniForConditionalGeneration, progress: Progress) -> float | None:
-    """The estimated cost of training; `None` where it cannot be estimated."""
+    """The estimated cost of training; `None` if it cannot be estimated."""
     training, seen = setup.recipe.training, progress.seen
     if not seen or training.freeze or setup.recipe.peft.is_used:
         return None
-    # Steps with R-Drop compute their tokens twice; all steps have about as many.
+    # Steps with R-Drop compute their tokens twice; all steps have about the same number of tokens.
     doubled = max(progress.step - training.r_drop_from + 1, 0) / progress.step if training.r_drop else 0
     return training_flops(model, seen["source_tokens"], seen["target_tokens"], passes=1 + doubled)
 
 
 def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[str]) -> Analysis:
-    """What the translations of the test set show: an example, the best and the worst, and where the model is weak.
+    """Analyze the translations of a test set: an example, the best and the worst ones, and where the model is weak.
 
     Args:
-        test: its pairs.
-        hypotheses: the translation of each.
+        test: the pairs of the test set.
+        hypotheses: the translation of each source.
     """
     sources, references = map(list, zip(*test))
     source_ids, hypothesis_ids = encode_in_slices(plain_encoder(setup.tokenizer), sources, hypotheses)
@@ -215,8 +215,8 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
         source_tokens=int(lengths.sum()),
         unknown_tokens=int(sum((row == unknown).sum() for row in source_ids)) if unknown is not None else 0,
         empty=sum(not hypothesis.strip() for hypothesis in hypotheses),
-        # The tokens of a translation that was cut, and the end that it has not. It may have been longer before its
-        # unknown tokens were left out of the text: these are the least.
+        # A translation that was cut has the maximum number of tokens, plus the end token that encoding its text adds.
+        # This is a lower bound: unknown tokens are left out of the text, which shortens some.
         at_limit=int((hypothesis_lengths > longest).sum()),
         sources_cut=int((lengths > limit).sum()) if limit else 0,
         **trained,
@@ -224,11 +224,11 @@ def analyze_test_set(setup: TrainingSetup, test: list[Pair], hypotheses: list[st
 
 
 def greatest_lengths(lengths: np.ndarray, offset: int, positions: int | None) -> np.ndarray:
-    """The tokens at which the search for each translation ends.
+    """The number of tokens at which the search for each translation ends.
 
     Args:
-        lengths: of the sources, in tokens.
-        offset: tokens that a translation may have more.
-        positions: of the model, where they are learned; the token that a translation begins with takes the first.
+        lengths: lengths of the sources, in tokens.
+        offset: how many tokens longer than its source a translation may be.
+        positions: number of the model's positions if they are learned; the start token takes the first one.
     """
     return lengths + offset if positions is None else np.minimum(lengths + offset, positions - 1)

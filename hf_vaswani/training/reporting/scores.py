@@ -1,4 +1,4 @@
-"""The scores of a run: those of its validations, and those of the test sets that its final model translates."""
+"""The scores of a run: those of its validations, and those of its final model on the test sets."""
 
 import math
 from collections.abc import Callable
@@ -21,12 +21,12 @@ class Translations:
 
 @dataclass(frozen=True)
 class ScoredTest:
-    """A test set and what the final model makes of it.
+    """A test set and the final model's translations of it.
 
     Attributes:
-        pairs: source and reference.
-        found: with the recipe's search.
-        greedy: with greedy search, where that was asked for.
+        pairs: source and reference of each sentence.
+        found: translations by the recipe's search.
+        greedy: translations by greedy search, if requested.
     """
 
     pairs: list[Pair]
@@ -39,7 +39,7 @@ class ScoredTest:
         return [(source, translation, reference) for (source, reference), translation in found]
 
     def scores(self) -> TestScores:
-        """Its scores alone."""
+        """The scores, without the texts."""
         values: dict[str, Any] = {"sentences": len(self.pairs)}
         for prefix, translations in (("", self.found), ("greedy_", self.greedy)):
             for score in translations.scores if translations else []:
@@ -54,8 +54,8 @@ def score_test(
     """Translate a test set and score it.
 
     Args:
-        translate: texts, with arguments of `generate()` to replace the recipe's.
-        num_beams: the recipe's; where it is 1, its search is greedy already.
+        translate: translates texts; takes arguments of `generate()` that replace the recipe's.
+        num_beams: that of the recipe; if it is 1, its search is greedy already.
     """
     sources, references = map(list, zip(*pairs))
 
@@ -70,15 +70,15 @@ def score_test(
 
 
 def perplexity(loss: float) -> float:
-    """Of a loss per token; bounded where it would be too large for a number."""
+    """The perplexity for a loss per token, bounded so that it does not overflow."""
     return math.exp(min(loss, 100))
 
 
 def bleu_and_chrf(hypotheses: list[str], references: list[str], tokenize: str) -> list[Score]:
-    """The two scores of translations, in this order.
+    """The BLEU and chrF2 scores of translations, in this order.
 
     Args:
         tokenize: sacreBLEU's tokenizer for BLEU.
     """
-    # Text that is scored as it is may be tokenized already, which sacreBLEU would warn of.
+    # With "none", the text may be tokenized already, which sacreBLEU would warn about.
     return [bleu(hypotheses, references, tokenize=tokenize, force=tokenize == "none"), chrf(hypotheses, references)]

@@ -1,4 +1,4 @@
-"""What a reader wants to see at the end of a run: example translations, scores, and how to use the model."""
+"""The summary at the end of a run: example translations, scores, and how to use the model."""
 
 from textwrap import indent
 
@@ -9,7 +9,7 @@ from ...hub.wording import duration
 
 
 def summary(report: RunReport) -> str:
-    """The lines that end a training command."""
+    """The text that a training command prints at its end."""
     lines = []
     for source, translation, reference in report.examples:
         lines += [f"source       {source}", f"translation  {translation}", f"reference    {reference}", ""]

@@ -1,1 +1,1 @@
-"""All that comes before the first optimizer step: checks, splits, tokenizer and model, batches."""
+"""Everything before the first optimizer step: checks, splits, tokenizer and model, batches."""

@@ -1,7 +1,7 @@
-"""LoRA adapters (Hu et al. 2021) by PEFT: put on a model that stays as it is, merged into it, or saved alone.
+"""LoRA adapters (Hu et al. 2021) with PEFT: added to a frozen model, merged into it, or saved on their own.
 
 LoRA adds to a weight `(out_features, in_features)` the product of two narrow matrices, `(out_features, r)` and
-`(r, in_features)`, and trains these alone. The first begins at 0, so that a run begins with its base model.
+`(r, in_features)`, and trains only these. The first is initialized to 0, so that a run begins with its base model.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ from .tokenizer_and_model import is_own_model
 if TYPE_CHECKING:
     from peft import PeftModel
 
-# The layers for which PEFT has LoRA, and those that can be trained whole.
+# The layers that PEFT's LoRA supports, and those that can be trained whole.
 ADAPTED_LAYERS, SAVED_LAYERS = (nn.Linear, nn.Embedding), (nn.Embedding, nn.LayerNorm, nn.Linear)
 
 
 def missing_peft(recipe: Recipe) -> list[str]:
-    """That PEFT is not installed, where the recipe needs it."""
+    """An error if the recipe needs PEFT and it is not installed."""
     if recipe.peft.is_used:
         try:
             import_extra("peft")
@@ -43,20 +43,21 @@ def missing_peft(recipe: Recipe) -> list[str]:
 
 
 def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "PeftModel":
-    """A model with an adapter that does not yet change its output; the adapter alone is trained.
+    """Add an adapter to a model, which does not yet change its output; only the adapter is trained.
 
     Args:
-        model: that the recipe starts from. It is changed in place, and is the `get_base_model()` of what is returned.
+        model: the model that the recipe starts from. It is changed in place, and becomes the `get_base_model()` of the
+            returned model.
 
     Raises:
-        InputError: where the adapter does not fit the model, or could not be loaded or merged afterwards.
+        InputError: if the adapter does not fit the model, or could not be loaded or merged afterwards.
     """
     peft, arguments, base = import_extra("peft"), recipe.peft, recipe.training.start_from
     if errors := module_errors(model, arguments) + base_errors(arguments, base):
         raise InputError.of(errors)
     config = peft.LoraConfig(
         task_type=peft.TaskType.SEQ_2_SEQ_LM,
-        # Elsewhere a relative path would name another folder.
+        # Absolute, since a relative path would be wrong in another working directory.
         base_model_name_or_path=os.path.abspath(base) if Path(base).exists() else base,
         r=arguments.r,
         lora_alpha=arguments.lora_alpha,
@@ -67,44 +68,44 @@ def with_adapter(model: VaswaniForConditionalGeneration, recipe: Recipe) -> "Pef
         use_dora=arguments.use_dora,
         modules_to_save=arguments.modules_to_save or None,
     )
-    # By its seed alone, however many numbers were drawn for the model.
+    # The adapter depends only on the seed, not on how many random numbers the model has drawn.
     set_seed(recipe.training.seed)
     with warnings.catch_warnings():
-        # Of tied embeddings, which are refused where they matter.
+        # These warn about tied embeddings, which are refused where they matter.
         warnings.simplefilter("ignore")
         return peft.get_peft_model(model, config)
 
 
 def merged(adapted: "PeftModel") -> VaswaniForConditionalGeneration:
-    """The model with its adapter merged into its weights: an ordinary one."""
+    """Merge the adapter into the model's weights, and return an ordinary model."""
     model = adapted.merge_and_unload()
-    # Some versions of PEFT leave its settings, by which the model would be taken for an adapted one.
+    # Some versions of PEFT leave their config behind, which would mark the model as one with an adapter.
     vars(model).pop("peft_config", None)
     return model
 
 
 def save_adapter(adapted: "PeftModel", folder: Path) -> None:
-    """Write an adapter, and how its model searches, into a folder.
+    """Write an adapter, and the generation config of its model, to a folder.
 
     Raises:
-        OSError, SafetensorError: where they cannot be written.
+        OSError, SafetensorError: if they cannot be written.
     """
     peft = import_extra("peft")
     config = adapted.peft_config["default"]
     config.inference_mode = True
     config.save_pretrained(folder)
-    # Embeddings are among the weights where they are trained; PEFT would add them whenever they have an adapter.
+    # Trained embeddings are among the weights anyway; PEFT would add them whenever they have an adapter.
     values = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
     contiguous = {name: value.detach().cpu().contiguous() for name, value in values.items()}
     save_file(contiguous, folder / ADAPTER_WEIGHTS[0], metadata={"format": "pt"})
     generation = adapted.get_base_model().generation_config
-    # With this mark transformers would drop settings on loading that it does not know.
+    # With this flag set, transformers would drop unknown settings on loading.
     generation._from_model_config = False
     generation.save_pretrained(folder)
 
 
 def base_digest(model: nn.Module) -> str:
-    """By which the weights of a base model are known, below its adapter."""
+    """The digest that identifies the weights of a base model, without its adapter."""
     trained, digest = weights(model), hashlib.blake2b(digest_size=16)
     for name, parameter in model.named_parameters():
         if name not in trained:
@@ -113,7 +114,7 @@ def base_digest(model: nn.Module) -> str:
 
 
 def module_errors(model: nn.Module, arguments: PeftArguments) -> list[str]:
-    """What is wrong with the names of modules to adapt or to train whole."""
+    """What is wrong with the names of the modules to adapt or to train whole."""
     targets = [] if arguments.targets == ALL_LINEAR else arguments.target_modules
     keys = {
         "target_modules": (targets, ADAPTED_LAYERS, f", or {ALL_LINEAR} alone" if targets else ""),
@@ -139,10 +140,10 @@ def module_errors(model: nn.Module, arguments: PeftArguments) -> list[str]:
 
 
 def tying_errors(model: nn.Module, chosen: dict[str, str]) -> list[str]:
-    """That a matrix which several modules share would be changed in all of them.
+    """Errors for modules whose matrix is shared with others, which merging would change, too.
 
     Args:
-        chosen: paths of modules with an adapter or a copy of their own, and the names that the recipe has for them.
+        chosen: path of each module with an adapter or a copy of its own → the recipe's name for it.
     """
     paths: dict[int, list[str]] = {}
     for path, parameter in model.named_parameters(remove_duplicate=False):
@@ -176,5 +177,5 @@ def base_errors(arguments: PeftArguments, base: str) -> list[str]:
 
 
 def is_named(path: str, name: str) -> bool:
-    """Whether PEFT takes a name for that of the module at a path, whose end it is."""
+    """Whether PEFT applies a name to the module at a path: the name must be the end of the path."""
     return path == name or path.endswith(f".{name}")

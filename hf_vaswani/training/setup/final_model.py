@@ -1,4 +1,4 @@
-"""The model that a run leaves, as it is saved: that of its config, with its adapter or the adapter merged into it."""
+"""The model that a run saves: a plain model, one with an adapter, or one with the adapter merged into it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,10 +14,10 @@ from .tokenizer_and_model import make_model
 
 
 class FinalModel:
-    """A model of its own for a run's weights: that of the run may be compiled, wrapped, or spread over processes.
+    """A separate model for a run's final weights, since the run's own may be compiled, wrapped or sharded.
 
     Attributes:
-        model: on the CPU; weights are put into it before [`finish`].
+        model: created on the CPU; weights must be put into it before [`finish`].
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class FinalModel:
         self.model.generation_config = generation_config
 
     def finish(self) -> Callable[[Path], None]:
-        """Merge the adapter, where the recipe says so; no weights are put into the model any more.
+        """Merge the adapter if the recipe says so; no weights can be put into the model after that.
 
         Returns:
-            What writes the model, or its adapter, into a folder.
+            A function that writes the model, or its adapter, to a folder.
         """
         if self._adapted and self._recipe.peft.merge:
             self.model, self._adapted = merged(self._adapted), None

@@ -1,4 +1,4 @@
-"""The output folder before the first step: what stands against writing into it, and making it ready."""
+"""The output folder before the first step: checks whether a run can use it, and prepares it."""
 
 import contextlib
 import os
@@ -40,15 +40,15 @@ from .adapter import base_digest
 from .resume import Circumstances
 
 Sources = dict[str, list[TextSource]]
-# After the recipe's sections: the weights that an adapter is trained on.
+# Stored after the recipe's sections: the digest of the weights that an adapter is trained on.
 BASE, DIGEST = "base", "digest"
 
 
 def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
-    """What stands against writing into the output folder.
+    """Why the output folder cannot be used.
 
     Args:
-        sources: of each split.
+        sources: the sources of each split.
     """
     folder = Path(recipe.training.output_dir)
     name = f"training.output_dir={folder}"
@@ -59,22 +59,22 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
         return [f"{name} cannot be made: {existing} is a file. Choose another folder."]
     if not os.access(existing, os.W_OK | os.X_OK):
         return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
-    # What stages have made is there before the last run begins.
+    # The output of stages is there before the last run begins.
     before = {TRACKED_AS, *([STAGES_FOLDER] if recipe.whole else [])}
     holds = {path.name for path in folder.iterdir()} - before if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
         return [f"{name} is not empty and holds no run. Choose another --output_dir."]
-    # What has no checkpoint begins again.
+    # A run without a checkpoint starts over.
     is_removed = recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS)
     return replacement_errors(recipe, sources, is_removed) if holds else []
 
 
 @contextlib.contextmanager
 def hold_output(folder: Path, processes: Accelerator) -> Iterator[None]:
-    """Hold the output folder while the block runs, so that no second run writes into it.
+    """Lock the output folder while the block runs, so that no other run writes to it.
 
     Raises:
-        InputError: where one does.
+        InputError: if another run has locked it, or if it cannot be written.
     """
     with contextlib.ExitStack() as stack:
 
@@ -97,13 +97,13 @@ def begin_output(
     model: PreTrainedModel,
     is_resumed: bool,
 ) -> None:
-    """Make the output folder ready: for a new run delete an earlier one; store recipe, tokenizer and config.
+    """Prepare the output folder: delete an earlier run if this one is new, and store recipe, tokenizer and config.
 
     Args:
-        circumstances: stored beside the recipe.
+        circumstances: stored with the recipe.
 
     Raises:
-        InputError: where the folder cannot be written, or as [`replacement_errors`].
+        InputError: if the folder cannot be written, or for any of [`replacement_errors`].
     """
     folder = Path(recipe.training.output_dir)
     content = {**recipe.to_dict(), **circumstances.to_dict()}
@@ -115,26 +115,26 @@ def begin_output(
         if not is_resumed:
             remove_earlier_run(recipe, sources)
             folder.mkdir(parents=True, exist_ok=True)
-            # First of all: by it the folder is known to be a run's, however early that is stopped.
+            # First of all: the recipe marks the folder as that of a run, however early the run is stopped.
             _store_recipe(folder, content)
             save_tokenizer(tokenizer, folder / TOKENIZER)
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
-        # Checkpoints hold weights alone; what model they are of stands beside them.
+        # Checkpoints hold only weights; the model's architecture is stored beside them.
         (folder / ARCHITECTURE).mkdir(exist_ok=True)
         model.config.to_json_file(folder / ARCHITECTURE / "config.json")
         model.generation_config.save_pretrained(folder / ARCHITECTURE)
         if is_resumed:
-            # Last of all: where the others cannot be written, the run is as it was.
+            # Last of all: if the other files cannot be written, the run keeps its stored recipe.
             _store_recipe(folder, content)
     except OSError as error:
         raise InputError(f"training.output_dir={folder} cannot be written: {reason(error)}") from None
 
 
 def check_base(recipe: Recipe, model: PreTrainedModel) -> None:
-    """Refuse to resume an adapter's run on other weights than it was begun on.
+    """Refuse to resume the run of an adapter if the weights of its base model have changed.
 
     Raises:
-        InputError: where they have changed.
+        InputError: if they have.
     """
     folder = Path(recipe.training.output_dir)
     stored = read_stored(folder / RECIPE_FILE).get(BASE, {}).get(DIGEST)
@@ -151,10 +151,10 @@ def _store_recipe(folder: Path, content: dict[str, Any]) -> None:
 
 
 def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> list[str]:
-    """What stands against replacing what an earlier run left in the output folder.
+    """Why the files that an earlier run left in the output folder cannot be replaced.
 
     Args:
-        is_removed: whether all of it goes before the first step, not the results alone in the end.
+        is_removed: whether all of them are deleted before the first step, rather than only the results at the end.
     """
     folder = Path(recipe.training.output_dir)
     tests = [MAIN_TEST, *recipe.data.tests]
@@ -170,7 +170,7 @@ def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> li
         for parent in parents
         if not Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(folder))
     ]
-    # A folder of a model or tokenizer is damaged by the loss of its files.
+    # Losing its files would damage the folder of a model or tokenizer.
     emptied = {os.path.realpath(path.parent) for path in replaced} if is_removed else set()
     return errors + [
         f"{key}: {path} would be deleted by this run, or a part of it. Move it, or choose another --output_dir."
@@ -180,23 +180,22 @@ def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> li
 
 
 def earlier_run(folder: Path) -> list[Path]:
-    """All files and folders of an earlier run that are there. Nothing else is deleted: a user may
-    have put it there.
+    """All existing files and folders of an earlier run. Nothing else is deleted, since it may be a user's.
 
     Raises:
-        InputError: as [`artifacts`].
+        InputError: as in [`artifacts`].
     """
     checkpoints = [path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*")]
     tokenizer = [path for pattern in SAVED_FILES for path in (folder / TOKENIZER).glob(pattern)]
     files = [folder / UPLOADS, *(folder / ARCHITECTURE / name for name in ("config.json", "generation_config.json"))]
-    # By the recipe the folder is known as that of a run: it goes last.
+    # The recipe is deleted last, since it marks the folder as that of a run.
     files += [folder / name for name in (LOG_FILE, TRAIL_FILE, CURVES_FILE, TARGET_TOKENIZER_FILE, RECIPE_FILE)]
     found = artifacts(folder) + [path for path in checkpoints if is_of_checkpoints(path.name)] + tokenizer + files
     return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
 
 
 def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
-    """All files and folders that a run reads, each with the key that names it."""
+    """All existing files and folders that a run reads, each with the key that names it."""
     paths = [("the recipe", recipe.file)] if recipe.file else []
     for split, entries in sources.items():
         for source in entries:
@@ -207,11 +206,11 @@ def input_paths(recipe: Recipe, sources: Sources) -> list[tuple[str, str]]:
 
 
 def remove_earlier_run(recipe: Recipe, sources: Sources) -> None:
-    """Delete what an earlier run would be resumed from, and what it says of its model.
+    """Delete the files from which an earlier run would be resumed, and those that describe its model.
 
     Raises:
-        InputError: as [`replacement_errors`], before anything is deleted.
-        OSError: where something cannot be deleted.
+        InputError: for any of [`replacement_errors`], before anything is deleted.
+        OSError: if something cannot be deleted.
     """
     folder = Path(recipe.training.output_dir)
     if errors := replacement_errors(recipe, sources, is_removed=True):
@@ -226,5 +225,5 @@ def remove_earlier_run(recipe: Recipe, sources: Sources) -> None:
 
 
 def _is_inside(path: str, place: Path) -> bool:
-    """Whether a path is a place or in it, as it is written or by symbolic links."""
+    """Whether a path is a place or inside it, either literally or after following symbolic links."""
     return any(Path(form(path)).is_relative_to(form(place)) for form in (os.path.abspath, os.path.realpath))

@@ -1,8 +1,8 @@
-"""The precision of a run's forward and backward passes: what somebody asks for, that of the run which is resumed, or
-bf16 where it is clearly faster.
+"""The precision of a run's forward and backward passes: the one requested, that of the run being resumed, or bf16 if
+it is clearly faster.
 
-What a processor was measured to gain is kept beside the prepared text, so that a recipe takes the same precision each
-time on one machine.
+The speedup measured on a processor is cached with the prepared text, so that a recipe gets the same precision each
+time on the same machine.
 """
 
 import json
@@ -27,10 +27,10 @@ from ..checkpoints.output_folder import BEST, CHECKPOINTS, RECIPE_FILE, read_sto
 from ..recipe.recipe import Recipe
 
 AUTO = "auto"
-# How many times as fast as fp32 bf16 must be to be taken.
+# The speedup over fp32 from which bf16 is used.
 FASTER = 1.15
 SPEEDUPS_FILE = "bf16_speedups.json"
-# Of the config, what a trial depends on.
+# The fields of the config that affect the measurement.
 SIZES = (
     "vocab_size", "decoder_vocab_size", "d_model", "encoder_ffn_dim", "decoder_ffn_dim", "encoder_attention_heads",
     "decoder_attention_heads",
@@ -38,12 +38,12 @@ SIZES = (
 
 
 def known_precision(recipe: Recipe) -> str | None:
-    """The precision that recipe or launcher ask for, or else that of the run in the output folder; `None` where it is
-    to be found."""
+    """The precision that the recipe or the launcher asks for, or else that of the run in the output folder; `None` if
+    it is still to be determined."""
     asked = recipe.training.mixed_precision
     if asked != AUTO:
         return asked
-    # Accelerate's launcher says "no" also where nobody asked it.
+    # Accelerate's launcher sets "no" even if nobody asked for it.
     launched = os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
     return launched if launched != "no" else _stored_precision(recipe)
 
@@ -52,8 +52,8 @@ def _stored_precision(recipe: Recipe) -> str | None:
     folder = Path(recipe.training.output_dir)
     if recipe.training.overwrite:
         return None
-    with suppress(InputError, OSError, ValueError):  # which the checks report
-        # Without weights there is nothing to resume; those that were being replaced count as well.
+    with suppress(InputError, OSError, ValueError):  # the checks report these
+        # Without weights there is nothing to resume; weights whose replacement was interrupted count, too.
         weights = (path for name in (CHECKPOINTS, BEST) for path in (folder / name).glob("update-*"))
         if any(is_checkpoint_name(path.name.removesuffix(".old")) for path in weights):
             stored = read_stored(folder / RECIPE_FILE)
@@ -63,17 +63,17 @@ def _stored_precision(recipe: Recipe) -> str | None:
 
 
 def precision_to_begin_with(recipe: Recipe, device: torch.device) -> str:
-    """The precision with which an Accelerator for this device is made.
+    """The precision with which to create an Accelerator for a device.
 
-    On a CPU one that is to be found begins as "no", until [`settle_precision`]; so does one that the device has not,
-    until [`precision_errors`].
+    It is "no" on a CPU if it is still to be determined, by [`settle_precision`], and on any device for an unsupported
+    precision, which [`precision_errors`] reports.
     """
     precision = known_precision(recipe) or ("bf16" if has_native_bf16(device) else "no")
     return precision if precision in possible_precisions(device) else "no"
 
 
 def precision_errors(recipe: Recipe, device: torch.device) -> list[str]:
-    """That the device cannot do the precision that is asked for."""
+    """An error if the device does not support the requested precision."""
     precision, possible = known_precision(recipe), possible_precisions(device)
     if precision is None or precision in possible:
         return []
@@ -81,10 +81,10 @@ def precision_errors(recipe: Recipe, device: torch.device) -> list[str]:
 
 
 def settle_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForConditionalGeneration) -> None:
-    """Find the precision, the same in all processes, where nothing says it, and say what was found.
+    """Determine the precision, the same in all processes, unless it is known already, and print what was chosen.
 
     Args:
-        model: on the CPU, before it is prepared; left as it is.
+        model: on the CPU, not yet prepared by Accelerate; it is left as it is.
     """
 
     def is_bf16_found() -> bool:
@@ -108,7 +108,8 @@ def settle_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForCo
 
 
 def known_speedup(recipe: Recipe, processes: int, model: VaswaniForConditionalGeneration) -> float:
-    """[`bf16_speedup`], measured once for this machine, torch, threads, processes and sizes of the model."""
+    """[`bf16_speedup`], measured once for each machine, version of torch, number of threads and processes, and model
+    size."""
     training, config = recipe.training, model.config
     sizes = {name: getattr(config, name) for name in SIZES}
     sizes |= {name: min(getattr(config, name), LAYERS) for name in ("encoder_layers", "decoder_layers")}
@@ -123,14 +124,14 @@ def known_speedup(recipe: Recipe, processes: int, model: VaswaniForConditionalGe
 
 
 def cached_number(file: Path, key: str, measure: Callable[[], float]) -> float:
-    """The number of a key in a JSON file, measured and added where it is missing; a damaged file is written again."""
+    """The number of a key in a JSON file, measured and added if it is missing; a damaged file is overwritten."""
     known = {}
     with suppress(InputError, OSError):
         known = read_json(file)
     if type(known.get(key)) is float:
         return known[key]
     number = round(float(measure()), 3)
-    with suppress(OSError):  # it is measured again then
+    with suppress(OSError):  # if it cannot be cached, it is measured again next time
         file.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(file) as part:
             part.write_text(json.dumps({**known, key: number}, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -138,7 +139,7 @@ def cached_number(file: Path, key: str, measure: Callable[[], float]) -> float:
 
 
 def measured_speedup(model: VaswaniForConditionalGeneration, max_tokens: int, cpu_threads: int | None) -> float:
-    """[`bf16_speedup`] with the number of threads that the run will choose, beside other processes, too."""
+    """[`bf16_speedup`] with the number of threads that the run will choose, even beside other processes."""
     threads, config = torch.get_num_threads(), model.config
     if asked_threads(cpu_threads)[0] is None:
         work = feed_forward(config.d_model, config.encoder_ffn_dim, max_tokens)

@@ -1,4 +1,4 @@
-"""Whether the output folder holds the very run that a recipe describes, so that it is resumed."""
+"""Decides whether the output folder holds the very run that a recipe describes, which is then resumed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,12 @@ FINISHED = (SAFE_WEIGHTS_NAME, ADAPTER_SAFE_WEIGHTS_NAME)
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a run is known by besides its recipe.
+    """What identifies a run besides its recipe.
 
     Attributes:
         texts: digests of training and validation text.
-        mixed_precision, processes: that it was launched with; `None` where an earlier version did not store them.
+        mixed_precision, processes: the precision and number of processes that it was launched with; `None` if an
+            earlier version did not store them.
     """
 
     texts: dict[str, str]
@@ -32,34 +33,34 @@ class Circumstances:
     processes: int | None
 
     def to_dict(self) -> dict[str, dict[str, str | int | None]]:
-        """Sections that are stored after the recipe's."""
+        """The sections to store after those of the recipe."""
         launched = {"mixed_precision": self.mixed_precision, "processes": self.processes}
         return {"texts": self.texts, "launched": launched}
 
     @classmethod
     def of(cls, content: dict[str, dict[str, Any]], now: "Circumstances") -> "Circumstances":
-        """Those in a stored recipe; one without them, of an earlier version, was launched as `now`."""
+        """The circumstances in a stored recipe; if an earlier version stored no launch settings, those of `now`."""
         launched = content.get("launched", now.to_dict()["launched"])
         return cls(content.get("texts", {}), launched.get("mixed_precision"), launched.get("processes"))
 
 
 def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
-    """Whether the output folder holds this very run, to be resumed.
+    """Whether the output folder holds this very run, which is to be resumed.
 
     Args:
-        now: what the run would be continued with.
+        now: the circumstances in which the run would be resumed.
 
     Raises:
-        InputError: where the folder holds a run of another recipe or on other texts, a model without its run, or
-            scores of wrong types.
+        InputError: if the folder holds a run of another recipe or on other texts, a model without checkpoints, or
+            scores of the wrong types; or if another run is using it.
     """
     folder = Path(recipe.training.output_dir)
     stored = folder / RECIPE_FILE
     if not stored.exists() or recipe.training.overwrite:
         return False
-    with held(folder):  # so that nothing is deleted that another run is writing
+    with held(folder):  # so that files that another run is writing are not deleted
         tidy(folder / CHECKPOINTS)
-    ranked(folder / BEST)  # whose scores are read in hours otherwise
+    ranked(folder / BEST)  # raises errors about stored scores now rather than hours later
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
     if not is_resumable and any((folder / name).exists() for name in FINISHED):
         raise InputError(
@@ -67,7 +68,7 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
             "--output_dir, or give --overwrite true to replace the model."
         )
     if not is_resumable and not checkpoint_folders(folder / BEST):
-        # Before its first weights are kept a run has nothing that could be lost.
+        # Before its first weights are saved, a run has nothing to lose.
         return False
     content = read_stored(stored)
     before = Circumstances.of(content, now)
@@ -78,7 +79,7 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
             "give --overwrite true to delete that run."
         )
     if not is_resumable:
-        # The same run comes by the same weights again.
+        # The same run will produce the same weights again.
         return False
     if before.processes != now.processes:
         print(f"Trained by {before.processes} process(es) before, by {now.processes} now: steps have another size")
@@ -86,10 +87,10 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
 
 
 def stored_differences(recipe: Recipe) -> list[str]:
-    """What a recipe changes in the run that its output folder holds, such that the run cannot be resumed.
+    """The changes in a recipe because of which the run in its output folder cannot be resumed.
 
     Raises:
-        InputError: where the stored recipe is damaged.
+        InputError: if the stored recipe is damaged.
     """
     folder = Path(recipe.training.output_dir)
     if not (folder / RECIPE_FILE).exists():
@@ -99,8 +100,8 @@ def stored_differences(recipe: Recipe) -> list[str]:
 
 
 def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> list[str]:
-    """What makes a recipe another one than a stored one whose run it should continue."""
-    # Keys that a recipe of an earlier version does not have were at their defaults then.
+    """The differences because of which a recipe cannot resume the run of a stored one."""
+    # Keys that a recipe of an earlier version does not have count as at their defaults.
     new, defaults = recipe.to_dict(), Recipe().to_dict()
     old = {section: {**defaults[section], **stored.get(section, {})} for section in new}
     changeable = {
@@ -110,13 +111,13 @@ def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> lis
         if traits(key).resumable
     }
     if "launched" in stored:
-        # Compared below, as what it came to.
+        # The precision actually used is compared instead.
         changeable |= {("training", "mixed_precision")}
     if recipe.training.metric_for_best_model == "bleu":
-        # Which weights are the best is decided by this very BLEU.
+        # This tokenizer affects the BLEU that decides which weights are best.
         changeable -= {("evaluation", "tokenize")}
     if recipe.training.metric_for_best_model != "loss":
-        # Scores of other sentences are no better or worse.
+        # Scores on other sentences cannot be compared.
         changeable -= {("training", "eval_sentences")}
     if SCHEDULES[recipe.training.lr_scheduler_type].falls_to_end:
         changeable -= {("training", "max_steps")}
@@ -129,7 +130,7 @@ def recipe_differences(stored: dict[str, dict[str, Any]], recipe: Recipe) -> lis
 
 
 def _differences(before: Circumstances, now: Circumstances) -> list[str]:
-    """What else makes it another run; with another number of processes it goes on."""
+    """Differences in the circumstances that prevent resuming; the number of processes may change."""
     differences = []
     if before.mixed_precision != now.mixed_precision:
         differences.append(f"mixed precision was {before.mixed_precision} and is now {now.mixed_precision}")

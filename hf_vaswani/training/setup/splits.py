@@ -1,4 +1,4 @@
-"""The texts of a recipe: from its keys to sources, from sources to pairs."""
+"""The texts of a recipe: from its keys to sources, and from sources to pairs."""
 
 import hashlib
 from collections.abc import Iterator
@@ -20,20 +20,20 @@ from ...files import collect_errors
 from ..recipe.arguments import MAIN_TEST, SPLITS, DataArguments
 from .text_mix import REVERSED, mixed_sources, turned
 
-TESTS = "tests."  # before the names of further test sets
+TESTS = "tests."  # prefix of the names of additional test sets
 
 
 @dataclass(frozen=True)
 class Splits:
-    """What a model learns from and is judged by.
+    """The texts that a model is trained and evaluated on.
 
     Attributes:
-        sources: of the training text.
-        weights: of these, where they are mixed by weight.
-        train: the training pairs, filtered; `None` where they are streamed.
-        validation, test: pairs, held out of the training text or of their own; the test set is optional.
-        tests: pairs of the further test sets, by their names.
-        digests: of training and validation text, by which a run is recognized.
+        sources: the sources of the training text.
+        weights: the weights of these sources, if they are mixed by weight.
+        train: the training pairs, filtered; `None` if they are streamed.
+        validation, test: pairs held out of the training text, or from sources of their own; the test set is optional.
+        tests: pairs of the additional test sets, by name.
+        digests: digests of training and validation text, which identify a run.
     """
 
     sources: list[TextSource]
@@ -46,15 +46,15 @@ class Splits:
 
     @property
     def test_sets(self) -> dict[str, list[Pair]]:
-        """All test sets by their names, the one that is called `test` first, where there is one."""
+        """All test sets by name; the one named `test`, if there is one, comes first."""
         return {**({MAIN_TEST: self.test} if self.test else {}), **self.tests}
 
 
 def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
-    """The sources of `"train"`, `"validation"`, `"test"` where there is one, and `"tests.NAME"` of further ones.
+    """The sources of `"train"`, `"validation"`, `"test"` if there is one, and `"tests.NAME"` for additional ones.
 
     Raises:
-        InputError: all errors in their description at once.
+        InputError: for all errors in their descriptions at once.
     """
     sources: dict[str, list[TextSource]] = {}
     errors: list[str] = []
@@ -86,11 +86,11 @@ def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
 
 
 def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> list[str]:
-    """What is wrong with a recipe's sources, as far as it shows without reading them whole."""
+    """What is wrong with a recipe's sources, as far as this shows without reading them completely."""
     errors, unusable = [], set()
     for split, entries in sources.items():
         for source in entries:
-            # A dataset that cannot be reached is reported once, and not waited for again.
+            # A dataset that cannot be reached is reported only once, without waiting for it again.
             dataset = (source.dataset, source.config, source.revision)
             if dataset in unusable:
                 continue
@@ -103,10 +103,10 @@ def source_errors(data: DataArguments, sources: dict[str, list[TextSource]]) -> 
 
 
 def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Splits:
-    """Read a recipe's sources; the training text is filtered, and found prepared where it was read before.
+    """Read a recipe's sources. The training text is filtered; if it was read before, it is taken from the cache.
 
     Raises:
-        InputError: the errors of all texts at once.
+        InputError: for the errors of all texts at once.
     """
     errors: list[str] = []
     pairs: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
     weights = [source.weight for source in sources["train"] if source.weight is not None] or None
     tests = {split.removeprefix(TESTS): pairs[split] for split in sources if split.startswith(TESTS)}
     train, held_out = pairs["train"], held_out_of(data)
-    # A stream is known by its description alone.
+    # A stream is identified only by its description.
     is_reversed = [f"{number} reversed" for number, source in enumerate(sources["train"]) if source.reversed]
     description = [*map(repr, sources["train"]), *is_reversed, *([repr(held_out)] if held_out else [])]
     digests = {
@@ -131,10 +131,10 @@ def load_splits(data: DataArguments, sources: dict[str, list[TextSource]]) -> Sp
 
 
 def load_test_sets(data: DataArguments, sources: dict[str, list[TextSource]]) -> dict[str, list[Pair]]:
-    """The pairs of all test sets by their names, as [`Splits.test_sets`], without reading other texts.
+    """The pairs of all test sets by name, as in [`Splits.test_sets`], without reading other texts.
 
     Raises:
-        InputError: the errors of all texts at once.
+        InputError: for the errors of all texts at once.
     """
     errors: list[str] = []
     sets = {}
@@ -148,14 +148,14 @@ def load_test_sets(data: DataArguments, sources: dict[str, list[TextSource]]) ->
 
 
 def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str) -> PreparedText | list[Pair] | None:
-    """The pairs of a split; `None` where there is none, or where it is streamed."""
+    """The pairs of a split; `None` if there is no such split, or if it is streamed."""
     languages, held_out = languages_of(data), held_out_of(data)
     is_held_out = getattr(held_out, split, 0) > 0
     if split == "train" and data.streaming:
         return None
     if split == "train" or is_held_out:
         settings, cache = filter_settings(data), cache_folder(data.cache_dir)
-        # Of the own text, whatever the text to train on is made of.
+        # Pairs are held out of the recipe's own text, whatever else the model is trained on.
         entries = sources["train"] if split == "train" else own_sources(data)
         if is_held_out and data.reversed:
             entries = [turned(source) for source in entries]
@@ -172,17 +172,17 @@ def _read(data: DataArguments, sources: dict[str, list[TextSource]], split: str)
 
 
 def held_out_of(data: DataArguments) -> HeldOut:
-    """Which pairs of the training text are for validation or test."""
+    """Which pairs of the training text are held out for validation or test."""
     return HeldOut(data.validation_share or 0.0, data.test_share or 0.0, data.split_seed)
 
 
 def stream_of(data: DataArguments, source: TextSource) -> Iterator[Pair]:
-    """The pairs of a source that are trained on, read as they are asked for."""
+    """The training pairs of a source, read lazily."""
     return held_out_of(data).pairs_of(source, languages_of(data), "train", data.streaming)
 
 
 def sample_of(splits: Splits, data: DataArguments) -> list[Pair]:
-    """The first training pair and some from all parts of the text; of a stream, the first ones of its first source."""
+    """The first training pair and some from all parts of the text; for a stream, the first pairs of one source."""
     if splits.train is None:
         return list(islice(stream_of(data, splits.sources[0]), SAMPLE))
     rows = splits.train.dataset[range(0, len(splits.train), max(1, len(splits.train) // SAMPLE))]
@@ -190,22 +190,22 @@ def sample_of(splits: Splits, data: DataArguments) -> list[Pair]:
 
 
 def languages_of(data: DataArguments) -> Languages:
-    """Source and target language, which may name columns."""
+    """The source and target language, which may be names of columns."""
     return data.source_language, data.target_language
 
 
 def own_sources(data: DataArguments) -> list[TextSource]:
-    """The sources of the training text that a recipe names itself, each pair once, in the recipe's direction.
+    """The sources of the training text that a recipe itself names, without weights and in their own direction.
 
     Raises:
-        InputError: as [`parse_sources`].
+        InputError: as in [`parse_sources`].
     """
     own = data.model_copy(update={"text": None, "reversed": False})
     return [replace(source, weight=None) for source in parse_sources(own)["train"]]
 
 
 def model_languages(data: DataArguments) -> Languages:
-    """Source and target language of the model; none where it learns both directions, and thus translates either."""
+    """Source and target language of the model; `None` for both if it learns to translate in both directions."""
     if learns_both_directions(data):
         return None, None
     source, target = languages_of(data)
@@ -213,7 +213,7 @@ def model_languages(data: DataArguments) -> Languages:
 
 
 def learns_both_directions(data: DataArguments) -> bool:
-    """Whether a model is trained on its text the other way round, too."""
+    """Whether a model is also trained on the reverse of its text."""
     return REVERSED in (data.text or ())
 
 
@@ -230,7 +230,7 @@ def filter_settings(data: DataArguments) -> FilterSettings:
 
 
 def _entries(data: DataArguments, split: str) -> list[Any]:
-    """A split's sources as a recipe may write them: a path, keys and values, or a list of these."""
+    """The list of a split's sources as the recipe gives them, each a path or a mapping of keys to values."""
     if data.dataset:
         part = getattr(data, f"{split}_split")
         of_hub = {"config": data.dataset_config, "revision": data.dataset_revision, **_columns(data)}
@@ -242,7 +242,7 @@ def _entries(data: DataArguments, split: str) -> list[Any]:
 
 
 def _listed(value: Any, split: str, data: DataArguments) -> list[Any]:
-    """One source or a list of them as a list. Anything else stays in it, to be refused."""
+    """One source, or a list of sources, as a list. Invalid values stay in it, to be refused later."""
     entries = value if isinstance(value, list) and value else [value]
     return [_with_columns(entry, split, data) for entry in entries]
 
@@ -252,7 +252,7 @@ def _columns(data: DataArguments) -> dict[str, str | None]:
 
 
 def _with_columns(entry: Any, split: str, data: DataArguments) -> Any:
-    """An entry with what the recipe says of columns, unless it is built-in, parallel files, or has its own."""
+    """An entry with the recipe's columns, unless it is the built-in corpus, parallel files, or has its own columns."""
     if isinstance(entry, str):
         entry = {"dataset": BUILT_IN, "split": split} if entry == BUILT_IN else {"file": entry}
     if not isinstance(entry, dict) or "source" in entry or "target" in entry or entry.get("dataset") == BUILT_IN:

@@ -1,5 +1,5 @@
-"""What a model is trained on where that is more than the recipe's own text: that text the other way round, and pairs
-that stages have made, each with a weight."""
+"""Mixes the recipe's own text with its reverse (source and target swapped) and with pairs made by stages, optionally
+by weight."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,14 +14,15 @@ OWN, REVERSED = "own", "reversed"
 
 
 def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> list[TextSource]:
-    """The sources of a mixture, with the weights that make its parts as large as it says.
+    """The sources of a mixture, with weights that give its parts the requested shares.
 
     Args:
-        text: `data.text`: `"own"`, `"reversed"`, or a file of pairs, such as that of a stage.
+        text: `data.text`, with the names of its parts: `"own"`, `"reversed"`, or a file of pairs, such as a stage's.
         own: sources of the recipe's own text.
 
     Raises:
-        InputError: where the own text has several sources without weights, so that a weight cannot be divided.
+        InputError: if either the mixture or the own text's sources have weights and the other has none, so that these
+            cannot be combined; a single source needs no weight.
     """
     weights = text if isinstance(text, dict) else dict.fromkeys(text)
     parts = {name: _sources_of(name, own) for name in weights}
@@ -35,16 +36,16 @@ def mixed_sources(text: dict[str, float] | list[str], own: list[TextSource]) -> 
 
 
 def turned(source: TextSource) -> TextSource:
-    """A source read the other way round."""
+    """A source with its sides swapped."""
     return replace(source, reversed=not source.reversed)
 
 
 def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) -> list[str]:
-    """What is wrong with `data.text` as a recipe gives it.
+    """What is wrong with the value of `data.text` in a recipe.
 
     Args:
-        makers: stages that make pairs.
-        others: stages that make models.
+        makers: names of the stages that make pairs.
+        others: names of the stages that make models.
     """
     if text is None:
         return []
@@ -55,7 +56,7 @@ def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) ->
     for name in text:
         if name in others:
             errors.append(f"data.text: stage '{name}' makes a model, and no text; texts are {', '.join(known)}")
-        elif name not in known and not Path(name).is_file():  # as a stage has left it
+        elif name not in known and not Path(name).is_file():  # a stage's file of pairs, by its path
             meant = hint(name, dict(zip(known, known)), {}) or f"known are {', '.join(known)}"
             errors.append(f"data.text: unknown text '{name}'; {meant}")
     if isinstance(text, dict):
@@ -80,7 +81,7 @@ def _sources_of(name: str, own: list[TextSource]) -> list[TextSource]:
 
 
 def _weighted(sources: list[TextSource], weight: float) -> list[TextSource]:
-    """Sources with weights of this sum."""
+    """The sources, with weights scaled to a given sum."""
     given = [source.weight for source in sources]
     if len(sources) == 1:
         return [replace(sources[0], weight=weight)]

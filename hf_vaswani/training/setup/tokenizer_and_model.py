@@ -1,4 +1,4 @@
-"""Tokenizer and model before the first step: new ones, or those of a checkpoint that training starts from."""
+"""Tokenizer and model before the first step: new ones, or those of a model that training starts from."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 SMALLER = "lower the vocabulary's size, layers or widths"
 
-# What a recipe may set in a model that it starts from: these change no weight's shape or meaning.
+# Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
 FREE_FIELDS = {
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "encoder_word_dropout",
     "decoder_word_dropout", "encoder_layerdrop", "decoder_layerdrop", "label_smoothing",
@@ -39,10 +39,10 @@ FREE_FIELDS = {
 
 
 def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> PreTrainedTokenizerBase:
-    """The tokenizer of the run that is resumed, the one that the recipe names, or a new one.
+    """The tokenizer of the run being resumed, the one that the recipe names, or a new one.
 
     Args:
-        pairs: that a new one learns from; read more than once.
+        pairs: the pairs that a new one is trained on; they are read more than once.
     """
     if is_resumed:
         path = str(Path(recipe.training.output_dir) / TOKENIZER)
@@ -51,7 +51,7 @@ def open_tokenizer(recipe: Recipe, pairs: Iterable[Pair], is_resumed: bool) -> P
 
 
 def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
-    """The tokenizer that the recipe names, or that of the model which it starts from; `None` without one."""
+    """The tokenizer that the recipe names, or that of the model that it starts from; `None` if it names neither."""
     if source := recipe.tokenizer.path:
         return named("tokenizer.path", lambda: checked(load_tokenizer(source), source))
     if source := recipe.training.start_from:
@@ -60,7 +60,7 @@ def existing_tokenizer(recipe: Recipe) -> PreTrainedTokenizerBase | None:
 
 
 def named(key: str, work: Callable[[], T]) -> T:
-    """Do some work whose errors should name the recipe's key that they are about."""
+    """Do some work, and prefix its errors with the recipe's key that they are about."""
     try:
         return work()
     except InputError as error:
@@ -71,11 +71,11 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a model to start from: a folder, a Hub id, or another system's checkpoint.
 
     Raises:
-        InputError: where there is none.
+        InputError: if there is none.
     """
     path = Path(source)
     if (path / CONFIG_FILE).exists():
-        check_settings(path)  # tokenizers look into the config too, and fail without its name
+        check_settings(path)  # tokenizers read the config as well, and their errors do not name it
     if not path.is_file() and (not path.is_dir() or has_tokenizer(path)):
         return load_tokenizer(source)
     is_own = (path / CONFIG_FILE).exists() and model_kind(path) == VaswaniConfig.model_type
@@ -86,10 +86,11 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerBase:
 
 
 def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokenizerBase:
-    """A tokenizer that training can use.
+    """Return a tokenizer after checking that training can use it.
 
     Raises:
-        InputError: where it has no token for padding or for the end, or no way to encode targets to their end.
+        InputError: if it has no padding or end-of-sentence token, cannot encode targets, or does not end them with
+            that token.
     """
     try:
         check_target_encoding(tokenizer)
@@ -107,10 +108,11 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
 
 
 def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
-    """The model that training begins with, frozen as the recipe says: new, from its seed, or the one it starts from.
+    """The model that training begins with, new or the one to start from, with parameters frozen as the recipe says.
 
     Raises:
-        InputError: where a model to start from cannot be read, or fits neither recipe nor tokenizer.
+        InputError: if a new model does not fit into memory, or if the model to start from cannot be read, or does not
+            fit the recipe or the tokenizer.
     """
     set_seed(recipe.training.seed)
     if recipe.training.start_from:
@@ -122,16 +124,16 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
         model = VaswaniForConditionalGeneration(config)
         model.generation_config = GenerationConfig.from_model_config(model.config)
     for name, language in zip(("source_language", "target_language"), model_languages(recipe.data)):
-        # It may be the name of a column. A model of both directions has no languages, whatever it started from.
+        # A language may be the name of a column. A model for both directions has none, whatever it starts from.
         if (code := language_code(language)) or learns_both_directions(recipe.data):
             setattr(model.config, name, code)
     for name, value in search_settings(recipe.generation).items():
         setattr(model.generation_config, name, value)
-    # With this mark transformers would drop settings on loading that it does not know.
+    # With this flag set, transformers would drop unknown settings on loading.
     model.generation_config._from_model_config = False
     try:
         model.generation_config.validate(strict=True)
-    except ValueError as error:  # as saving it would, after hours
+    except ValueError as error:  # which saving it would raise, hours later
         raise InputError(
             f"training.start_from={recipe.training.start_from}, generation_config: {reason(error)}"
         ) from None
@@ -140,10 +142,10 @@ def make_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
 
 
 def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniConfig:
-    """The recipe's architecture, for a tokenizer.
+    """The config of the recipe's architecture, for a tokenizer.
 
     Raises:
-        InputError: where the tokenizer has a vocabulary for each side, and the recipe one matrix for both.
+        InputError: if the tokenizer has a vocabulary for each side, but the recipe one embedding matrix for both.
     """
     source, target = vocabularies(tokenizer)
     are_shared = recipe.model.get("share_encoder_decoder_embeddings", source == target)
@@ -159,13 +161,17 @@ def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniCon
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
-        # Without a token for it the decoder begins with padding, as T5's and Marian's do.
+        # Without a start token, the decoder begins with padding, as in T5 and Marian.
         decoder_start_token_id=tokenizer.pad_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id,
     )
 
 
 def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniForConditionalGeneration:
-    """The model that a recipe starts from, with what the recipe may change in it."""
+    """The model that a recipe starts from, with the changes that the recipe may make to it.
+
+    Raises:
+        InputError: if it cannot be read, or does not fit the recipe or the tokenizer.
+    """
     source = recipe.training.start_from
     model = named("training.start_from", lambda: read_model(source))
     config, errors = model.config, []
@@ -195,7 +201,7 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
         errors.append(f"model: {error}")
     if errors:
         raise InputError.of(errors)
-    # Layers took their dropout from the config when they were made.
+    # Layers read their dropout from the config when they are created.
     if FREE_FIELDS & recipe.model.keys():
         before = model
         model = VaswaniForConditionalGeneration(config)
@@ -206,16 +212,16 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
 
 
 def read_model(source: str) -> VaswaniForConditionalGeneration:
-    """A model of this package, or another system's as one of this package.
+    """Load a model of this package, or import one of another system.
 
     Raises:
-        InputError: where it cannot be read.
+        InputError: if it cannot be read.
     """
     return load_model(VaswaniForConditionalGeneration, source) if is_own_model(source) else import_model(source)
 
 
 def is_own_model(source: str) -> bool:
-    """Whether a folder or a Hub id is a model of this package."""
+    """Whether a folder or a Hub id is that of a model of this package."""
     path = Path(source)
     if (path / CONFIG_FILE).exists():
         return model_kind(path) == VaswaniConfig.model_type
@@ -228,11 +234,11 @@ def is_own_model(source: str) -> bool:
 
 
 def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
-    """How the model translates unless told otherwise, as fields of its `generation_config`."""
+    """The model's default search settings, as fields of its `generation_config`."""
     settings = {"num_beams": arguments.num_beams, "max_length_offset": arguments.max_length_offset}
     settings |= {"max_length": None, "max_new_tokens": None}  # a model that training starts from may have them
     if arguments.num_beams == 1:
-        # The model that training starts from may have been saved with beam search, whose settings are refused here.
+        # The model that training starts from may have settings for beam search, which greedy search does not accept.
         defaults = GenerationConfig()
         beam_search = ("length_penalty", "early_stopping", "num_return_sequences")
         return {**settings, **{name: getattr(defaults, name) for name in beam_search}}
@@ -241,5 +247,5 @@ def search_settings(arguments: GenerationArguments) -> dict[str, Any]:
 
 
 def drops_layers(config: VaswaniConfig) -> bool:
-    """Whether layers are left out in training, so that some parameters get no gradient."""
+    """Whether layers are dropped in training (LayerDrop), so that some parameters get no gradient."""
     return bool(config.encoder_layerdrop or config.decoder_layerdrop)

@@ -1,4 +1,4 @@
-"""The training pairs of a recipe: from its texts to batches, and to what a new tokenizer learns from."""
+"""The training pairs of a recipe, as batches and as text for a new tokenizer."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -17,17 +17,17 @@ from ..optimization.steps import Corpus
 from ..recipe.recipe import Recipe
 from .splits import Splits, filter_settings, stream_of
 
-# Pairs from the beginning of a stream that a new tokenizer learns from.
+# The number of pairs at the beginning of a stream that a new tokenizer is trained on.
 STREAM_SAMPLE = 1_000_000
 
 
 def tokenizer_text(recipe: Recipe, splits: Splits) -> Iterable[Pair]:
-    """The pairs that a new tokenizer learns from; of a stream, its first million."""
+    """The pairs that a new tokenizer is trained on; from streams, the first million in total."""
     return splits.train if splits.train is not None else StreamSample(recipe, splits)
 
 
 class StreamSample:
-    """The first pairs of all streamed sources, read again whenever they are iterated over."""
+    """The first pairs of all streamed sources, an equal number of each, read again in every iteration."""
 
     def __init__(self, recipe: Recipe, splits: Splits):
         self.recipe, self.splits = recipe, splits
@@ -46,13 +46,13 @@ class StreamSample:
 def make_corpus(
     recipe: Recipe, splits: Splits, tokenizer: PreTrainedTokenizerBase, limit: int | None
 ) -> tuple[Corpus, FilterSettings, dict[str, int]]:
-    """The training pairs, batch by batch, what filters they went through, and what these found in them.
+    """The training pairs in batches, the filters applied to them, and what these filters found.
 
     Args:
-        limit: the longest sequence of the model, in tokens; `None` for any length.
+        limit: the model's maximum sequence length in tokens; `None` for any length.
 
     Raises:
-        InputError: where no pair is left, or one is longer than a batch or the model holds.
+        InputError: if no pair is left, or if a pair is too long for a batch or for the model.
     """
     data, training = recipe.data, recipe.training
     settings = filter_settings(data)
