@@ -64,7 +64,7 @@ class LoadedModel:
 
     @property
     def has_attention(self) -> bool:
-        """Whether attention can be read and words can be linked, which no other engine than PyTorch allows."""
+        """Whether attention can be read and words can be linked, which other engines than PyTorch do not allow."""
         return not hasattr(self.model.config, "weights_digest")
 
     def pipeline(self, languages: Languages = NO_LANGUAGES) -> TranslationPipeline:
@@ -163,7 +163,7 @@ def check_model(name: str, trust_remote_code: bool = False) -> None:
     """Check that a name is that of a model that translates, without loading its weights.
 
     Raises:
-        InputError: it is not, and why.
+        InputError: it is not; the message says why.
     """
     path = Path(name)
     if error := path_error(name):

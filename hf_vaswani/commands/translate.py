@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..translation.translator_settings import TranslatorSettings
     from ..translation.windows import Line
 
-# Options that do not affect the translations, and names of models and files, whose content matters and not the name.
+# Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
     "command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume", "num_workers",
 }  # fmt: skip

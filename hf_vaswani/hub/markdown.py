@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-# What begins markup in Markdown: GitHub's tables and strikethrough, and formulas (GitHub's and the Hub's), included.
+# What begins markup in Markdown, including GitHub's tables and strikethrough, and formulas (GitHub's and the Hub's).
 MARKUP = re.compile(r"([\\`*_\[\]|~$])")
 # Line ends of all kinds, tabs and other control characters.
 BREAKS = re.compile("[\\x00-\\x20\\x7f-\\x9f\u2028\u2029]+")

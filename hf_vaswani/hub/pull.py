@@ -32,7 +32,7 @@ class Pulled:
     """What was downloaded.
 
     Attributes:
-        has_model: whether a model is among it.
+        has_model: whether it includes a finished model.
         step: the step after which the run was saved; `None` for a model alone.
     """
 

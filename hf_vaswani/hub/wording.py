@@ -73,8 +73,10 @@ def _learning_rate(training: dict[str, Any]) -> str:
 
 
 def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
-    """The most text that a step sees, in all its forward passes; those of a single device if the number of processes
-    is unknown or has changed."""
+    """The most text that a step sees in all its forward passes.
+
+    It is that of a single device if the number of processes is unknown or has changed.
+    """
     is_known = processes is not None and len(processes) == 1
     passes = training["gradient_accumulation_steps"] * (processes[0] if is_known else 1)
     size = f"up to {training['max_tokens'] * passes:,} tokens a side, padding included"

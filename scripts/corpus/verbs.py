@@ -25,8 +25,8 @@ class Verb:
     particle: str  # the words after the English verb: "up", "for", "interested"
     particle_after_pronoun: bool  # "picks him up", but "looks for him"
     # "dynamic" and "durative" verbs take the English progressive, "stative" ones do not; "punctual" and
-    # "accidental" verbs are used in the present only for habits. Modal verbs only go with "dynamic" and "punctual"
-    # verbs, and the future also with "durative" ones.
+    # "accidental" verbs are used in the present only for habits. In random clauses, modal verbs only go with "dynamic"
+    # and "punctual" verbs, and the future also with "durative" ones.
     aspect: str
 
     @property
