@@ -1,4 +1,4 @@
-"""Speed of training with default settings, compared with Seq2SeqTrainer + MarianMT and a loop of torch.nn.Transformer.
+"""Training speed by default, compared with Seq2SeqTrainer + MarianMT and with torch.nn.Transformer in a plain loop.
 
 All contestants train a model of the same size on the same token ids, with the same dropout and label smoothing, and
 batches of the same mean number of target tokens. Only real target tokens count, without padding. The share of the peak
