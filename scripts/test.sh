@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the project with its test extra and runs the tests in one process per core, at most four.
-# Usage: bash scripts/test.sh [arguments of pytest].
+# Usage: bash scripts/test.sh [pytest arguments].
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,4 +1,4 @@
-"""The page that models are tried on, a Gradio app: `hf-vaswani app`, and the `app.py` of a Space."""
+"""A Gradio page to try models on, which `hf-vaswani app` and the `app.py` of a Space serve."""
 
 from .server import launch
 

@@ -24,7 +24,7 @@ KEPT = 8
 
 
 class AttentionView:
-    """Draws attention, and keeps that of the sentences drawn last, so that another head needs no new search."""
+    """Computes attention, and keeps that of the latest sentences, so that another head needs no new search."""
 
     def __init__(self):
         self._kept: OrderedDict[tuple, SentenceAttention] = OrderedDict()
@@ -44,7 +44,7 @@ class AttentionView:
         key = (id(loaded), text, target, languages)
         if key not in self._kept:
             with loaded.lock, explained():
-                # It checks the languages, and knows what the model wants before a text.
+                # The pipeline checks the languages, and knows the prefix that the model expects before a text.
                 pipeline = loaded.pipeline(languages)
                 given = {"src_lang": languages.source, "tgt_lang": languages.target} if loaded.choices.sources else {}
                 settings = set_languages(loaded.tokenizer, {name: code for name, code in given.items() if code})
@@ -57,13 +57,13 @@ class AttentionView:
 
 
 def layers_and_heads(attention: SentenceAttention, kind: str) -> tuple[list[str], list[str]]:
-    """What can be chosen: the mean, all, or one, counted from 0."""
+    """The choices of layers and of heads: the mean, all, or a single one, counted from 0."""
     layers, heads = getattr(attention.weights, kind).shape[1:3]
     return [MEAN, ALL, *map(str, range(layers))], [MEAN, ALL, *map(str, range(heads))]
 
 
 def which(choice: str | None) -> Which:
-    """A choice of the page: a number, "all", or None for the mean."""
+    """A choice made on the page, as a number, "all", or None for the mean."""
     if choice in (None, "", MEAN):
         return None
     return ALL if choice == ALL else int(choice)
@@ -87,7 +87,7 @@ def draw(attention: SentenceAttention, kind: str, layer: str | None, head: str |
 
 
 def description(attention: SentenceAttention, kind: str, layer: Which, head: Which) -> str:
-    """What a heat map shows, in words: what each token looks at most, on the mean of the layers and heads shown."""
+    """A heat map in words: what each token attends to most, in the mean of the layers and heads shown."""
     weights = getattr(attention.weights, kind)[0]
     weights = weights[[layer]] if isinstance(layer, int) else weights
     weights = weights[:, [head]] if isinstance(head, int) else weights

@@ -23,9 +23,9 @@ class FileTranslation:
     """A translated file.
 
     Attributes:
-        path: in a folder of its own.
-        lines: how many there are.
-        reports: what was wrong with some of them, in words, the first 20.
+        path: the file, in a folder of its own.
+        lines: number of lines.
+        reports: the first 20 problems with lines, in words.
     """
 
     path: Path
@@ -40,14 +40,14 @@ def translate_file(
     languages: Languages = NO_LANGUAGES,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> FileTranslation:
-    """Translate a file of text; long lines in pieces.
+    """Translate a text file line by line, and long lines in pieces.
 
     Args:
-        folder: where the translation is put, in a folder of its own.
-        progress: called with the number of lines that are done, and of all.
+        folder: where the translation goes, into a new folder of its own.
+        progress: called with the number of lines translated so far, and the number of all lines.
 
     Raises:
-        InputError: there is no file, it is too large, or cannot be read.
+        InputError: there is no file, or it is empty, too large or cannot be read.
     """
     if path is None:
         raise InputError("There is no file yet. Choose one of text, a sentence a line.")
@@ -61,7 +61,7 @@ def translate_file(
 
     with _under_its_own_name(source), explained():
         check_file(source)
-        # Read once as a whole: packed files are larger than they look.
+        # Read in full first: compressed files are larger than they look.
         lines, characters = [], 0
         for line in iterate_lines(source, report):
             lines.append(Line(line))
@@ -92,7 +92,7 @@ def translate_file(
 
 
 def check_size(path: Path) -> None:
-    """Refuse a file that is too large."""
+    """Raise an `InputError` if a file is too large."""
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise InputError(
@@ -103,7 +103,7 @@ def check_size(path: Path) -> None:
 
 @contextmanager
 def _under_its_own_name(path: Path) -> Iterator[None]:
-    """Have errors name an uploaded file as its owner knows it, without the folder that it was put in."""
+    """Make errors name an uploaded file as its owner knows it, without the folder where it was stored."""
     try:
         yield
     except InputError as error:
@@ -111,11 +111,11 @@ def _under_its_own_name(path: Path) -> Iterator[None]:
 
 
 def summary(translation: FileTranslation) -> list[str]:
-    """What is said of a translated file."""
+    """What the page says about a translated file."""
     return [f"{counted(translation.lines, 'line')} translated.", *translation.reports]
 
 
 def _stem(path: Path) -> str:
-    """A file's name without what it ends with, in characters that every system takes."""
+    """A file's name without its suffixes, in characters that every system accepts."""
     stem = path.name.partition(".")[0]
     return "".join(c if c.isalnum() or c in "-_" else "_" for c in stem)[:60] or "text"

@@ -1,22 +1,22 @@
-"""How much the page takes at once, and what it says of more."""
+"""How much the page accepts at once, and what it says if there is more."""
 
 from ..errors import InputError
 
-# Characters of a text, of one whose words are linked, and of one that is drawn.
+# In characters: of any text, of a text whose words are linked, and of a text that is drawn.
 LONGEST_TEXT, LONGEST_LINKED_TEXT, LONGEST_FIGURE = 100_000, 20_000, 500
 LARGEST_FILE = 10 * 1024 * 1024  # bytes
 MOST_BEAMS = 10
 
 
 def check_text(text: str | None, most: int = LONGEST_TEXT, name: str = "text", remedy: str = "Shorten it.") -> str:
-    """A text of the page, if it can be used.
+    """Return a text that was entered on the page, if it can be used.
 
     Args:
-        name: of the text, for the message.
-        remedy: what to do where it has more characters than `most`.
+        name: what the message calls the text.
+        remedy: what to do if the text has more characters than `most`.
 
     Raises:
-        InputError: it is empty or too long.
+        InputError: the text is empty or too long.
     """
     text = text or ""
     if not text.strip():

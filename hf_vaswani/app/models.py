@@ -1,6 +1,6 @@
 """The models that can be chosen on the page: checked at the start, loaded when they are first used.
 
-They are loaded one at a time, and the two used last are kept: as many as are compared with each other.
+They are loaded one at a time, and the two used last are kept, as many as the page compares with each other.
 """
 
 import re
@@ -28,7 +28,7 @@ HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class Languages(NamedTuple):
-    """Codes of the languages that are chosen on the page; None where nothing is."""
+    """Codes of the languages chosen on the page; None where none is chosen."""
 
     source: str | None = None
     target: str | None = None
@@ -38,19 +38,19 @@ NO_LANGUAGES = Languages()
 
 
 class LanguageChoices(NamedTuple):
-    """Codes that a model leaves a choice among; none for a model of one pair."""
+    """Codes of the languages that a model offers for choice; empty for a model of a single pair."""
 
     sources: list[str]
     targets: list[str]
-    source: str | None = None  # what is chosen at first
+    source: str | None = None  # the initial choice
 
 
 @dataclass
 class LoadedModel:
-    """A model, and pipelines that translate with it.
+    """A model, and the pipelines that translate with it.
 
     Attributes:
-        lock: held while the model computes, or the languages of its tokenizer are set.
+        lock: held while the model computes or the languages of its tokenizer are set.
     """
 
     name: str
@@ -64,14 +64,14 @@ class LoadedModel:
 
     @property
     def has_attention(self) -> bool:
-        """Whether attention can be read, and words be linked: not where another engine computes the model."""
+        """Whether attention can be read and words can be linked, which other engines than PyTorch do not allow."""
         return not hasattr(self.model.config, "weights_digest")
 
     def pipeline(self, languages: Languages = NO_LANGUAGES) -> TranslationPipeline:
-        """What translates between two languages.
+        """The pipeline that translates between two languages.
 
         Raises:
-            InputError: a language is missing, or the model does not translate them.
+            InputError: a language is missing, or the model does not translate between them.
         """
         if not self.choices.sources:
             languages = NO_LANGUAGES
@@ -108,10 +108,10 @@ class ModelShelf:
         self._lock = RLock()
 
     def open(self, name: str | None) -> LoadedModel:
-        """A model of the page, loaded if it is not yet.
+        """Return a model of the page, and load it first if necessary.
 
         Raises:
-            InputError: it is not one of them, or cannot be loaded.
+            InputError: there is no such model on the page, or it cannot be loaded.
         """
         if name not in self.names:
             raise InputError(f"There is no model {name!r} here. Choose one of: {', '.join(self.names)}.")
@@ -139,10 +139,10 @@ def language_choices(model: PreTrainedModel, tokenizer: Tokenizer) -> LanguageCh
 
 
 def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list[str]:
-    """The given models, or that of the quickstart, after all checks that load none.
+    """Check the given models, or that of the quickstart, without loading them, and return their names.
 
     Raises:
-        InputError: names all that cannot be tried, and why.
+        InputError: lists all models that cannot be tried, and why.
     """
     if not names:
         if not QUICKSTART.is_dir():
@@ -160,10 +160,10 @@ def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list
 
 
 def check_model(name: str, trust_remote_code: bool = False) -> None:
-    """Refuse what is no model, or none that translates, without loading its weights.
+    """Check that a name is that of a model that translates, without loading its weights.
 
     Raises:
-        InputError: saying why.
+        InputError: it is not; the message says why.
     """
     path = Path(name)
     if error := path_error(name):

@@ -1,4 +1,4 @@
-// Marks words that belong together, wherever the page shows them: on pointing, tapping, and with the arrow keys.
+// Highlights words that are linked, wherever the page shows them: on hover, on tap, and with the arrow keys.
 (() => {
   const words = (side) => [...side.querySelectorAll(".word")];
   const sideOf = (word) => word.parentElement;
@@ -30,7 +30,7 @@
   document.addEventListener("focusin", (event) => wordAt(event) && mark(wordAt(event)));
   document.addEventListener("click", (event) => wordAt(event) && moveTo(wordAt(event)));
 
-  // One word of each text can be reached with Tab, and the others from there.
+  // Tab reaches one word of each text; the arrow keys reach the others from there.
   const moveTo = (word) => {
     for (const other of word.closest(".linked").querySelectorAll(".word[tabindex='0']")) other.tabIndex = -1;
     word.tabIndex = 0;
@@ -45,7 +45,7 @@
     const all = [...word.closest(".linked").querySelectorAll(`${side} .word`)];
     const forwards = getComputedStyle(sideOf(word)).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
     const at = all.indexOf(word);
-    // Along the text, and over to its other side and back.
+    // Left and right move along the text, up and down between the source and its translation.
     const to = event.key === "Home" ? all[0] : event.key === "End" ? all.at(-1)
       : ["ArrowLeft", "ArrowRight"].includes(event.key) ? all[at + (event.key === forwards ? 1 : -1)]
       : ["ArrowUp", "ArrowDown"].includes(event.key) ? linkedTo(word)[0] ?? words(otherSide(word))[0] : null;

@@ -1,6 +1,6 @@
-"""The page itself: what is where, and which function answers to what. All of gradio is here and in `server.py`.
+"""The page itself: its layout, and which function handles which event. Only this file and `server.py` use gradio.
 
-Functions of the page are generators, or return what components show; errors become messages in a corner of the page.
+These functions yield or return what the components show; errors become messages in a corner of the page.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,20 +23,20 @@ from .search_view import search_figure
 from .translate import Translation, translate_text
 
 TITLE = "Translation"
-UPLOADS_KEPT = 3600, 6 * 3600  # seconds: how often is looked, and how old they may be
+UPLOADS_KEPT = 3600, 6 * 3600  # seconds: how often gradio looks for old uploads, and how old they may be
 LINES = 6
-# Pixels: below each other where two do not fit side by side, as on a phone.
+# Pixels: boxes are stacked where two of this width do not fit side by side, as on a phone.
 NARROWEST = 300
 
 
 class StopRequest:
-    """Whether a visitor has asked to stop; one object for each visitor, which both functions see."""
+    """Whether a visitor has asked to stop; each visitor has one object, which both functions see."""
 
     is_made = False
 
 
 class Choice(NamedTuple):
-    """The components by which a model and its languages are chosen."""
+    """The components for choosing a model and its languages."""
 
     model: gr.Dropdown
     source: gr.Dropdown
@@ -44,15 +44,15 @@ class Choice(NamedTuple):
 
 
 def make_page(shelf: ModelShelf, folder: Path) -> gr.Blocks:
-    """The page for some models.
+    """Make the page for some models.
 
     Args:
-        folder: where files to download are put.
+        folder: where files to download are stored.
     """
     with gr.Blocks(title=TITLE, analytics_enabled=False, delete_cache=UPLOADS_KEPT) as page:
         gr.HTML(f"<h1>{TITLE}</h1>")
         choice = _choice(page, shelf)
-        # All tabs are there from the start, so that what was typed stays.
+        # All tabs exist from the start, so that what was typed into them stays.
         with gr.Tabs():
             with gr.Tab("Translate"):
                 _translate_tab(shelf, choice)
@@ -66,13 +66,13 @@ def make_page(shelf: ModelShelf, folder: Path) -> gr.Blocks:
                 _score_tab(shelf, choice)
             with gr.Tab("Search"):
                 _search_tab(shelf, choice)
-        # With many people at once the model computes for one after the other.
+        # If many people use the page at once, the model computes for one after another.
         page.queue(default_concurrency_limit=8, max_size=64)
     return page
 
 
 def answers(work: Callable) -> Callable:
-    """A function of the page whose errors are messages on it; text in them is escaped."""
+    """Wrap a function of the page so that its errors become messages on the page, with their text escaped."""
 
     @wraps(work)
     def answer(*arguments: Any) -> Iterator[Any]:
@@ -168,7 +168,7 @@ def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
         show_progress="minimal",
         show_progress_on=state,
     )
-    # What is under way is finished first; gradio's own `cancels` would sometimes report that as an error.
+    # Sentences in progress are finished first; gradio's own `cancels` would sometimes report that as an error.
     stop.click(ask_to_stop, inputs=request, queue=False, api_visibility="private")
 
 
@@ -192,7 +192,7 @@ def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
         loaded, languages = _open(shelf, name, source, target_language)
         attention = view.attention(loaded, text, target, languages)
         layers, heads = attention_view.layers_and_heads(attention, kind)
-        # Another model may have fewer.
+        # Another model may have fewer layers or heads.
         layer, head = (one if one in those else attention_view.MEAN for one, those in ((layer, layers), (head, heads)))
         yield (
             gr.Dropdown(layers, value=layer),
@@ -254,7 +254,7 @@ def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
     state = gr.HTML(elem_id="file-state")
     download = gr.File(label="Its translation", interactive=False, elem_id="download")
 
-    # gradio looks for its bar among the defaults.
+    # gradio finds its progress bar among the default arguments.
     @answers
     def translate(name, source, target, path, progress=gr.Progress()):  # noqa: B008
         loaded, languages = _open(shelf, name, source, target)

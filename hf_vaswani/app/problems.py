@@ -1,4 +1,4 @@
-"""What the page says where something cannot be done: one sentence for people, never a traceback."""
+"""What the page says if something cannot be done: one readable sentence, never a traceback."""
 
 import logging
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Have whatever the block raises as an `InputError`; what is no error of the input is logged in full."""
+    """Turn whatever the block raises into an `InputError`; unexpected errors are also logged in full."""
     try:
         yield
     except InputError:
@@ -27,5 +27,5 @@ def explained() -> Iterator[None]:
 
 
 def untranslated(error: Exception) -> str:
-    """What stands in place of a translation that there is not."""
+    """The text shown in place of a missing translation."""
     return f"[not translated: {error_message(error)}]"

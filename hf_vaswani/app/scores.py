@@ -1,4 +1,4 @@
-"""BLEU and chrF2 of a text's translations by given references, as `hf-vaswani evaluate` computes them."""
+"""BLEU and chrF2 of a text's translations against given references, as `hf-vaswani evaluate` computes them."""
 
 from ..core.pipeline_inputs import clean
 from ..errors import InputError, counted
@@ -13,7 +13,7 @@ METRICS = ("bleu", "chrf")
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a pasted text; a line break at its end begins no further one."""
+    """The lines of a pasted text, without empty ones at its beginning and end."""
     return clean(text).strip("\n").split("\n")
 
 
@@ -21,10 +21,11 @@ def scored(loaded: LoadedModel, source: str, references: str, languages: Languag
     """Translate lines and score them, as HTML: the scores with their signatures, and each line.
 
     Args:
-        source, references: line by line.
+        source, references: texts with a sentence per line.
 
     Raises:
-        InputError: a text is empty or too long, or they do not have as many lines.
+        InputError: a text is empty or too long, the two have different numbers of lines, or a line cannot be
+            translated.
     """
     sources = lines_of(check_text(source, LONGEST_TEXT))
     wanted = lines_of(check_text(references, LONGEST_TEXT, "text of references"))

@@ -13,7 +13,8 @@ def search_figure(loaded: LoadedModel, text: str, num_beams: int) -> str:
     """The tree of a search, and why it ended, as HTML.
 
     Raises:
-        InputError: the text is empty or too long, or the model's search cannot be watched.
+        InputError: the text is empty or too long, the number of beams is not allowed, or the model's search cannot be
+            recorded.
     """
     check_text(text, LONGEST_FIGURE)
     if not 1 <= num_beams <= MOST_BEAMS:

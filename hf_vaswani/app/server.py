@@ -1,4 +1,4 @@
-"""Serves the page: on this machine alone unless asked otherwise, and with nothing loaded from or sent to elsewhere."""
+"""Serves the page: to this machine alone unless asked otherwise, without loading from or sending to other servers."""
 
 import errno
 import os
@@ -16,11 +16,11 @@ from .limits import LARGEST_FILE
 from .models import ModelShelf, chosen_models
 
 HOST, FIRST_PORT = "127.0.0.1", 7860
-# gradio asks its makers for its newest version, and tells them of errors and starts, unless this says no.
+# Without these, gradio asks its makers for its latest version, and reports errors and launches to them.
 PRIVACY = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "GRADIO_MCP_SERVER": "False"}
-# A file that is too large is to reach the page, which says so in words.
+# A file that is too large should still reach the page, which explains the limit in words.
 LARGEST_UPLOAD = 4 * LARGEST_FILE
-# Dark enough for white letters.
+# Dark enough for white text.
 COLORS = {
     "button_primary_background_fill": "#1d4ed8",
     "button_primary_background_fill_dark": "#1d4ed8",
@@ -44,7 +44,7 @@ def launch(
     Args:
         models: folders or Hub ids; default: `outputs/quickstart`.
         host: address to listen on; default: `GRADIO_SERVER_NAME`, which a Space sets, or this machine alone.
-        port: default: `GRADIO_SERVER_PORT`, or the first free one from 7860 on.
+        port: port to listen on; default: `GRADIO_SERVER_PORT`, or the first free one from 7860 on.
         trust_remote_code: run code that comes with models of types that transformers and this package do not know.
 
     Raises:
@@ -63,9 +63,9 @@ def served(
     port: int | None = None,
     trust_remote_code: bool = False,
 ) -> Iterator[str]:
-    """Serve the page within the block, which gets its address; arguments and errors are those of [`launch`]."""
+    """Serve the page while the block runs, and yield its address; arguments and errors are those of [`launch`]."""
     names = check([models] if isinstance(models, str) else models, host, port, trust_remote_code)
-    # Where gradio puts what is uploaded, and what can be downloaded.
+    # gradio stores uploads here, as well as files to download.
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-app-") as folder, _environment(GRADIO_TEMP_DIR=folder):
         import gradio
 
@@ -93,7 +93,7 @@ def served(
         except OSError as error:  # the port was taken in between, or none is free
             raise InputError(f"The page cannot be served: {reason(error)}") from None
         try:
-            with quiet("hf_vaswani.core.pipeline_engine"):  # whose advice is not for those who see the page
+            with quiet("hf_vaswani.core.pipeline_engine"):  # its advice is not for visitors of the page
                 yield address
         finally:
             page.close(verbose=False)
@@ -101,7 +101,7 @@ def served(
 
 @contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """Set variables of the environment within the block, and those that keep gradio from telling others."""
+    """Set environment variables while the block runs; those that keep gradio from reporting to its makers stay set."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(PRIVACY | variables)
     try:
@@ -115,10 +115,10 @@ def _environment(**variables: str) -> Iterator[None]:
 
 
 def check(names: Sequence[str], host: str | None, port: int | None, trust_remote_code: bool = False) -> list[str]:
-    """The models, after all checks that load none.
+    """Check everything without loading a model, and return the names of the models.
 
     Raises:
-        InputError: lists all that stands against the page.
+        InputError: lists everything that keeps the page from being served.
     """
     errors: list[str] = []
     chosen: list[str] = []
@@ -138,7 +138,7 @@ def check(names: Sequence[str], host: str | None, port: int | None, trust_remote
 
 
 def address_error(host: str, port: int | None) -> str | None:
-    """Why nothing can listen there; `None` where it can."""
+    """Why the page cannot listen at an address; `None` if it can."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as listener:

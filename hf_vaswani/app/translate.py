@@ -1,4 +1,4 @@
-"""Translates the text of the page sentence by sentence, and gives what is done as soon as it is."""
+"""Translates the text of the page sentence by sentence, and yields translations as soon as they are done."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .limits import LONGEST_LINKED_TEXT, LONGEST_TEXT, MOST_BEAMS, check_text
 from .models import NO_LANGUAGES, Languages, LoadedModel
 from .problems import explained, untranslated
 
-# Sentences that are translated together: few at first, so that the first is seen at once.
+# Sentences translated together: few at first, so that the first one shows at once.
 FIRST_SENTENCES, MOST_SENTENCES, GROWTH = 1, 128, 2
 
 
@@ -22,9 +22,9 @@ class Sentence:
     """A sentence of a text with its translations.
 
     Attributes:
-        piece: the sentence, and the line break behind it.
-        hypotheses: best first; none where it could not be translated.
-        error: why it could not.
+        piece: the sentence, and the line break after it.
+        hypotheses: its translations, best first; empty for an empty line or an error.
+        error: what to show in place of a translation that failed.
     """
 
     piece: Piece
@@ -38,7 +38,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Translation:
-    """What is translated of a text so far."""
+    """The part of a text that has been translated so far."""
 
     sentences: tuple[Sentence, ...]
     total: int  # sentences of the whole text
@@ -46,7 +46,7 @@ class Translation:
 
     @property
     def text(self) -> str:
-        """As plain text, with the line breaks of the source."""
+        """The translation as plain text, with the line breaks of the source."""
         return join_texts([s.translation for s in self.sentences], [s.piece for s in self.sentences])
 
     @property
@@ -57,13 +57,13 @@ class Translation:
 def translate_text(
     loaded: LoadedModel, text: str, languages: Languages = NO_LANGUAGES, n_best: int = 1
 ) -> Iterator[Translation]:
-    """Translate a text.
+    """Translate a text, and yield the translation as it grows.
 
     Args:
-        n_best: translations of each sentence; the search has as many beams at least.
+        n_best: number of translations of each sentence; the search has at least as many beams.
 
     Yields:
-        The translation as far as it goes: after the first sentence, then after ever more of them.
+        The translation so far: after the first sentence, then after ever larger groups of sentences.
 
     Raises:
         InputError: the text cannot be translated.
@@ -75,7 +75,7 @@ def translate_text(
     has_links = loaded.has_attention and len(text) <= LONGEST_LINKED_TEXT
     with explained():
         engine = make_engine(loaded, languages, n_best, has_links)
-    # A sentence each; the engine divides those that are too long.
+    # One sentence per piece; the engine divides those that are too long.
     pieces = split_text(text, lambda _: True, packs=False)
     done: list[Sentence] = []
     for group in _groups(pieces):
@@ -87,7 +87,10 @@ def translate_text(
 def make_engine(
     loaded: LoadedModel, languages: Languages, n_best: int = 1, has_links: bool = False
 ) -> TranslationEngine:
-    """What translates with a model of the page; one text costs no other, and no process is forked off the server."""
+    """The engine that translates with a model of the page.
+
+    A text that fails does not affect the others, and the server forks no processes.
+    """
     beams = max(n_best, loaded.model.generation_config.num_beams or 1)
     return loaded.pipeline(languages).engine(
         split_sentences=True,
@@ -107,7 +110,7 @@ def _groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def _translated(engine: TranslationEngine, pieces: list[Piece]) -> list[Sentence]:
-    """Pieces with their translations; an empty line is translated by one."""
+    """Translate pieces of a text; empty lines stay empty."""
     filled = [piece for piece in pieces if not is_blank(piece.text)]
     results = iter(engine.translate([piece.text for piece in filled]) if filled else [])
     sentences = []

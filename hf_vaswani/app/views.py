@@ -1,4 +1,4 @@
-"""What the page shows, as HTML. Every text is escaped, and says its own direction."""
+"""What the page shows, as HTML. Every text is escaped, and determines its own writing direction."""
 
 from collections.abc import Sequence
 from html import escape
@@ -15,7 +15,7 @@ HOW_TO = "Point at a word, tap it, or move with the arrow keys, to see where it 
 
 
 def linked_text(tokenizer: PreTrainedTokenizerBase, translation: Translation) -> str:
-    """Each sentence beside its translation; words that belong together know each other's numbers."""
+    """Each sentence beside its translation, each word with the numbers of the words that it is linked to."""
     if not translation.has_links:
         return ""
     rows = [
@@ -65,7 +65,7 @@ def alternatives(sentences: Sequence[Sentence]) -> str:
 
 
 def table(caption: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], numbers: int = 0) -> str:
-    """A table, of which at most 200 rows are shown.
+    """A table, with at most 200 rows shown.
 
     Args:
         numbers: how many columns from the left hold numbers.
@@ -90,17 +90,17 @@ def _cell(value: Any, is_number: bool) -> str:
 
 
 def paragraphs(*texts: str) -> str:
-    """Texts below each other."""
+    """Texts as paragraphs, one below the other."""
     return "".join(f'<p dir="auto">{escape(text)}</p>' for text in texts)
 
 
 def figure(svg: str, label: str) -> str:
-    """A figure of its own size, which scrolls where the page is narrower; `svg` is markup, and `label` text."""
+    """A figure in its own size, which scrolls if the page is narrower; `svg` is markup, and `label` plain text."""
     return f'<div class="figure" role="region" tabindex="0" aria-label="{escape(label)}">{svg}</div>'
 
 
 def image(png: str, description: str, caption: str) -> str:
-    """A picture, from its bytes in base64, with what it shows in words, and a text below."""
+    """A PNG image, given in base64, with a description in words and a caption below."""
     return (
         f'<figure class="figure" role="region" tabindex="0" aria-label="Heat map">'
         f'<img src="data:image/png;base64,{png}" alt="{escape(description)}">'

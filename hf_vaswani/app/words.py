@@ -1,6 +1,6 @@
-"""Which words of a sentence its translation's words come from: the alignment of tokens, carried over to words.
+"""Links the words of a translation to the source words that they come from, by the alignment of their tokens.
 
-Tokens are found again in the text by their letters, whatever marks a tokenizer puts at their ends; a token that is not
+Tokens are located in the text by their letters, whatever markers a tokenizer puts at their ends; a token that is not
 found links nothing.
 """
 
@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from ..core.pipeline_hypothesis import Hypothesis
 from ..evaluation.token_text import readable_tokens
 
-# Scripts without spaces: each character is a word. Others: letters with what joins them, or a mark alone.
+# In scripts without spaces, each character is a word; in others, letters and what joins them, or a single mark.
 WORD = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
     r"|[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u30ff\u31c0-\u9fff\uf900-\ufaff]"
@@ -22,14 +22,14 @@ WORD = re.compile(
     r"|[^\w\s]"
 )
 MARKS = re.compile(r"^(?:▁+|##|Ġ+|￭)|(?:@@|</w>|￭|▁+)$")
-# Characters that may stand between two tokens and are in neither: white space, or what a tokenizer does not know.
+# How many characters between two tokens may belong to neither: whitespace, or what the tokenizer does not know.
 FARTHEST = 24
 
 Span = tuple[int, int]
 
 
 class LinkedSentence(NamedTuple):
-    """A sentence and its translation, the places of their words in them, and pairs of numbers of words."""
+    """A sentence and its translation, the spans of their words, and pairs of numbers of linked words."""
 
     source: str
     target: str
@@ -39,7 +39,7 @@ class LinkedSentence(NamedTuple):
 
 
 def link_words(tokenizer: PreTrainedTokenizerBase, source: str, hypothesis: Hypothesis) -> LinkedSentence:
-    """The links of a sentence's words with those of its translation; none where there is no alignment."""
+    """Link the words of a sentence to those of its translation; without an alignment there are no links."""
     target = hypothesis["translation_text"]
     source_words, target_words = word_spans(source), word_spans(target)
     links: set[tuple[int, int]] = set()
@@ -55,7 +55,7 @@ def link_words(tokenizer: PreTrainedTokenizerBase, source: str, hypothesis: Hypo
 
 
 def word_spans(text: str) -> list[Span]:
-    """Start and end of each word of a text, and of each mark that is none."""
+    """Start and end of each word and each punctuation mark of a text."""
     return [match.span() for match in WORD.finditer(text)]
 
 
@@ -67,7 +67,7 @@ def words_at(words: Sequence[Span], span: Span | None) -> list[int]:
 
 
 def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
-    """The place of each token in a text, from left to right; None where its letters are not there."""
+    """The span of each token in a text, from left to right; None if its letters are not found."""
     folded, at, spans = _folded(text), 0, []
     for token in tokens:
         found = None
@@ -83,7 +83,7 @@ def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
 
 
 def _folded(text: str) -> str:
-    """A text of the same length without the differences that tokenizers ignore: upper case, compatible forms."""
+    """The text, at the same length, without differences that tokenizers ignore: upper case, compatibility forms."""
     return "".join(_folded_character(character) for character in text)
 
 

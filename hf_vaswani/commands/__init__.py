@@ -1,1 +1,1 @@
-"""The subcommands of `hf-vaswani`, one per file: options, and a thin layer over one function of the package."""
+"""The subcommands of `hf-vaswani`, one per file: its options, and a thin layer over one function of the package."""

@@ -1,4 +1,4 @@
-"""`hf-vaswani attention`: figures of a model's attention while it translates a sentence, and the alignment."""
+"""`hf-vaswani attention`: draws a model's attention while it translates a sentence, and prints the alignment."""
 
 import argparse
 import os
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _which(text: str) -> int | str:
-    """An argparse type, a layer or head: a number, `mean` or `all`."""
+    """An argparse type for a layer or head: a number, `mean` or `all`."""
     if text in (ALL, MEAN):
         return text
     try:
@@ -95,7 +95,7 @@ def _which(text: str) -> int | str:
 
 
 def _figure_paths(output: Path, kinds: list[str]) -> dict[str, Path]:
-    """Kind → path: the given file, or a file of that name in the given folder."""
+    """Kind → path: the given file, or a file named after the kind in the given folder."""
     if output.suffix and not output.is_dir():
         return dict.fromkeys(kinds, output)
     return {kind: output / f"{kind}.png" for kind in kinds}

@@ -1,4 +1,4 @@
-"""`hf-vaswani corpus`: the built-in corpus as files."""
+"""`hf-vaswani corpus`: writes the built-in corpus to files."""
 
 import argparse
 

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
         raise InputError.of(errors)
     if any(is_same_file(output, log) for log in logs):
         raise InputError(f"{output} is one of the logs. Name another file with --output.")
-    # A run's own figure is redrawn by each validation.
+    # A run redraws its own figure after each validation, so it may be replaced.
     if output.is_file() and output != own and not options.overwrite:
         raise InputError(f"{output} already exists. Name another with --output, or replace it with --overwrite.")
     draw_curves(logs, output)

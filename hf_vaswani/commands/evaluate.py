@@ -1,4 +1,4 @@
-"""`hf-vaswani evaluate`: scores translations of models or in files, and tests whether one system beats another."""
+"""`hf-vaswani evaluate`: scores translations by models or from files, and tests whether one system beats another."""
 
 import argparse
 import json
@@ -188,7 +188,7 @@ def _output_errors(options: argparse.Namespace) -> list[str]:
 
 
 def _translate(models: list, sources: list[str] | None, options: argparse.Namespace) -> list[list[str]]:
-    """Each model's translations, written as soon as they are complete."""
+    """Translate with each model, and write its translations as soon as they are complete."""
     from ..translation.lines import write_translations
     from ..translation.translate import translate
 
@@ -209,7 +209,7 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
 
 
 def _text(names: list[str], results: list[list]) -> str:
-    """One system: one line per score. Several: a table with one line per system, and the signatures."""
+    """The results as text: a line per score for one system; a table and the signatures for several."""
     from ..evaluation.significance import SIGNIFICANT
 
     if len(results) == 1:

@@ -31,7 +31,7 @@ CTRANSLATE2_TYPES = (
 OF_ONNX = ("int8", "float32")
 QUANTIZATIONS = {"ctranslate2": CTRANSLATE2_TYPES, "onnx": OF_ONNX, "transformers.js": OF_ONNX, "web": OF_ONNX}
 WEB_TYPE = "int8"
-# What must be installed, and the extra that installs it, where that has another name.
+# What must be installed, and the extra that installs it if its name is different.
 LIBRARIES = {
     "ctranslate2": [("ctranslate2", None)],
     "onnx": [("onnx", None), ("onnxruntime", "onnx")],
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
         return
     from ..engines.web_runtime import fetched_runtime, find_runtime
 
-    # First of all, since npm may have to fetch it.
+    # This comes first, since npm may have to fetch the runtime.
     with fetched_runtime(find_runtime(options.runtime)) as runtime:
         _export(options, texts, runtime)
 
@@ -151,10 +151,10 @@ def _compared(
 
 
 def _checked_texts(options: argparse.Namespace) -> dict[str, list[str]]:
-    """The lines of the files that the options name.
+    """Check the options, and return the lines of the files that they name.
 
     Raises:
-        InputError: lists all that is wrong with options, files and output, and libraries that are missing.
+        InputError: lists everything that is wrong with the options, files and output, and missing libraries.
     """
     from ..data.sources.parallel_files import line_errors, read_lines
     from ..engines.extras import import_extra

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _over_actors(number: int | None, encoder: "BatchEncoder", batches: Iterator[Any]) -> Iterator[Any]:
-    """The encoder's work on batches by actors of Ray, in order."""
+    """Encode batches with Ray actors, and yield the results in order."""
     from ..runtime.ray_actors import RayActors
 
     actors = RayActors(partial(_same, encoder), number)

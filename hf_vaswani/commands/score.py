@@ -1,4 +1,4 @@
-"""`hf-vaswani score`: the probabilities that a model gives to translations."""
+"""`hf-vaswani score`: computes the probabilities that a model assigns to given translations."""
 
 import argparse
 import json

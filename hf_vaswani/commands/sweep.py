@@ -10,7 +10,7 @@ OWN = ("grid", "search", "trials", "seeds", "output_dir", "jobs")
 
 
 class SweepParser(CommandParser):
-    """Parses a recipe and, among keys of the recipe, the options of the sweep."""
+    """Parses a recipe and the options of the sweep, which may be mixed with keys of the recipe."""
 
     def parse_known_args(self, args=None, namespace=None):
         arguments = sys.argv[1:] if args is None else list(args)

@@ -24,7 +24,7 @@ class RecipeParser(CommandParser):
         return super().parse_known_args(trainer + arguments, namespace)
 
     def format_help(self) -> str:
-        # Imported only for help: it takes seconds.
+        # Imported only for help, because it takes seconds.
         from ..training.recipe.key_help import describe_keys
 
         return f"{super().format_help()}\n{describe_keys(help_width())}\n"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..translation.translator_settings import TranslatorSettings
     from ..translation.windows import Line
 
-# Options that do not affect the translations, or not by their names.
+# Options that do not affect the translations, and names of models and files, of which only the content matters.
 NO_SETTINGS = {
     "command", "run", "model", "ensemble", "input", "output", "prefix", "overwrite", "resume", "num_workers",
 }  # fmt: skip
@@ -97,7 +97,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add the group of options that say how translations are found."""
+    """Add the group of options that control the search for translations."""
     search = parser.add_argument_group("search", "Defaults are those of the model's generation_config.")
     search.add_argument("--ensemble", type=InputPath, nargs="+", default=[], metavar="MODEL", help=ENSEMBLE)
     add_beam_option(search)
@@ -117,7 +117,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_length_options(lines: argparse._ActionsContainer) -> None:
-    """Add options of languages and long lines."""
+    """Add the options for languages and long lines."""
     add_language_options(lines)
     lines.add_argument("--max_source_length", type=length, metavar="N", help=LONG)
     lines.add_argument(
@@ -126,7 +126,7 @@ def add_length_options(lines: argparse._ActionsContainer) -> None:
 
 
 def add_batch_options(speed: argparse._ActionsContainer) -> None:
-    """Add options of batches and of the dtype."""
+    """Add the options for batches and the dtype."""
     speed.add_argument(
         "--batch_tokens",
         type=batch,
@@ -190,7 +190,7 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
             pass
         return
     [(lines, is_waiting)] = begun
-    # Not in between translations on the same terminal.
+    # The bar must not appear in between translations on the same terminal.
     is_shown = not (options.output is None and sys.stdout.isatty())
     bar = progress_bar(_count_lines(options.input), output.progress.lines, is_shown)
     with quiet("hf_vaswani.core.pipeline_engine"), bar:
@@ -217,17 +217,17 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
 
 
 def output_settings(options: argparse.Namespace, further: Collection[str] = ()) -> dict[str, Any]:
-    """The options that an output depends on, which is resumed with the same ones.
+    """The options that an output depends on; it can only be resumed with the same ones.
 
     Args:
-        further: names of options that it does not depend on.
+        further: names of more options that the output does not depend on.
     """
     left_out = NO_SETTINGS if options.sample or options.mbr else NO_SETTINGS | BATCHES
     return {name: value for name, value in vars(options).items() if name not in left_out and name not in further}
 
 
 def _check_same_model(options: argparse.Namespace, processes: "PartialState | SingleProcess", own: str) -> None:
-    """Raise an error in all processes if they do not have the same model, as on machines with copies of their own."""
+    """Raise an error in all processes if their models differ, as they may on machines with copies of their own."""
     if processes.num_processes == 1:
         return
     from accelerate.utils import gather_object
@@ -240,7 +240,7 @@ def _check_same_model(options: argparse.Namespace, processes: "PartialState | Si
 
 
 def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | StreamOutput | None":
-    """The output, after all checks that do not need the model; `None` if it is already finished."""
+    """Run all checks that do not need the model, and return the output; `None` if it is already finished."""
     from ..data.sources.text_files import check_file
     from ..translation.resumable_output import NothingToResume, ResumableOutput, StreamOutput
 
@@ -281,7 +281,7 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
 
 
 def _same_file_errors(options: argparse.Namespace) -> list[str]:
-    """Inputs that the output would overwrite."""
+    """An error for each input that the output would overwrite."""
     output = options.output or descriptor_of(sys.stdout)
     inputs = {"input": options.input or descriptor_of(sys.stdin), "file of prefixes": options.prefix}
     return [
@@ -297,7 +297,7 @@ def _has_a_line_for_each(output: Path, options: argparse.Namespace) -> bool:
 
 
 def option_errors(options: argparse.Namespace) -> list[str]:
-    """Options that cannot be combined."""
+    """An error for each combination of options that is not allowed."""
     errors = []
 
     def given(*names: str) -> str:
@@ -325,7 +325,7 @@ def option_errors(options: argparse.Namespace) -> list[str]:
 
 
 def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
-    """Which models translate and how, as the options say."""
+    """The models that translate and their settings, from the options."""
     from ..translation.translator_settings import TranslatorSettings
 
     arguments: dict[str, Any] = {
@@ -351,7 +351,7 @@ def translator_settings(options: argparse.Namespace) -> "TranslatorSettings":
 
 
 def _translator(options: argparse.Namespace) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, LineTranslator]":
-    """Model, tokenizer and translator."""
+    """Load the model and its tokenizer, and make the translator."""
     settings = translator_settings(options)
     model, tokenizer = settings.load()
     try:
@@ -377,7 +377,7 @@ def _lines(options: argparse.Namespace, reports: LineReports) -> "tuple[Iterator
 
 
 def _texts(options: argparse.Namespace, report: Callable[[int, str], None]) -> Iterator[str]:
-    """The lines of the file or of standard input."""
+    """The lines of the input file, or of standard input."""
     from ..data.sources.text_files import iterate_lines
     from ..translation.windows import IncomingLines
 
@@ -399,7 +399,7 @@ def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argpa
 
 
 def _count_lines(path: str | None) -> int | None:
-    """Lines of an uncompressed file, to show the time left on a terminal."""
+    """The number of lines of an uncompressed file, to show the time left on a terminal; `None` elsewhere."""
     if path is None or not sys.stderr.isatty():
         return None
     is_plain = Path(path).is_file() and Path(path).suffix.lower() not in (".gz", ".zst")

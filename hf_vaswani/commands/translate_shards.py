@@ -17,7 +17,7 @@ from .translate import (
     translator_settings,
 )
 
-# Options of `hf-vaswani translate` that are not those of this command, and options that change no translation.
+# Options of `hf-vaswani translate` that this command lacks, and more options that do not affect the translations.
 NOT_HERE = {"prefix": None, "format": "text", "n_best": None, "scores": False, "alignments": False}
 FURTHER = {"folder", "num_actors", "address", "needs_torch", *NOT_HERE}
 
@@ -125,12 +125,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _named(shard) -> list[str]:
-    """The errors of a shard, with its name where they do not say it."""
+    """The errors of a shard, with its path in front of those that do not mention it."""
     return [line if str(shard.path) in line else f"{shard.path}: {line}" for line in shard.error.splitlines()]
 
 
 def _models(options: argparse.Namespace, actors) -> str:
-    """The fingerprint of the models that all actors have."""
+    """The fingerprint of the actors' models, which must be the same for all."""
     try:
         models = actors.each((None,))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""`hf-vaswani verify`: replays parts of a run and says whether they come to the same."""
+"""`hf-vaswani verify`: replays parts of a run and says whether the results are the same."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ OWN = ("steps", "from")
 
 
 class RunParser(CommandParser):
-    """Parses the run and the command's own options; others after the run are keys of its recipe."""
+    """Parses the run and the command's own options; any other options after the run are keys of its recipe."""
 
     def parse_known_args(self, args=None, namespace=None):
         arguments = sys.argv[1:] if args is None else list(args)
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         found = verify(options.training, options.options, options.steps, options.checkpoint)
     except TrainingError as error:
-        # Its own exit status is that of a run that differs.
+        # A `TrainingError` would exit with 1, the status that reports a difference here.
         raise InputError(str(error)) from None
     for finding in found.findings:
         print(finding)

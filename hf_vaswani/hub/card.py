@@ -1,7 +1,7 @@
-"""The model card of a trained model, written from what was measured: never a figure that no run has given.
+"""The model card of a trained model, written from measurements only: every number comes from a run.
 
-The frame is `model_card_template.md`; here its values are made of the recipe and the run's report. Whatever comes from
-a recipe or a text is set as plain text, and stays that (`markdown.py`).
+The frame is `model_card_template.md`; this module makes its values from the recipe and the run's report. Whatever
+comes from a recipe or a text is escaped, so that it shows as plain text (`markdown.py`).
 """
 
 import re
@@ -21,7 +21,7 @@ from .usage import usage_code
 from .wording import duration, energy, optimization, regularization, scientific, tokenizer_words
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
-# Figures of attention that a card shows, and the names of those that say most.
+# How many attention figures a card shows, and the names of those that say most.
 MOST_FIGURES = 4
 CROSS_ATTENTION = re.compile(r"_cross(_layer_\d+)?\.png$")
 
@@ -36,17 +36,17 @@ def card_text(
     """A model card: metadata in YAML and text in Markdown.
 
     Args:
-        name: of the model.
-        recipe: its sections, as `Recipe.to_dict()` gives them.
-        report: of the run.
+        name: the model's name.
+        recipe: the recipe's sections, as `Recipe.to_dict()` returns them.
+        report: the run's report.
         shared_recipe: the recipe that the card shows.
-        figures_in: folder of the figures, as seen from the card; "" for the card's own.
+        figures_in: folder of the figures, relative to the card; "" for the card's own folder.
     """
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
     environment.filters |= {"plain": plain, "number": "{:,}".format, "duration": duration, "scientific": scientific}
-    # Values are not templates: what stands in them in braces stays as it is.
+    # Values are not templates: braces in them stay as they are.
     recipe_file = yaml.safe_dump(shared_recipe, sort_keys=False, allow_unicode=True).strip()
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         metadata=metadata(name, recipe, report).to_yaml(),
@@ -104,13 +104,13 @@ def _usage(name: str, report: RunReport) -> str:
     example = report.analysis and report.analysis.example
     code = usage_code(name, example.source if example else "…")
     if example:
-        # A comment ends with its line, and a text of the test set may hold more.
+        # A comment ends with its line, and a text of the test set may have several.
         code += f"\n# {' '.join(example.translation.split()) or '(nothing)'}"
     return fenced(code, "python")
 
 
 def _is_tokenized(recipe: dict[str, Any]) -> bool:
-    """Whether the text came in tokens of its own, which BLEU then counts."""
+    """Whether the text was already tokenized, so that BLEU counts its own tokens."""
     return recipe["evaluation"]["tokenize"] == "none"
 
 
@@ -172,7 +172,7 @@ def _saw_a_part(report: RunReport) -> bool:
 
 
 def _filters(report: RunReport) -> str:
-    """What was left out of the training text, and what was found in it and kept."""
+    """What was left out of the training text, and what was found in it but kept."""
     counts, kept = report.filters, report.pairs["train"]
     if not counts:
         return "How many training pairs were left out was not counted."
@@ -193,7 +193,7 @@ def _filters(report: RunReport) -> str:
 
 
 def _trail(trail: Trail) -> str:
-    """A trail as its file, between fences."""
+    """A trail as a code block with the content of its file."""
     return fenced(trail.shown().to_json().strip(), "json")
 
 
@@ -228,7 +228,7 @@ def _what_came_of_it(stage: StageReport) -> str:
 
 
 def _teacher(report: RunReport) -> str:
-    """A table of the final model beside its teacher, and what it says; empty without one."""
+    """A table that compares the final model with its teacher, and a summary in words; empty without a teacher."""
     found = report.teacher
     if found is None:
         return ""
@@ -250,41 +250,41 @@ def _teacher(report: RunReport) -> str:
 
 
 def _tested(recipe: dict[str, Any], report: RunReport) -> str | None:
-    """The test set that was looked at closely, which is the first; `None` without one."""
+    """The title of the test set that was analyzed, which is the first; `None` without an analysis."""
     if report.analysis is None:
         return None
     return plain(title_of(next(iter(report.tests)), recipe, report))
 
 
 def _again(training: dict[str, Any], report: RunReport) -> str:
-    """The command that makes the same steps, as far as there is one."""
+    """The command that trains the model again with the same steps, as far as there is one."""
     command, words = "hf-vaswani train recipe.yaml --output_dir FOLDER", ""
     processes, precision = report.processes or [], report.precision.partition(",")[0]
     if training["mixed_precision"] == "auto":
-        # On another machine it may come to another one.
+        # On another machine, "auto" may choose another precision.
         command += f" --mixed_precision {'no' if precision == 'fp32' else precision}"
     if training["max_minutes"] and report.seconds >= 60 * training["max_minutes"]:
         if training["lr_scheduler_type"] in ("linear", "cosine"):
             words = " The clock ended this run: on another machine it makes other steps."
         else:
-            # The clock ended it, which says nothing on another machine.
+            # The time limit ended the run, which another machine would reach after a different number of steps.
             command += f" --max_minutes null --max_steps {report.steps}"
     how = ""
     if len(processes) == 1 and processes[0] > 1:
-        # One process makes the steps of several when each of its steps has all their forward passes.
+        # One process makes the same steps as several if each of its steps has the forward passes of all of them.
         command += f" --gradient_accumulation_steps {training['gradient_accumulation_steps'] * processes[0]}"
         how = f", in one process in place of {processes[0]}"
     start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
     if report.stages:
         start = "" if report.has_stage(training["start_from"]) else start
-        # In one process, the stages would make other steps than in several.
+        # In one process, the stages would make different steps than in several.
         command = "hf-vaswani train recipe.yaml --output_dir FOLDER"
         how = f", all stages, here in {processes[0]} processes" if len(processes) == 1 and processes[0] > 1 else ""
     return f"`{command}` with this file{start} and the text above trains the model again{how}.{words}"
 
 
 def shown_figures(names: list[str]) -> list[str]:
-    """The figures that a card shows: curves, then attention, of which cross-attention says most."""
+    """The figures that a card shows: curves, then attention, with cross-attention first, as it says most."""
     attention = [name for name in names if not _is_of_curves(name)]
     attention.sort(key=lambda name: not CROSS_ATTENTION.search(name))
     return [name for name in names if _is_of_curves(name)] + attention[:MOST_FIGURES]
@@ -295,7 +295,7 @@ def _is_of_curves(name: str) -> bool:
 
 
 def _figures(names: list[str], folder: str) -> dict[str, list[Any]]:
-    """Curves and attention, by their paths as seen from the card."""
+    """The figures of curves and of attention, with their paths relative to the card."""
     # Quoted, since Markdown ends an address at a space.
     paths = {name: quote(f"{folder}/{name}" if folder else name) for name in shown_figures(names)}
     return {

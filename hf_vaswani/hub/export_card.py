@@ -1,4 +1,4 @@
-"""The card of a model that was exported: how its engine uses it, and what it loses by weights of fewer bits."""
+"""The card of an exported model: how to use it in its engine, and what weights of fewer bits cost in quality."""
 
 from dataclasses import dataclass
 
@@ -22,11 +22,11 @@ FULL_PRECISION = "float32"
 
 @dataclass(frozen=True)
 class Engine:
-    """What a card says of an engine.
+    """What a card says about an engine.
 
     Attributes:
-        title: as Markdown.
-        library: as the Hub calls it.
+        title: its name, as Markdown.
+        library: the Hub's name for it.
         needs: what must be installed.
     """
 
@@ -63,8 +63,8 @@ class MetricLoss:
 
     @property
     def difference(self) -> str:
-        """With its sign; negative where the export is worse."""
-        # Of the rounded scores, as a reader would compute it; 0.0 takes the sign of minus zero.
+        """The difference with its sign, negative if the export is worse."""
+        # Computed from the rounded scores, as a reader would; adding 0.0 removes the sign of a negative zero.
         return f"{round(self.exported, 2) - round(self.model, 2) + 0.0:+.2f}"
 
 
@@ -74,9 +74,9 @@ class Comparison:
 
     Attributes:
         test_set: its name.
-        search: of both, in words.
+        search: the search of both, in words.
         computed_by: the engine of the export, and the type it computes in.
-        sentences, same: their number, and that of those with the same translation.
+        sentences, same: number of sentences, and of those with the same translation.
         example: a source and its translation by the export.
     """
 
@@ -113,11 +113,12 @@ def export_card(
     """A card: metadata in YAML and text in Markdown.
 
     Args:
-        name: of the exported model.
+        name: name of the exported model.
         to: the format, a key of `ENGINES`.
         quantization: type of the weights; `None` for float32.
-        size: bytes of the weights.
-        comparison: with the model, where both have translated a test set.
+        size: size of the weights in bytes.
+        origin: the model that was exported.
+        comparison: comparison with that model, if both have translated a test set.
     """
     quantization = quantization or FULL_PRECISION
     parts = [
@@ -177,7 +178,7 @@ def _summary(to: str, quantization: str, origin: Origin) -> str:
 
 
 def _usage(name: str, to: str, example: tuple[str, str] | None) -> list[str]:
-    """How it is used, in paragraphs."""
+    """How to use the exported model, in paragraphs."""
     if to == "web":
         return [PAGE, fenced(SERVER, "bash"), f"It needs {ENGINES[to].needs}."]
     source, translation = example or ("…", "")

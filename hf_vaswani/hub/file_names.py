@@ -1,4 +1,4 @@
-"""Names of files in place of paths, which mean nothing on another machine and may tell of this one."""
+"""File names in place of paths, which mean nothing on another machine and may give away details of this one."""
 
 import os
 import re
@@ -10,10 +10,11 @@ PATH_FIELDS = {"file", "source", "target"}
 
 
 def file_names(value: Any, is_path: bool = False) -> Any:
-    """A recipe's value with the last part of each path.
+    """A recipe's value, with each path reduced to its last part.
 
     Args:
-        is_path: whether text in it names a file; otherwise what looks like a path, or is one here, is taken for one.
+        is_path: whether any text in it names a file; otherwise only what looks like a path, or exists here, counts
+            as one.
     """
     if isinstance(value, dict):
         return {name: file_names(entry, name in PATH_FIELDS) for name, entry in value.items()}
@@ -26,7 +27,7 @@ def file_names(value: Any, is_path: bool = False) -> Any:
 
 
 def hub_id(name: str | None) -> str | None:
-    """A name of a model, if it is one of the Hub: not a path, and nothing that lies here."""
+    """A model's name, if it is an id on the Hub: neither a path nor anything that exists here."""
     is_id = name and re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) and not Path(name).exists()
-    # Of an option's own type, YAML would write the type.
+    # A plain string: of an option's own string type, YAML would write the type, too.
     return str(name) if is_id else None

@@ -1,19 +1,19 @@
-"""Text of any kind as Markdown that shows it as it is: no markup, table, link, HTML or formula comes of it."""
+"""Any text as Markdown that shows it as it is, without turning it into markup, tables, links, HTML or formulas."""
 
 import re
 import unicodedata
 
-# What Markdown, GitHub's tables and struck-out text, HTML, and formulas (GitHub's and the Hub's) begin with.
+# What begins markup in Markdown, including GitHub's tables and strikethrough, and formulas (GitHub's and the Hub's).
 MARKUP = re.compile(r"([\\`*_\[\]|~$])")
 # Line ends of all kinds, tabs and other control characters.
 BREAKS = re.compile("[\\x00-\\x20\\x7f-\\x9f\u2028\u2029]+")
-# Marks of writing direction that reach beyond the text in which they stand.
+# Direction marks that affect text beyond the one in which they stand.
 DIRECTIONS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 ISOLATE, END_OF_ISOLATE = "\u2068", "\u2069"
 
 
 def one_line(text: str) -> str:
-    """A text in a line of its own, right-to-left text set off from what stands around it."""
+    """A text on a single line; right-to-left text is isolated from the text around it."""
     text = BREAKS.sub(" ", text.translate(DIRECTIONS)).strip()
     text = text.encode("utf-8", "replace").decode()
     is_right_to_left = any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)
@@ -21,23 +21,23 @@ def one_line(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text for the middle of a line or a cell of a table."""
+    """A text, escaped for the middle of a line or for a table cell."""
     text = MARKUP.sub(r"\\\1", one_line(text))
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """A table.
+    """A table in Markdown.
 
     Args:
-        header, rows: cells, which are Markdown.
+        header, rows: their cells, which are Markdown.
     """
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def fenced(text: str, language: str) -> str:
-    """A block of code, between fences longer than any in it."""
+    """A code block, between fences longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

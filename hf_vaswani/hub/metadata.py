@@ -1,7 +1,7 @@
-"""The metadata of a model card, by which the Hub finds and shows a model.
+"""The metadata of a model card, which the Hub uses to find and show a model.
 
-`license` is what the model is given, not what its text is under; `datasets` are ids on the Hub, and so is
-`base_model`. Specification: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
+`license` is that of the model, not that of its training text; `datasets` are ids on the Hub, and so is `base_model`.
+Specification: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 
 from typing import Any
@@ -17,18 +17,18 @@ HUB_METRICS = {"bleu": ("bleu", "BLEU"), "chrf2": ("chrf", "chrF2")}
 
 
 def metadata(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> ModelCardData:
-    """A card's metadata; what is not known is not in it.
+    """A card's metadata, without what is not known.
 
     Args:
-        name: of the model.
-        recipe, report: as of [`hf_vaswani.hub.card.card_text`].
+        name: the model's name.
+        recipe, report: as in [`hf_vaswani.hub.card.card_text`].
     """
     training = recipe["training"]
     languages = languages_of(recipe, report)
     sources = [source for split in report.sources.values() for source in split]
     datasets = [source.dataset for source in sources if source.on_hub]
     scores = evaluations(recipe, report)
-    # Of a merged adapter nothing is left for PEFT to load.
+    # A merged adapter leaves nothing for PEFT to load.
     is_adapter = report.adapter is not None and not report.adapter.merged
     return ModelCardData(
         language=hub_languages(languages),
@@ -46,21 +46,21 @@ def metadata(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) ->
 
 
 def hub_languages(codes: list[str]) -> list[str] | None:
-    """Languages as the Hub takes them, without script and region; `None` where there are none.
+    """Language codes as the Hub expects them, without script and region; `None` if there are none.
 
-    A recipe's languages may be names of columns, which are left out.
+    A recipe's languages may also be column names, which are left out.
     """
     return [found[1].lower() for code in codes if (found := LANGUAGE.fullmatch(code))] or None
 
 
 def languages_of(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[str]:
-    """Source and target language, those that are known: of the recipe, or else of the model that it started from."""
+    """The source and target languages that are known, from the recipe or else from the model that it started from."""
     codes = [recipe["data"][name] or own for name, own in zip(LANGUAGE_KEYS, report.languages)]
     return [code for code in codes if code]
 
 
 def evaluations(recipe: dict[str, dict[str, Any]], report: RunReport) -> list[EvalResult]:
-    """The scores of all test sets, of the search that the model is saved with."""
+    """The scores of all test sets, with the search settings that the model is saved with."""
     found, places = [], []
     for name, scores in report.tests.items():
         source, title = source_of(name, recipe, report), title_of(name, recipe, report)
@@ -94,13 +94,13 @@ def is_held_out(name: str, recipe: dict[str, dict[str, Any]]) -> bool:
 
 
 def source_of(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> Source | None:
-    """The source of a test set; `None` where it is of several."""
+    """The source of a test set; `None` if it has several."""
     sources = report.sources.get("train" if is_held_out(name, recipe) else name) or []
     return sources[0] if len(sources) == 1 else None
 
 
 def title_of(name: str, recipe: dict[str, dict[str, Any]], report: RunReport) -> str:
-    """What a test set is called: by its name in the recipe or, of the main one, its dataset or file."""
+    """The title of a test set: its name in the recipe or, for the main one, its dataset or file."""
     data, source, text = recipe["data"], source_of(name, recipe, report), report.text
     if name != "test" or not source or source.files:
         parts = [text, source.files[0].partition(".")[0] if name == "test" and source else name]

@@ -1,4 +1,4 @@
-"""What others can know of a model that was exported: its name on the Hub, its languages and its license."""
+"""What others can know about the model that was exported: its name on the Hub, its languages and its license."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +29,10 @@ class Origin:
     """The model that was exported.
 
     Attributes:
-        hub_id: `None` where it is not known to be on the Hub.
-        languages: codes of the Hub, source and target.
-        license: what its card says of it, by the Hub's keys.
-        size: bytes of its weights.
+        hub_id: its id on the Hub; `None` if it is not known to be there.
+        languages: the Hub's codes of its source and target languages.
+        license: what its card says about its license, by the Hub's keys.
+        size: size of its weights in bytes.
     """
 
     hub_id: str | None
@@ -42,10 +42,10 @@ class Origin:
 
 
 def read_origin(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Origin:
-    """What is known of a model.
+    """What is known about a model.
 
     Args:
-        path: folder or Hub id that it was loaded from.
+        path: folder or Hub id that the model was loaded from.
     """
     card = card_metadata(path)
     license = {key: card[key] for key in LICENSE_KEYS if isinstance(card.get(key), str)}
@@ -55,7 +55,7 @@ def read_origin(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
 
 
 def card_metadata(path: str) -> dict[str, Any]:
-    """The metadata of a model's card; nothing where it has none that can be read."""
+    """The metadata of a model's card; empty if it has none that can be read."""
     try:
         file = cached_file(path, CARD_FILE, **QUIET)
         return (file and metadata_load(file)) or {}
@@ -64,7 +64,7 @@ def card_metadata(path: str) -> dict[str, Any]:
 
 
 def published_name(path: str) -> str | None:
-    """A model's id on the Hub: that it was loaded by, or that `hf-vaswani card --name` gave its run."""
+    """A model's id on the Hub: the one it was loaded by, or the one that `hf-vaswani card --name` gave its run."""
     if not Path(path).is_dir():
         return hub_id(path)
     try:

@@ -1,6 +1,6 @@
 """Downloads a model from the Hub, or the folder of a run that was uploaded with its last checkpoint.
 
-The files are gathered beside the new folder, under a name that is hidden; it gets its own once all of them are there.
+The files are gathered in a hidden folder beside the new one, and moved there once all of them have arrived.
 """
 
 import os
@@ -20,9 +20,9 @@ from ..interop.model_files import CONFIG_FILE
 from .repository import LOG_IN, hub_errors, other_kind
 from .run_report import RESULTS_FILE
 
-# The folder of a repository with all that a run is resumed from.
+# The folder of a repository that holds everything needed to resume a run.
 LAST_CHECKPOINT = "last-checkpoint"
-# Of a repository, and of no use to a model: git's settings; checkpoints under their own names.
+# Files of a repository that a model does not need: git's settings, and checkpoints under their own names.
 LEFT_OUT = re.compile(r"\.gitattributes$|update-\d+/")
 STEP = re.compile(rf"{LAST_CHECKPOINT}/checkpoints/update-(\d+)/")
 
@@ -32,8 +32,8 @@ class Pulled:
     """What was downloaded.
 
     Attributes:
-        has_model: whether it is, or has, a model.
-        step: of the run, after which it was saved; `None` for a model alone.
+        has_model: whether it includes a finished model.
+        step: the step after which the run was saved; `None` for a model alone.
     """
 
     has_model: bool
@@ -51,14 +51,14 @@ class Listing:
 def pull(repo_id: str, folder: str | Path, revision: str | None = None) -> Pulled:
     """Download a model or, where the repository holds one, a run that can be resumed.
 
-    With a run comes its finished model, if there is one. What was broken off is completed by a second call.
+    A run comes with its finished model, if there is one. A second call completes a download that was broken off.
 
     Args:
-        folder: new or empty.
+        folder: a new or empty folder.
         revision: branch, tag or commit; default: `main`.
 
     Raises:
-        InputError: where the folder is not empty or cannot be written, the repository or revision is missing or holds
+        InputError: the folder is not empty or cannot be written, the repository or revision is missing or holds
             neither, or the Hub refuses or cannot be reached.
     """
     from huggingface_hub import snapshot_download
@@ -75,7 +75,7 @@ def pull(repo_id: str, folder: str | Path, revision: str | None = None) -> Pulle
             snapshot_download(
                 repo_id, revision=listing.commit, local_dir=part, allow_patterns=list(map(escape, targets))
             )
-        # Where the Hub is lost on the way, what is here already is taken for all by huggingface_hub.
+        # If the connection is lost on the way, huggingface_hub takes the files already here for all of them.
         missing = [name for name in targets if not is_whole(part / name, listing.sizes[name])]
         if missing:
             raise InputError(f"{failed}: {missing[0]} is not here whole. The same command completes it.")
@@ -91,10 +91,10 @@ def list_files(repo_id: str, revision: str | None, failed: str) -> Listing:
     """The files of a repository.
 
     Args:
-        failed: the beginning of errors.
+        failed: the beginning of error messages.
 
     Raises:
-        InputError: where the repository or the revision is missing or may not be read, or the Hub cannot be reached.
+        InputError: the repository or the revision is missing or may not be read, or the Hub cannot be reached.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
@@ -120,9 +120,10 @@ def has_run(listing: Listing) -> bool:
 
 
 def targets_of(names: list[str]) -> dict[str, str]:
-    """The files that are downloaded, and their paths in the new folder.
+    """The files to download, and their paths in the new folder.
 
-    Beside a run, the model at its last checkpoint is left out: the run makes its own. A finished one has results.
+    If there is a run, the model at its last checkpoint is left out, since the run makes its own. A finished model,
+    which is the one with results, is downloaded.
     """
     run = [name for name in names if name.startswith(f"{LAST_CHECKPOINT}/")]
     others = [name for name in names if name not in run and not LEFT_OUT.match(name)]
@@ -133,10 +134,10 @@ def targets_of(names: list[str]) -> dict[str, str]:
 
 @contextmanager
 def gathering(output: Path) -> Iterator[Path]:
-    """A hidden folder beside an output folder, held while the block runs, and deleted if it ends well.
+    """A hidden folder beside an output folder, locked while the block runs, and deleted if the block succeeds.
 
     Raises:
-        InputError: where another process gathers files in it, or it cannot be made.
+        InputError: another process is gathering files in the hidden folder, or it cannot be created.
     """
     part = output.with_name(f".{output.name}.part")
     try:

@@ -1,4 +1,4 @@
-"""Uploads a trained model to the Hub: in one commit what people need to use it, and nothing of the run's state."""
+"""Uploads a trained model to the Hub: what people need to use it, in one commit, and none of the run's state."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -15,14 +15,14 @@ from .file_names import hub_id
 from .repository import MODEL, SPACE, commit_folder, open_repository
 from .space import needed_extras, open_space, push_space
 
-# The key of an adapter's config.
+# The key of an adapter's config that names the base model.
 BASE_MODEL = "base_model_name_or_path"
-# What only the run itself needs: to be resumed, evaluated again, or described again.
+# What only the run itself needs, to be resumed, evaluated again, or described again.
 RUN_FILES = (
     "training_recipe.yaml", "log.jsonl", "trail.json", "*translations*.txt", "README.md.old*", ".*", "*.lock", "*.tmp",
 )  # fmt: skip
-# What people need of sub-folders: the figures of a run's card, graphs of ONNX, and the two tokenizers of a MarianMT
-# with separate vocabularies.
+# What people need from subfolders: the figures of a run's card, ONNX graphs, and the two tokenizers of a MarianMT with
+# separate vocabularies.
 IN_FOLDERS = ("pictures/**/*", "onnx/*.onnx", "onnx/*.onnx_data", "*_tokenizer/*")
 OF_PAGES = ("model/**/*", "runtime/*")
 
@@ -35,23 +35,23 @@ def push(
     message: str = "",
     space: str | None = None,
 ) -> str:
-    """Upload model or adapter, tokenizer, code, card, figures and results of a folder; a web page to a static Space.
+    """Upload the model in a folder, or its web page to a static Space.
 
-    The commit is made once all files are there: one that is broken off leaves the repository as it was.
+    Model or adapter, tokenizer, code, card, figures and results are uploaded. The commit is made once all files are
+    there: an upload that is broken off leaves the repository as it was.
 
     Args:
-        repo_id: such as `"you/de-en"`, or `"de-en"` in the namespace of the token's user; created where it is missing.
-        private: of a new repository; default: that of the account or organization.
-        revision: branch to upload to, created where it is missing; default: `main`.
-        message: of the commit; default: `"Upload model"`.
-        space: name of a Space where the model can be tried, which becomes the page of `hf-vaswani app`; created where
-            it is missing.
+        repo_id: such as `"you/de-en"`, or `"de-en"` in the namespace of the token's user; created if it is missing.
+        private: whether a new repository is private; default: as the account or organization has it.
+        revision: branch to upload to, created if it is missing; default: `main`.
+        message: commit message; default: `"Upload model"`.
+        space: name of a Space where the model can be tried on the page of `hf-vaswani app`; created if it is missing.
 
     Returns:
         The address of the commit.
 
     Raises:
-        InputError: where the folder is not whole, the name is none of a repository, or the Hub refuses.
+        InputError: the folder is incomplete, the name is not that of a repository, or the Hub refuses.
     """
     folder = Path(folder)
     check_folder(folder)
@@ -77,7 +77,7 @@ def space_errors(folder: Path, revision: str | None) -> list[str]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise an `InputError` unless a folder holds a whole model with its tokenizer."""
+    """Raise an `InputError` unless a folder holds a complete model with its tokenizer."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder. Name that of a trained model.")
     if is_page(folder):
@@ -98,12 +98,12 @@ def check_folder(folder: Path) -> None:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether a folder holds an adapter of PEFT, and no model beside it."""
+    """Whether a folder holds a PEFT adapter, and no model beside it."""
     return (folder / ADAPTER_CONFIG_NAME).exists() and not (folder / CONFIG_FILE).exists()
 
 
 def check_adapter(folder: Path) -> None:
-    """Raise an `InputError` unless a folder holds a whole adapter whose base others can load."""
+    """Raise an `InputError` unless a folder holds a complete adapter whose base model others can load."""
     base = read_json(folder / ADAPTER_CONFIG_NAME).get(BASE_MODEL)
     errors = []
     if not (folder / ADAPTER_SAFE_WEIGHTS_NAME).exists():
@@ -118,7 +118,7 @@ def check_adapter(folder: Path) -> None:
 
 
 def files_to_push(folder: Path) -> Iterator[str]:
-    """The paths of files, relative to the folder, that people need to use and judge its model."""
+    """The files that people need to use and judge a folder's model, as paths relative to the folder."""
     for path in sorted(folder.iterdir()):
         if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in RUN_FILES):
             yield path.name

@@ -1,4 +1,4 @@
-"""A model's repository on the Hub: opened for writing, committed to, and what stands against either told apart."""
+"""Opens a model's repository on the Hub for writing, commits to it, and says clearly why either fails."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,12 +27,12 @@ STATIC, GRADIO = "static", "gradio"
 
 @contextmanager
 def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
-    """Have what huggingface_hub raises in the block as an `InputError` of one line.
+    """Turn what huggingface_hub raises in the block into an `InputError` of one line.
 
     Args:
-        name: of a repository.
+        name: the repository's name.
         failed: what could not be done, before the reason: `"you/de-en cannot be uploaded"`.
-        remains: what is as it was where the connection broke off: `", and stays as it was"`.
+        remains: what is left unchanged if the connection broke off: `", and stays as it was"`.
     """
     from huggingface_hub.errors import (
         HfHubHTTPError,
@@ -41,7 +41,7 @@ def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
         OfflineModeIsEnabled,
     )
 
-    # Of the library that this version of huggingface_hub speaks HTTP with.
+    # From the HTTP library that this version of huggingface_hub uses.
     from huggingface_hub.errors import HTTPError as ConnectionFailed
 
     try:
@@ -68,22 +68,22 @@ def open_repository(
     kind: str = MODEL,
     sdk: str = STATIC,
 ) -> str:
-    """Create a repository and its branch where they are missing, and see that the token may write to them.
+    """Create a repository and its branch if they are missing, and check that the token may write to them.
 
     Args:
-        name: such as `"you/de-en"`; without a namespace, that of the token's user.
-        private: of a new repository; default: that of the account or organization.
+        name: such as `"you/de-en"`; without a namespace, that of the token's user is added.
+        private: whether a new repository is private; default: as the account or organization has it.
         revision: a branch; default: `main`.
-        create: otherwise nothing is changed on the Hub, and a repository that is missing is no error.
-        key: of a recipe that the errors begin with.
+        create: if false, nothing is changed on the Hub, and a missing repository is not an error.
+        key: the recipe key that errors begin with, if any.
         kind: `"model"` or `"space"`.
-        sdk: of a new Space, `"static"` or `"gradio"`.
+        sdk: what a new Space runs, `"static"` or `"gradio"`.
 
     Returns:
         The name with its namespace.
 
     Raises:
-        InputError: where the name is none of a repository or that of another kind, the Hub refuses or cannot be
+        InputError: the name is not that of a repository or is that of another kind, the Hub refuses or cannot be
             reached, or no token is stored.
     """
     from huggingface_hub import HfApi, constants, get_token
@@ -119,7 +119,7 @@ def open_repository(
 
 @contextmanager
 def _beginning(text: str) -> Iterator[None]:
-    """Have the `InputError` of the block begin with a text."""
+    """Put a text at the beginning of an `InputError` that the block raises."""
     try:
         yield
     except InputError as error:
@@ -127,17 +127,17 @@ def _beginning(text: str) -> Iterator[None]:
 
 
 def check_writable(api: "HfApi", name: str, kind: str) -> None:
-    """Ask the Hub whether the token may write to a repository; earlier versions of huggingface_hub only ask for it.
+    """Check that the token may write to a repository; earlier versions of huggingface_hub only check that it may read.
 
     Raises:
-        HfHubHTTPError: where it is missing (404), or may not be written to (403).
+        HfHubHTTPError: the repository is missing (404), or may not be written to (403).
     """
     has_write = "write" in inspect.signature(api.auth_check).parameters
     api.auth_check(name, repo_type=kind, **{"write": True} if has_write else {})
 
 
 def other_kind(api: "HfApi", name: str, wanted: str = MODEL) -> str | None:
-    """The kind of a repository of this name where it is another one; `None` where it is not, or there is none.
+    """The kind of the repository of this name, if it is not the one wanted; `None` if it is, or if there is none.
 
     The Hub keeps the names of each kind apart, so that a model and a dataset may share one.
     """
@@ -164,21 +164,21 @@ def commit_folder(
     """Upload files of a folder in one commit, which is made once all of them are there.
 
     Args:
-        name: of the repository, with its namespace.
+        name: the repository's name, with its namespace.
         files: their paths, relative to the folder.
-        replaced: patterns of files in the repository that go in the same commit where they are not among these.
-        kind: of the repository.
+        replaced: patterns of files in the repository that the same commit deletes unless they are among `files`.
+        kind: kind of the repository.
 
     Returns:
         The address of the commit.
 
     Raises:
-        InputError: where the Hub refuses or cannot be reached; the repository is as it was.
+        InputError: the Hub refuses or cannot be reached; the repository stays as it was.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
     api, files = HfApi(), list(files)
-    # `upload_folder` may make several commits, and one that breaks off would leave a part of the files.
+    # `upload_folder` may make several commits, and would leave only some of the files there if it broke off.
     added = [CommitOperationAdd(file, folder / file) for file in files]
     with hub_errors(name, f"{name} cannot be uploaded", ", and stays as it was"):
         there = api.list_repo_files(name, revision=revision, repo_type=kind) if replaced else []

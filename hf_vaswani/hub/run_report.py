@@ -1,6 +1,6 @@
-"""What a finished run came to: the typed content of its `results.json`, which the model card is written from.
+"""The results of a finished run: the typed content of its `results.json`, which the model card is written from.
 
-Names in the file are those of the first version, so that the card of an earlier run can be written again.
+The file keeps the names of the first version, so that the card of an earlier run can be written again.
 """
 
 import json
@@ -16,7 +16,7 @@ from .trail import Trail
 RESULTS_FILE = "results.json"
 # What the recipe calls its own test set.
 MAIN_TEST = "test"
-# Types in words, by pydantic's names of what is wrong with them.
+# The expected types in words, by pydantic's error types.
 KINDS = {
     "float_type": "a number", "int_type": "a whole number", "string_type": "text", "bool_type": "true or false",
     "list_type": "a list", "dict_type": "keys with values", "model_type": "keys with values",
@@ -24,7 +24,7 @@ KINDS = {
 
 
 def _without_surrogates(text: Any) -> Any:
-    """Text that UTF-8 can hold; a JSON file may bring half a character."""
+    """Text that UTF-8 can encode; a JSON file may contain half of a surrogate pair."""
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
 
 
@@ -38,7 +38,7 @@ class Part(BaseModel):
 
 
 class Source(Part):
-    """Where text comes from, by the names that others know it by: files without folders, or a dataset."""
+    """Where text comes from, under the names that others know: files without folders, or a dataset."""
 
     files: list[Text] | None = None
     dataset: Text | None = None
@@ -52,7 +52,7 @@ class Source(Part):
 
 
 class PairError(Part):
-    """An error of training pairs that the filters looked for."""
+    """An error in training pairs that the filters looked for."""
 
     pairs: int
     meaning: str
@@ -97,7 +97,7 @@ class Architecture(Part):
 
 
 class Seen(Part):
-    """What all steps have seen, padding left out."""
+    """What all steps have seen, without padding."""
 
     pairs: int
     source_tokens: int
@@ -116,8 +116,8 @@ class FinalWeights(Part):
     """What became the final model and why.
 
     Attributes:
-        average: the recipe's.
-        weights: those that were chosen, in words.
+        average: the recipe's key `average`.
+        weights: the weights that were chosen, in words.
     """
 
     average: str
@@ -125,7 +125,7 @@ class FinalWeights(Part):
     compared: list[ComparedWeights]
 
     def comparison(self) -> str:
-        """The validation losses by which it was chosen, to end a sentence with; empty where it was not."""
+        """The validation losses that it was chosen by, as the end of a sentence; empty if there was no choice."""
         losses = {entry.weights: f"{entry.validation_loss:.4f}" for entry in self.compared}
         chosen = losses.pop(self.weights)
         others = ", ".join(f"{loss} of {name}" for name, loss in losses.items())
@@ -136,9 +136,9 @@ class AdapterInfo(Part):
     """A LoRA adapter that was trained in place of a model's own weights.
 
     Attributes:
-        parameters: that were trained.
-        all_parameters: of the model with its adapter.
-        base: that model's name.
+        parameters: number of parameters that were trained.
+        all_parameters: number of parameters of the model with its adapter.
+        base: the model's name.
         merged: whether it was merged into the model's weights.
     """
 
@@ -155,7 +155,7 @@ class AdapterInfo(Part):
 class TestScores(Part):
     """The scores of a test set, with sacreBLEU's signatures: by the recipe's search, and by greedy search."""
 
-    __test__ = False  # for pytest, to which it looks like tests
+    __test__ = False  # for pytest, which would take it for tests
 
     sentences: int | None = None
     bleu: float | None = None
@@ -183,7 +183,7 @@ class Sample(Example):
 
 
 class LengthGroup(Part):
-    """The score of the sentences with sources of some range of lengths, in tokens."""
+    """The score of the sentences whose sources have a length in some range, in tokens."""
 
     shortest: int
     longest: int
@@ -195,13 +195,13 @@ class Analysis(Part):
     """What the translations of a test set show: examples, and where the model is weak.
 
     Attributes:
-        sentences: of the test set; of these,
-        empty: translations without text.
-        at_limit: translations that break off at the greatest length allowed, at least.
-        sources_cut: sources longer than the model takes.
-        source_tokens, unknown_tokens: of all sources.
-        longest_trained: tokens of the longest source trained on, where that is known.
-        beyond_training: sources that are longer.
+        sentences: number of sentences in the test set.
+        empty: number of translations without text.
+        at_limit: number of translations that break off at the greatest length allowed; there may be more.
+        sources_cut: number of sources longer than the model takes.
+        source_tokens, unknown_tokens: tokens of all sources, and those among them that are unknown.
+        longest_trained: tokens of the longest source trained on, if known.
+        beyond_training: number of sources that are longer than that.
     """
 
     sentences: int
@@ -219,20 +219,20 @@ class Analysis(Part):
 
 
 class StageReport(Part):
-    """What a stage before the last run came to; what does not belong to its kind is `None`.
+    """The results of a stage before the last run; what does not belong to its kind is `None`.
 
     Attributes:
         kind: train, translate or average.
-        seconds: spent on it.
-        text: what it was trained on, or translated.
-        start: model that it was trained from.
-        steps, parameters, validation_loss, tests: of a training run, as in [`RunReport`].
-        models: that translated, or were averaged.
-        side: that was translated.
-        search: how, in words.
-        lines, pairs: that were translated, and that came of them.
-        left_out: translations by why they are not among the pairs.
-        trail: of a training run that needs no other stage, so that it can be replayed from the card.
+        seconds: time spent on it.
+        text: the text that was trained on, or translated.
+        start: the model that training started from.
+        steps, parameters, validation_loss, tests: those of a training run, as in [`RunReport`].
+        models: the models that translated, or were averaged.
+        side: the side of the text that was translated.
+        search: the search that translated, in words.
+        lines, pairs: number of lines that were translated, and of pairs that came of them.
+        left_out: reason → number of translations that are not among the pairs.
+        trail: trail of a training run that needs no other stage, so that it can be replayed from the card.
     """
 
     name: str
@@ -254,7 +254,7 @@ class StageReport(Part):
 
 
 class SearchReport(Part):
-    """A model's translations of the sentences by which teacher and student are compared."""
+    """Speed and scores of a model's translations of the sentences on which teacher and student are compared."""
 
     search: str
     sentences_per_second: float
@@ -263,18 +263,18 @@ class SearchReport(Part):
 
 
 class TeacherReport(Part):
-    """The final model beside the one whose translations it learned from, on the same sentences and machine.
+    """The final model compared with the teacher whose translations it learned from, on the same sentences and machine.
 
     Attributes:
-        models: that translated, as one.
-        parameters: of all of them.
-        sentences: number of those compared on.
-        test: the test set that they are of.
-        teacher: by the search of its stage.
-        student: by greedy search.
+        models: the teacher's models, which translated as an ensemble.
+        parameters: number of parameters of all of them.
+        sentences: number of sentences compared on.
+        test: the test set that they come from.
+        teacher: the teacher's results, with the search of its stage.
+        student: the final model's results, with greedy search.
         agreement: BLEU of the student's translations against the teacher's.
-        signature: sacreBLEU's, of all BLEU here.
-        int8_bytes: size of the final model's weights exported in int8; `None` where that was not possible.
+        signature: sacreBLEU's signature of all BLEU scores here.
+        int8_bytes: size of the final model's weights exported in int8; `None` if that was not possible.
     """
 
     models: list[Text]
@@ -289,40 +289,40 @@ class TeacherReport(Part):
 
 
 class RunReport(Part):
-    """What a run came to.
+    """The results of a run.
 
     Attributes:
-        folder: what `from_pretrained` and `pipeline` load.
+        folder: the folder that `from_pretrained` and `pipeline` load.
         examples: source, translation and reference of some sentences of the first test set.
-        steps, minutes, seconds: of training.
-        parameters: of the model.
+        steps, minutes, seconds: number of training steps, and the time they took.
+        parameters: number of the model's parameters.
         validation_loss: negative log-likelihood per target token of the final model.
         validation_accuracy: share of target tokens that it ranks first, given those before.
-        averaged: steps whose weights the final model is the mean of, or has.
-        filters: counts of the filters of the training text; empty where they were not counted.
+        averaged: steps whose weights the final model averages; a single one if it has those weights.
+        filters: counts of the filters of the training text; empty if they were not counted.
         pair_errors: what these filters found.
-        generation, evaluation: the recipe's sections by which the model was measured.
+        generation, evaluation: the recipe's sections that the model was measured with.
         tests: scores of each test set by its name; the recipe's own is `test`.
-        analysis: of the first test set.
-        figures: paths relative to the folder.
-        sources: of each split.
-        pairs: of each split; `None` where they were not counted.
-        base_model: that was fine-tuned, by its id on the Hub.
-        adapter: that was trained; `None` where the model's own weights were.
-        text: the name that the recipe gives it.
-        languages: source and target.
-        seen: `None` where an earlier version, which did not count it, began the run.
-        epochs: how often each training pair was seen, where that is known.
-        flops: floating-point operations of training, estimated; `None` where they cannot be.
+        analysis: analysis of the first test set.
+        figures: paths of figures, relative to the folder.
+        sources: sources of each split.
+        pairs: number of pairs in each split; `None` if they were not counted.
+        base_model: id on the Hub of the model that was fine-tuned.
+        adapter: the adapter that was trained; `None` if the model's own weights were.
+        text: the recipe's name for the text.
+        languages: source and target language.
+        seen: what all steps have seen; `None` if an earlier version, which did not count it, began the run.
+        epochs: how often each training pair was seen, if known.
+        flops: estimated floating-point operations of training; `None` if there is no estimate.
         energy: joules, and the seconds in which they were measured, by kind of device.
-        machines, processes: that trained, each once.
-        name: that the card was given.
+        machines, processes: the machines, and the numbers of processes, that trained, each once.
+        name: the name that the card was given.
         card: digest of the card that was written with the report.
-        recipe: as the card shows it.
-        trail: by which the run can be replayed.
-        stages: before this run, in their order; `None` where the recipe has none.
-        total_seconds: of all stages and this run.
-        teacher: the comparison with the model that it learned from, where there is one.
+        recipe: the recipe as the card shows it.
+        trail: the trail that the run can be replayed from.
+        stages: the stages before this run, in order; `None` if the recipe has none.
+        total_seconds: time that all stages and this run took.
+        teacher: comparison with the model that it learned from, if there is one.
     """
 
     folder: Path = Field(default=Path(), exclude=True)
@@ -368,12 +368,15 @@ class RunReport(Part):
     teacher: TeacherReport | None = None
 
     def has_stage(self, name: str | None) -> bool:
-        """Whether a stage before this run has a name."""
+        """Whether a stage before this run has this name."""
         return any(stage.name == name for stage in self.stages or [])
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys and values of `results.json`: those of the recipe's own test set once more, where they are easily
-        found, and nothing that an earlier version did not have."""
+        """The keys and values of `results.json`.
+
+        The scores of the recipe's own test set are repeated at the top level, where they are easy to find. Fields that
+        an earlier version did not write are left out of its reports.
+        """
         values = self.model_dump(by_alias=True, exclude_unset=True)
         main = values["tests"].get(MAIN_TEST, {})
         return {**values, **{f"test_{name}": main[name] for name in main if name.startswith(("bleu", "chrf2"))}}
@@ -388,10 +391,10 @@ def parse_report(values: dict[str, Any], folder: Path = Path()) -> RunReport:
     """A report from the keys and values of `results.json`.
 
     Args:
-        folder: of the run.
+        folder: the run's folder.
 
     Raises:
-        InputError: all keys that are missing or have values of wrong types, in one line.
+        InputError: lists all keys that are missing or have values of the wrong type, in one line.
     """
     try:
         return RunReport.model_validate({**values, "folder": folder})
@@ -403,7 +406,7 @@ def read_report(folder: Path) -> RunReport:
     """The report of a finished run.
 
     Raises:
-        InputError: where it is damaged, or of a version that did not store what a card needs.
+        InputError: it is damaged, or of a version that did not store what a card needs.
     """
     try:
         values = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
@@ -415,7 +418,7 @@ def read_report(folder: Path) -> RunReport:
 
 
 def damaged(folder: Path, why: str) -> InputError:
-    """The error of a report that cannot be used."""
+    """The error for a report that cannot be used."""
     return InputError(
         f"{folder / RESULTS_FILE} is damaged, or of an earlier version ({why}). The command of the run, which trains "
         "no more, writes it again, and the card with it."
@@ -423,7 +426,7 @@ def damaged(folder: Path, why: str) -> InputError:
 
 
 def _in_words(error: ErrorDetails) -> str:
-    """What pydantic says of a value."""
+    """An error of pydantic about a value, in words."""
     place = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":
         return f"{place} is missing"

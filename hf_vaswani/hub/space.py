@@ -1,4 +1,4 @@
-"""A Space with the page of `hf-vaswani app` for a model of the Hub: three files, written from the model's name."""
+"""A Space with the page of `hf-vaswani app` for a model on the Hub: three files, written from the model's name."""
 
 import tempfile
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from hf_vaswani.app import launch
 launch({model})
 '''
 REQUIREMENTS = "hf-vaswani[{extras}]\n"
-# The newest that the page was tried with, where none is installed.
+# The latest version that the page was tested with, used if none is installed.
 TRIED_GRADIO = "6.31.0"
 
 
 def needed_extras(folder: Path) -> list[str]:
-    """Extras of this package that the page of a folder's model needs."""
+    """The extras of this package that the page for a folder's model needs."""
     needs = {
         "app": True,
         "ctranslate2": ctranslate2_config.is_engine_folder(folder),
@@ -41,9 +41,9 @@ def space_files(model: str, title: str, extras: Sequence[str] = ("app",)) -> dic
     """The files of a Space.
 
     Args:
-        model: its id on the Hub.
-        extras: of this package, which the Space installs.
-        title: of the Space.
+        model: the model's id on the Hub.
+        extras: extras of this package that the Space installs.
+        title: title of the Space.
     """
     card = SpaceCardData(
         title=one_line(title),
@@ -62,7 +62,7 @@ def space_files(model: str, title: str, extras: Sequence[str] = ("app",)) -> dic
 
 
 def gradio_version() -> str:
-    """The version that is installed, which the Space is to run too."""
+    """The version of gradio that is installed, which the Space should run, too."""
     try:
         return version("gradio")
     except PackageNotFoundError:
@@ -70,22 +70,22 @@ def gradio_version() -> str:
 
 
 def open_space(name: str, private: bool | None = None) -> str:
-    """Create a Space for the page where it is missing; arguments and errors are those of [`open_repository`]."""
+    """Create a Space for the page if it is missing; arguments and errors are those of [`open_repository`]."""
     return open_repository(name, private, kind=SPACE, sdk=GRADIO)
 
 
 def push_space(name: str, model: str, extras: Sequence[str] = ("app",)) -> str:
-    """Upload the page for a model to a Space that is open.
+    """Upload the page for a model to a Space that [`open_space`] has opened.
 
     Args:
-        name: of the Space, with its namespace.
-        model, extras: as of [`space_files`].
+        name: name of the Space, with its namespace.
+        model, extras: as in [`space_files`].
 
     Returns:
         The address of the commit.
 
     Raises:
-        InputError: the Hub refuses or cannot be reached; the Space is as it was.
+        InputError: the Hub refuses or cannot be reached; the Space stays as it was.
     """
     with tempfile.TemporaryDirectory() as folder:
         files = space_files(model, name.rpartition("/")[2], extras)

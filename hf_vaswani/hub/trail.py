@@ -1,7 +1,7 @@
-"""The trail of a run: digests of what it began with and of what its first steps and its checkpoints came to.
+"""The trail of a run: digests of what it began with, and of the results of its first steps and its checkpoints.
 
-It lies in `trail.json` while the run trains, and in its results and its card. Whoever has the card and the text can
-replay the run's first steps and see whether they come to the same.
+It is kept in `trail.json` while the run trains, and in its results and its card. Anyone with the card and the text can
+replay the run's first steps and see whether the results are the same.
 """
 
 import json
@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 TRAIL_FILE = "trail.json"
-# Steps from the first on that are recorded one by one: enough to see whether a replay is the same.
+# How many of the first steps are recorded one by one: enough to see whether a replay is the same.
 FIRST_STEPS = 10
-# Checkpoints in a card, of all in the results.
+# How many of the checkpoints a card shows; the results have all of them.
 SHOWN_CHECKPOINTS = 10
 
 
@@ -24,13 +24,13 @@ class TrailPart(BaseModel):
 
 
 class TextDigest(TrailPart):
-    """A text by its digests.
+    """The digests of a text.
 
     Attributes:
-        pairs: `None` where they are streamed.
-        digest: of all pairs; of a stream, of its description alone.
-        ranges: short digests of consecutive ranges of its pairs, all of one length but the last.
-        range_length: pairs of each range.
+        pairs: number of pairs; `None` if they are streamed.
+        digest: digest of all pairs; for a stream, of its description alone.
+        ranges: short digests of consecutive ranges of pairs, all of the same length except the last.
+        range_length: number of pairs in each range.
     """
 
     pairs: int | None = None
@@ -40,15 +40,15 @@ class TextDigest(TrailPart):
 
 
 class Environment(TrailPart):
-    """What steps are computed on, from one step on.
+    """What steps are computed with, from a certain step on.
 
     Attributes:
-        first_step: that was made in it.
+        first_step: first step that was made in it.
         device: `"cpu"` or `"cuda"`.
-        processor: in words.
-        threads: of each process on a CPU.
+        processor: the processor in words.
+        threads: threads of each process on a CPU.
         loop: `"loop"` for the one on Accelerate, `"trainer"` for transformers' Trainer.
-        versions: of packages; empty where they are not known.
+        versions: package versions; empty if they are not known.
     """
 
     first_step: int = 1
@@ -62,15 +62,15 @@ class Environment(TrailPart):
 
 
 class StepRecord(TrailPart):
-    """What a step came to.
+    """The results of a step.
 
     Attributes:
-        step: counted from 1.
-        loss: mean per target token, as `float.hex` writes it; `None` where the step was left out.
+        step: the step's number, counted from 1.
+        loss: mean loss per target token, as `float.hex` writes it; `None` if the step was skipped.
         weights: digest of the weights after the step.
-        ema: digest of their moving average, where one is kept.
+        ema: digest of their moving average, if one is kept.
         batches: digest of the token ids in the step's batches, for the first steps.
-        is_unscheduled: a checkpoint that was written because the run ended.
+        is_unscheduled: whether its checkpoint was written only because the run ended.
     """
 
     step: int
@@ -85,10 +85,10 @@ class Trail(TrailPart):
     """The trail of a run.
 
     Attributes:
-        recipe: section → key → value of all that decides the steps, without what is empty, 0 or false.
-        texts: by split: train, validation.
-        tokenizer: digest of its files.
-        initial: digest of the weights before the first step; `None` where a version that kept no trail began the run.
+        recipe: section → key → value of everything that determines the steps, without what is empty, 0 or false.
+        texts: digests of the text by split: train, validation.
+        tokenizer: digest of the tokenizer's files.
+        initial: digest of the weights before the first step; `None` if a version that kept no trail began the run.
         environments: in order of their first steps.
         steps: the first ones, and those with a checkpoint.
     """
@@ -107,11 +107,11 @@ class Trail(TrailPart):
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     def environment_of(self, step: int) -> Environment:
-        """That a step was made in."""
+        """The environment that a step was made in."""
         return [self.environments[0], *(e for e in self.environments if e.first_step <= step)][-1]
 
     def shown(self) -> "Trail":
-        """The trail in a card: not all checkpoints, but the last one and others at equal distances."""
+        """The trail as a card shows it: not with all checkpoints, but with the last one and others evenly spaced."""
         first = [record for record in self.steps if record.step <= FIRST_STEPS]
         later = self.steps[len(first) :]
         stride = -(-len(later) // SHOWN_CHECKPOINTS) or 1

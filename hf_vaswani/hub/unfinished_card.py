@@ -1,4 +1,4 @@
-"""The card of a model whose run has not ended: how far it has come, and no scores."""
+"""The card of a model whose run has not ended: how many steps it has made, and no scores."""
 
 from huggingface_hub import ModelCardData
 
@@ -11,11 +11,11 @@ def unfinished_card(name: str, step: int, languages: list[str], license: str | N
     """A model card: metadata in YAML and text in Markdown.
 
     Args:
-        name: of the model on the Hub.
+        name: the model's name on the Hub.
         step: optimizer steps done.
-        languages: codes of source and target language, those that are known.
-        license: of the model, by its Hub identifier.
-        is_adapter: whether the repository holds an adapter of PEFT in place of a model.
+        languages: codes of the source and target languages that are known.
+        license: the model's license, by its Hub identifier.
+        is_adapter: whether the repository holds a PEFT adapter instead of a model.
     """
     metadata = ModelCardData(
         language=hub_languages(languages),

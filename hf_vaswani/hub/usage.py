@@ -1,10 +1,10 @@
-"""The Python code that translates with a model, as its card and the end of its run show it."""
+"""The Python code that translates with a model, shown on its card and at the end of its run."""
 
 import json
 import re
 
-# What JSON leaves as it is and a reader of code cannot see, or sees in another order: control characters, line ends,
-# marks of writing direction; and surrogates, which no file holds.
+# What JSON does not escape but a reader of code cannot see, or sees in another order: control characters, line ends
+# and direction marks; and surrogates, which no file can hold.
 UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 CODE = """\
@@ -25,5 +25,5 @@ def usage_code(model: str, text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as it stands in Python code, and in JavaScript."""
+    """Text as a string literal of Python and of JavaScript."""
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""What a card says of a tokenizer, of a model's training and of its costs, in words."""
+"""What a card says about a model's tokenizer, its training and its costs, in words."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ KWH = 3.6e6
 
 
 def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
-    """Kind and sizes of the tokenizer, and how it reads text; arguments as of [`card_text`]."""
+    """Kind and sizes of the tokenizer, and how it reads text; arguments as in [`card_text`]."""
     tokenizer = report.tokenizer
     sizes = (
         f"one vocabulary of {tokenizer.source_tokens:,} for both languages"
         if tokenizer.joint
         else f"vocabularies of {tokenizer.source_tokens:,} (source) and {tokenizer.target_tokens:,} (target)"
     )
-    # A tokenizer that was made before was used as it is, whatever these keys say.
+    # A tokenizer that existed before the run was used as it was, whatever these keys say.
     loaded = [name for name in (recipe["tokenizer"]["path"], recipe["training"]["start_from"]) if name]
     was_loaded = any(not report.has_stage(name) for name in loaded)
     settings = {} if was_loaded else recipe["tokenizer"]
@@ -43,11 +43,11 @@ def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
 
 
 def optimization(training: dict[str, Any], processes: list[int] | None) -> str:
-    """How weights are updated, and by how much text at once.
+    """How the weights are updated, and with how much text per step.
 
     Args:
-        training: section of the recipe.
-        processes: numbers of them that trained; `None` where that is not known.
+        training: the section of the recipe.
+        processes: numbers of processes that trained; `None` if unknown.
     """
     beta1, beta2 = training["adam_beta1"], training["adam_beta2"]
     decay, clipping, average = (training[key] for key in ("weight_decay", "max_grad_norm", "ema_decay"))
@@ -73,8 +73,10 @@ def _learning_rate(training: dict[str, Any]) -> str:
 
 
 def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
-    """The most that a step is computed from, in all its forward passes; those of a single device where the number
-    of processes is not known, or has changed."""
+    """The most text that a step sees in all its forward passes.
+
+    It is that of a single device if the number of processes is unknown or has changed.
+    """
     is_known = processes is not None and len(processes) == 1
     passes = training["gradient_accumulation_steps"] * (processes[0] if is_known else 1)
     size = f"up to {training['max_tokens'] * passes:,} tokens a side, padding included"
@@ -85,7 +87,7 @@ def _step_size(training: dict[str, Any], processes: list[int] | None) -> str:
 
 
 def regularization(recipe: dict[str, Any], report: RunReport) -> str:
-    """What keeps the model from learning the text by heart; arguments as of [`card_text`]."""
+    """What keeps the model from memorizing the text; arguments as in [`card_text`]."""
     of, training = report.architecture, recipe["training"]
     values = {words: getattr(of, key) for key, words in DROPOUT.items()}
     values["BPE dropout"] = recipe["tokenizer"].get("bpe_dropout")
@@ -97,13 +99,13 @@ def regularization(recipe: dict[str, Any], report: RunReport) -> str:
 
 
 def energy(report: RunReport) -> str:
-    """Energy as far as it is known."""
+    """The energy that training took, as far as it is known."""
     if not report.energy:
         return "not measured"
     names = {"cpu": "CPUs", "gpu": "GPUs", "ram": "memory"}
     parts = []
     for kind, (joules, seconds) in report.energy.items():
-        # The end of the last step and that of the measurement are not quite the same moment.
+        # The last step and the measurement do not end at quite the same moment.
         share = "" if seconds >= 0.98 * report.seconds else f", in {duration(seconds)} of training alone"
         parts.append(f"{joules / KWH:.3g} kWh ({names[kind]}{share})")
     which = "first machine alone" if any(" machines" in machine for machine in report.machines) else "whole machine"
@@ -111,13 +113,13 @@ def energy(report: RunReport) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it."""
+    """A duration in hours, minutes or seconds, as people would say it."""
     if seconds >= 2 * 3600:
         return f"{seconds / 3600:.1f} hours"
     return f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} seconds"
 
 
 def scientific(value: float) -> str:
-    """As the paper writes costs: 3.3 · 10^18."""
+    """A number as the paper writes costs: 3.3·10^18."""
     digits, exponent = f"{value:.1e}".split("e")
     return f"{digits}·10^{int(exponent)}"

@@ -3,9 +3,9 @@
     python scripts/benchmarks/engines.py --model outputs/my_model --source test.de --reference test.en
 
 The model is exported with `hf-vaswani export`. Every engine translates through the pipeline, with the model's own
-settings; two more rows have what one would write without this package: `ctranslate2.Translator` called directly, and
-transformers' own search over the graphs of ONNX. Contestants run in turn, each in a process of its own; memory is that
-of the process and its workers together. Speeds need a quiet machine.
+settings; more rows show what one would write without this package: `ctranslate2.Translator` called directly, and
+transformers' own search over the ONNX graphs. Contestants run in turn, each in a process of its own; memory is that of
+the process and its workers together. Speeds need a quiet machine.
 """
 
 import argparse
@@ -49,13 +49,13 @@ def quantization_of(kind: str) -> object:
 
 
 def folder_of(kind: str, home: Path, model: str) -> Path:
-    """Of the model as one contestant reads it."""
+    """The folder that one contestant reads the model from."""
     name = DIRECT.get(kind, kind)
     return home / name.replace(" ", "_") if name in EXPORTS else Path(model)
 
 
 def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """A tensor, or those that a quantized one is made of."""
+    """A tensor, or the plain tensors that a quantized one consists of."""
     if not hasattr(tensor, "__tensor_flatten__"):
         yield tensor
         return
@@ -64,13 +64,13 @@ def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def model_bytes(model: torch.nn.Module) -> int:
-    """Bytes of a model's weights, tied ones once."""
+    """Bytes of a model's weights, with tied ones counted once."""
     parts = {part.data_ptr(): part.nbytes for tensor in model.parameters() for part in plain_tensors(tensor)}
     return sum(parts.values())
 
 
 def make_engine(kind: str, folder: Path, beams: int) -> tuple[Callable[[list[str]], list[str]], float]:
-    """A function that translates a list of texts, and the MB that its weights take."""
+    """A function that translates a list of texts, and the bytes that its weights take; 0 if that is not known."""
     if kind.startswith("CTranslate2") and kind.endswith("directly"):
         return ctranslate2_directly(folder, beams), folder_size(folder)
     if kind.endswith("search"):
@@ -81,18 +81,18 @@ def make_engine(kind: str, folder: Path, beams: int) -> tuple[Callable[[list[str
     elif kind in QUANTIZED:
         options["model_kwargs"] = {"quantization_config": quantization_of(kind)}
     translator = pipeline("translation", model=str(folder), num_beams=beams, **options)
-    # This package's own int8 packs its weights where they are no parameters.
+    # This package's own int8 keeps its packed weights outside of the model's parameters.
     size = folder_size(folder) if kind in EXPORTS else 0 if kind == "pipeline int8" else model_bytes(translator.model)
     return (lambda texts: [entry["translation_text"] for entry in translator(texts)]), size
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files."""
+    """Bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def ctranslate2_directly(folder: Path, beams: int) -> Callable[[list[str]], list[str]]:
-    """As its documentation has it, with a worker of one thread for each core, its fastest setting on a CPU."""
+    """CTranslate2 as in its documentation, with a single-threaded worker per core, its fastest setting on a CPU."""
     import ctranslate2
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -108,7 +108,7 @@ def ctranslate2_directly(folder: Path, beams: int) -> Callable[[list[str]], list
 
 
 def transformers_search(folder: Path, beams: int) -> Callable[[list[str]], list[str]]:
-    """`generate()` as transformers has it, batch after batch, with ONNX Runtime in place of the forward pass."""
+    """The original `generate()` of transformers, batch after batch, with ONNX Runtime computing the forward pass."""
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder)
 
     def translate(texts: list[str]) -> list[str]:
@@ -154,7 +154,7 @@ def main() -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
         measure(options.kind, options.home, options)
         return
-    # Others are compared with its translations.
+    # The others are compared with the translations of the pipeline.
     kinds = ["pipeline", *(kind for kind in options.kinds if kind != "pipeline")]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)

@@ -1,4 +1,4 @@
-"""Larger models with the function of a trained one, so that benchmarks of all sizes translate real text."""
+"""Grows a trained model without changing its function, so that benchmarks of all sizes translate real text."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""How the benchmarks measure: each contestant in a process of its own, all of them in turn; the machine's own peak."""
+"""How the benchmarks measure: all contestants in turn, each in its own process; also the machine's own peak."""
 
 import json
 import os
@@ -26,14 +26,14 @@ SIDE, PRODUCTS = 2048, 3
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one contestant.
+    """The measurements of one contestant.
 
     Attributes:
-        speed: the median of the rounds, in the table's unit per second.
-        ratio: to the first contestant's speed, the median of the ratios within a round.
-        spread: of those ratios, the largest less the smallest, relative to the median.
-        memory: MiB, the largest of the rounds' peaks.
-        peak_share: of the machine's matrix products in the same precision; `None` where it was not worked out.
+        speed: median of the rounds, in the table's unit per second.
+        ratio: ratio to the first contestant's speed, the median of the ratios within each round.
+        spread: the largest of those ratios minus the smallest, relative to the median.
+        memory: the largest of the rounds' peaks, in MiB.
+        peak_share: share of the machine's peak in matrix products of the same precision; `None` if not computed.
         notes: whatever else the contestant reported.
     """
 
@@ -70,9 +70,9 @@ class Table:
 
 
 def in_own_process(file: str, *arguments: Any) -> dict[str, Any]:
-    """What a benchmark prints in its last line, as JSON, when it runs as a program with these arguments.
+    """Run a benchmark as a program with these arguments, and return the JSON object on the last line that it prints.
 
-    Adds `memory`, that of its workers included, unless the program reports its own.
+    Adds `memory`, which includes that of its workers, unless the program reports its own.
     """
     command = [sys.executable, file, *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -86,10 +86,10 @@ def in_own_process(file: str, *arguments: Any) -> dict[str, Any]:
 
 
 class TreeMemory(Thread):
-    """MiB that a process and its workers have together, pages that they share counted once.
+    """Memory in MiB of a process and its workers together, with the pages that they share counted once.
 
     Attributes:
-        peak: the most that was seen; short peaks between two looks may be missed.
+        peak: the most that was seen; short peaks between two samples may be missed.
     """
 
     SECONDS = 0.2
@@ -109,7 +109,7 @@ class TreeMemory(Thread):
     def memory(process: psutil.Process) -> float:
         try:
             return process.memory_full_info().pss / 2**20
-        except psutil.Error:  # it has ended meanwhile
+        except psutil.Error:  # it has ended in the meantime
             return 0.0
 
     def stop(self) -> None:
@@ -118,7 +118,7 @@ class TreeMemory(Thread):
 
 
 def environment() -> dict[str, str]:
-    """Of the processes that are measured: each finds the package, none asks the Hub."""
+    """The environment of the measured processes, in which they find the package and do not contact the Hub."""
     package = str(Path(hf_vaswani.__file__).parents[1])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -128,11 +128,11 @@ def environment() -> dict[str, str]:
 def compare(
     title: str, unit: str, names: Sequence[str], rounds: int, measure: Callable[[str], dict[str, Any]]
 ) -> Table:
-    """All contestants in turn, as many rounds as asked.
+    """Measure all contestants in turn, for a number of rounds.
 
     Args:
-        names: of the contestants; ratios are to the first.
-        measure: gives `speed`, `memory` in MiB, and, where known, `peak_share` and `notes`.
+        names: the contestants; ratios are to the first.
+        measure: returns `speed`, `memory` in MiB and, if known, `peak_share` and `notes`.
     """
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):
@@ -161,7 +161,7 @@ def compare(
 
 
 def peak_memory() -> float:
-    """MiB that this process has had at most. Not `ru_maxrss`, which a process inherits from its parent."""
+    """Peak memory of this process in MiB. Not from `ru_maxrss`, which a process inherits from its parent."""
     [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) / 1024
 
@@ -179,7 +179,7 @@ def product_peak(dtype: torch.dtype) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """What a reader has to know to compare: processor, peaks, versions, date."""
+    """What a reader must know to compare results: processor, peaks, versions, date."""
     names = {"torch": torch, "transformers": transformers, "hf_vaswani": hf_vaswani}
     peaks = {str(dtype).removeprefix("torch."): product_peak(dtype) for dtype in (torch.float32, torch.bfloat16)}
     return {
@@ -192,7 +192,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Its name, and the instructions for small numbers that it has."""
+    """The processor's name, and which instructions for 8-bit and 16-bit numbers it has."""
     file = Path("/proc/cpuinfo")
     if not file.exists():
         return platform.processor()
@@ -203,5 +203,5 @@ def processor() -> str:
 
 
 def write(tables: Sequence[Table], path: Path) -> None:
-    """All tables and the machine, as JSON."""
+    """Write all tables and a description of the machine as JSON."""
     path.write_text(json.dumps({"machine": machine(), "tables": [asdict(table) for table in tables]}, indent=1) + "\n")

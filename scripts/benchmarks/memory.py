@@ -1,4 +1,4 @@
-"""Peak memory of preparing and of streaming a large corpus, which is generated on the fly.
+"""Peak memory of preparing and of streaming a large corpus that is generated on the fly.
 
 Usage: python scripts/benchmarks/memory.py [--pairs 2000000] [--way prepared|streamed]. The prepared corpus is
 filtered, written, given a vocabulary, tokenized with several processes and read for one epoch of batches; the streamed
@@ -21,7 +21,7 @@ UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def generated_pairs(number: int) -> Iterator[tuple[str, str]]:
-    """Random sentences of 5 to 40 words, from 50,000 made-up ones with Zipf frequencies, and their reversals."""
+    """Random sentences of 5 to 40 out of 50,000 made-up words with Zipf frequencies, and their reversals."""
     generator = random.Random(1)
     syllables = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
     words = ["".join(generator.choices(syllables, k=1 + rank % 4)) for rank in range(50_000)]
@@ -32,7 +32,7 @@ def generated_pairs(number: int) -> Iterator[tuple[str, str]]:
 
 
 def prepare(number: int, folder: Path) -> int:
-    """Pairs in an epoch of batches of a prepared corpus."""
+    """Prepare a corpus, and count the pairs in an epoch of its batches."""
     from hf_vaswani.data.epochs import Budget, TokenizedCorpus
     from hf_vaswani.data.filters import FilterSettings, PairFilter
     from hf_vaswani.data.prepared import read_prepared, tokenize, usable, write_text
@@ -51,7 +51,7 @@ def prepare(number: int, folder: Path) -> int:
 
 
 def stream(number: int, folder: Path) -> int:
-    """Pairs in an epoch of a stream."""
+    """Stream a corpus, and count the pairs in an epoch."""
     from hf_vaswani.data.encoding import plain_encoder
     from hf_vaswani.data.epochs import Budget, StreamedCorpus
     from hf_vaswani.data.filters import FilterSettings

@@ -1,9 +1,9 @@
 """Preparing a corpus for training, compared with `datasets.map` with the same tokenizer and number of processes.
 
-Both read two files of text, drop duplicates and pairs with a side of more than 256 tokens, tokenize, and keep the
-lengths that batches are made by. Two sizes of corpus show how time and memory grow.
+Both read two text files, drop duplicates and pairs with a side of more than 256 tokens, tokenize, and keep the lengths
+that batches are made from. Two corpus sizes show how time and memory grow.
 
-Run it with `run.py`; as a program of its own it measures one way.
+Run it with `run.py`; on its own, it measures one of the two.
 """
 
 import argparse
@@ -21,7 +21,7 @@ VOCABULARY = 8000
 
 
 def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
-    """One table for each size of corpus."""
+    """One table for each corpus size."""
     made = []
     for number in (options.pairs // 2, options.pairs):
         text = folder / f"{number}"
@@ -37,7 +37,7 @@ def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
 
 
 def generate(folder: Path, number: int) -> None:
-    """Two files of text and a tokenizer."""
+    """Write two text files and a tokenizer."""
     from memory import generated_pairs
 
     from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     prepare = with_datasets if options.contestant == "datasets.map" else with_hf_vaswani
     with tempfile.TemporaryDirectory() as cache:
-        # Everything that a user imports anyway is not timed.
+        # What a user imports anyway is not timed.
         work = prepare(options.text, Path(cache))
         start = time.perf_counter()
         number = work()
@@ -123,7 +123,7 @@ def with_datasets(text: Path, cache: Path):
 
 
 def growth(half: Table, whole: Table) -> str:
-    """What twice the corpus costs this package."""
+    """How much more twice the corpus costs with this package, in words."""
     [small], [large] = ([row for row in table.rows if row.name == "hf_vaswani"] for table in (half, whole))
     return (
         f"Twice the pairs take hf_vaswani {2 * small.speed / large.speed:.2f} times the time and "

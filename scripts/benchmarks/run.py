@@ -1,10 +1,10 @@
-"""All benchmarks, or some, with one command: a table of each, and all of them as JSON with the machine they ran on.
+"""Runs all benchmarks or some: prints a table for each, and writes all of them as JSON with the machine they ran on.
 
     python scripts/benchmarks/run.py --source train.de --target train.en --model outputs/my_model --test test.de \\
         --output results.json
 
-Training and translation are compared with what else one would use; contestants run in turn, each in a process of its
-own. Give it a quiet machine: other processes change even the ratios.
+Training and translation are compared with what one would use instead; contestants run in turn, each in a process of
+its own. Give it a quiet machine: other processes change even the ratios.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """How the cost of a token grows with sentence length, tokens per batch, vocabulary and model: training and search.
 
-One number varies at a time from a model of 4+4 layers and d_model 128. Weights are random, and every search writes as
-many tokens as its source has, so that nothing but the sizes differs.
+One size at a time is varied from those of a model of 4+4 layers and d_model 128. Weights are random, and every search
+generates as many tokens as its source has, so that nothing but the sizes differs.
 
-Run it with `run.py`; as a program of its own it measures one of the settings.
+Run it with `run.py`; on its own, it measures one of the settings.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Peak memory of one training step, compared with MarianMT's: 6+6/512, V 37,000, 8,192 tokens of each side.
 
-MarianMT's step is one forward pass, as the Trainer makes it; this package's is cut into passes, as its training does.
+MarianMT's step is one forward pass, as in the Trainer; this package's is split into several, as in its training.
 
-Run it with `run.py`; as a program of its own it measures one model.
+Run it with `run.py`; on its own, it measures one model.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Speed of training as it comes, compared with Seq2SeqTrainer + MarianMT and torch.nn.Transformer in a plain loop.
+"""Training speed by default, compared with Seq2SeqTrainer + MarianMT and with torch.nn.Transformer in a plain loop.
 
 All contestants train a model of the same size on the same token ids, with the same dropout and label smoothing, and
-batches of the same mean number of target tokens. Counted are real target tokens, without padding. The share of the
-peak counts the matrix products of the layers, three times those of the forward pass, and not attention's scores.
+batches of the same mean number of target tokens. Only real target tokens count, without padding. The share of the peak
+is based on the matrix products of the layers, three times those of the forward pass, without the attention scores.
 
-Run it with `run.py`, which interleaves the contestants; as a program of its own it measures one of them.
+Run it with `run.py`, which interleaves the contestants; on its own, it measures one of them.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
 
 
 def prepare(folder: Path, options: argparse.Namespace) -> None:
-    """The text, a tokenizer, and the ids that all contestants read."""
+    """Write the text, a tokenizer, and the token ids that all contestants read."""
     from hf_vaswani.data.tokenizers.arguments import TokenizerArguments
     from hf_vaswani.data.tokenizers.tokenizer import train_tokenizer
 
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def flops_per_target_token(options: argparse.Namespace) -> float:
-    """Of the matrix products of a step: two a weight and token forwards, four backwards."""
+    """FLOPs of a step's matrix products per target token: per weight and token, two forward and four backward."""
     layers, d_model, _, ffn_dim = SIZES[options.size]
     pairs = json.loads((options.folder / "ids.json").read_text())
     source, target = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
@@ -98,7 +98,7 @@ def flops_per_target_token(options: argparse.Namespace) -> float:
 
 
 def train_hf_vaswani(options: argparse.Namespace) -> tuple[float, float, str]:
-    """The command, with no setting of speed but, where the contestant has one, the precision."""
+    """Train with the command, with no setting for speed except the precision that a contestant may name."""
     layers, d_model, heads, ffn_dim = SIZES[options.size]
     sizes = {"layers": layers, "attention_heads": heads, "ffn_dim": ffn_dim}
     model = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
@@ -127,12 +127,12 @@ def train_hf_vaswani(options: argparse.Namespace) -> tuple[float, float, str]:
         log = [json.loads(line) for line in (Path(folder) / "output" / "log.jsonl").read_text().splitlines()]
         precision = yaml.safe_load((Path(folder) / "output" / "training_recipe.yaml").read_text())
     speeds = [entry["target_tokens_per_second"] for entry in log if "target_tokens_per_second" in entry]
-    # The first steps are the trial of the number of threads.
+    # During the first steps, the run tries out how many threads are fastest.
     return statistics.median(speeds[len(speeds) // 4 :]), memory, precision["launched"]["mixed_precision"]
 
 
 def memory_of(process: int) -> float:
-    """MiB that another process has had at most; 0 once it has ended."""
+    """Peak memory of another process in MiB; 0 once it has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
@@ -141,7 +141,7 @@ def memory_of(process: int) -> float:
 
 
 def sentences_a_batch(pairs: list) -> int:
-    """As many as have `TOKENS` target tokens on average."""
+    """The number of sentences that have `TOKENS` target tokens on average."""
     return round(TOKENS * len(pairs) / sum(len(target) for _, target in pairs))
 
 
@@ -193,7 +193,7 @@ def train_marian(pairs: list, options: argparse.Namespace, dtype: torch.dtype) -
 
 
 class Counter:
-    """A collator that counts target tokens, and the clock of the steps that took them."""
+    """A collator that counts target tokens, and a clock for the steps that process them."""
 
     def __init__(self, collate, seconds: float):
         self.collate, self.seconds = collate, seconds
@@ -206,12 +206,12 @@ class Counter:
         return batch
 
     def step(self) -> bool:
-        """Note the end of a step; whether the time is over."""
+        """Record the end of a step, and return whether time is up."""
         self.ends.append(time.perf_counter())
         return self.ends[-1] - self.ends[0] > self.seconds and len(self.ends) > WARM_UP + 1
 
     def speed(self) -> float:
-        """Target tokens a second after the warm-up. The collator may be a batch ahead of the steps."""
+        """Target tokens per second after the warm-up. The collator may be a batch ahead of the steps."""
         return sum(self.sizes[WARM_UP : len(self.ends)]) / (self.ends[-1] - self.ends[WARM_UP - 1])
 
 
@@ -240,7 +240,7 @@ def train_plain(pairs: list, options: argparse.Namespace, dtype: torch.dtype) ->
                 yield [pairs[i] for i in order[start : start + size]]
 
     def collate(batch):
-        # Ids are moved up so that 0 is padding whatever the tokenizer's is.
+        # Ids are shifted by one so that 0 is padding, whatever the tokenizer's padding id is.
         return {
             side: pad_sequence([torch.tensor(pair[i]) + 1 for pair in batch], batch_first=True, padding_value=0)
             for i, side in enumerate(("source", "labels"))

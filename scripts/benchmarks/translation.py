@@ -3,10 +3,10 @@
 The trained model is grown to the sizes 4+4/128 and 6+6/512 with 8,000 tokens without changing its function: all sizes
 give the same translations, with realistic lengths. All engines use the same beam size and transformers' search
 settings, so that MarianMT and this package give the same translations, as the table shows. MarianMT gets batches of 32
-in file order, the common use of `generate()`; CTranslate2 gets a worker with one thread for each core, which is faster
-than one worker with all of them. Memory is the peak of the process, without that of its workers (Linux only).
+in file order, the common use of `generate()`; CTranslate2 gets a single-threaded worker per core, which is faster than
+one worker with all cores. Memory is the peak of the process, without that of its workers (Linux only).
 
-Run it with `run.py`, which interleaves the engines; as a program of its own it measures one of them.
+Run it with `run.py`, which interleaves the engines; on its own, it measures one of them.
 """
 
 import argparse
@@ -34,7 +34,7 @@ LIMIT = 200
 def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
     """One table for each size."""
     trained, tokenizer = load(options.model)
-    # The settings of all engines.
+    # All engines use these settings.
     trained.generation_config.update(length_penalty=1.0, early_stopping=False, max_length=LIMIT)
     trained.generation_config.length_penalty_type = "length"
     trained.generation_config.max_length_offset = None
@@ -60,7 +60,7 @@ def tables(folder: Path, options: argparse.Namespace) -> list[Table]:
 
 
 def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, object]:
-    """One engine in its own process; beside speed and memory, how many translations are MarianMT's."""
+    """Measure one engine in its own process: speed, memory, and how many translations are the same as MarianMT's."""
     result = in_own_process(__file__, name, "--folder", folder, "--num_beams", options.num_beams)
     translations = folder / f"{name.replace(' ', '_')}.txt"
     marian = folder / "marian.txt"
@@ -71,7 +71,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, o
 
 
 def prepare(folder: Path, model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerFast) -> None:
-    """The same weights for all engines."""
+    """Write the same weights for all engines."""
     model.save_pretrained(folder / "vaswani")
     tokenizer.save_pretrained(folder / "vaswani")
     marian = as_marian(model)

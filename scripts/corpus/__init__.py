@@ -2,8 +2,8 @@
 
 The package ships what it generates in `hf_vaswani/data/sources/built_in/`, so that a first run needs no download;
 `python -m scripts.corpus` writes it again. The words are simple, but the grammar is that of German: three genders,
-four cases, verbs at the end of the clause, separable verbs, number words that turn around. A translation word by word
-fails on most sentences. The conventions that leave one translation for each sentence stand in `grammar.py`.
+four cases, verbs at the end of the clause, separable verbs, number words with the unit first. Word-by-word translation
+fails on most sentences. The conventions that give each sentence exactly one translation are in `grammar.py`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["generate_corpus", "translate_word_by_word"]
 VALIDATION_SIZE = 500
 TEST_SIZE = 500
 SMALLEST_SIZE = VALIDATION_SIZE + TEST_SIZE + 1
-# The grammar gives more, but its smaller sentence types run out, and the longer ones take over.
+# The grammar can produce more, but its smaller sentence types run out, and the longer ones take over.
 LARGEST_SIZE = 500_000
 
 
 def generate_corpus(seed: int = 1, size: int = 24_000) -> dict[str, list[tuple[str, str]]]:
     """The built-in corpus, the same for the same seed and size on every machine.
 
-    No two pairs have the same German or the same English sentence, not even without case and punctuation. So
-    each German sentence has one translation, and nothing of validation and test is seen in training.
+    No two pairs have the same German or the same English sentence, not even if case and punctuation are ignored. So
+    each German sentence has one translation, and no validation or test sentence is seen in training.
 
     Args:
         seed: Seed of the random choices.
@@ -38,7 +38,7 @@ def generate_corpus(seed: int = 1, size: int = 24_000) -> dict[str, list[tuple[s
         500 pairs are for validation, 500 for test and the rest for training.
 
     Raises:
-        ValueError: If `size` is too small for the splits, or larger than what the grammar gives.
+        ValueError: If `size` is too small for the splits, or more than `LARGEST_SIZE`.
     """
     if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
         raise ValueError(
@@ -55,7 +55,7 @@ def generate_corpus(seed: int = 1, size: int = 24_000) -> dict[str, list[tuple[s
 
 
 def distinct_pairs(rng: Random, size: int) -> list[tuple[str, str]]:
-    """Random sentence pairs of which no two are alike on either side."""
+    """Random sentence pairs, no two of which are alike on either side."""
     pairs: list[tuple[str, str]] = []
     seen_german: set[str] = set()
     seen_english: set[str] = set()
@@ -77,11 +77,11 @@ def bare_words(sentence: str) -> str:
 def translate_word_by_word(german: str) -> str:
     """A baseline translation: each German word is replaced by its usual English word.
 
-    Order and punctuation stay as they are, and words of other texts are copied. A capital opens the
-    sentence, and "a" is "an" before a vowel.
+    Order and punctuation stay as they are, and unknown words are copied. The sentence begins with a capital,
+    and "a" becomes "an" before a vowel.
 
     Args:
-        german: A German sentence, as of `generate_corpus`.
+        german: A German sentence, such as those of `generate_corpus`.
 
     Returns:
         Its words in English.

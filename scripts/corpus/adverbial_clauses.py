@@ -34,7 +34,7 @@ from .verbs import MODALS, VERBS
 PRESENT_MODALS = [(1, MODALS[modal]) for modal in ("können", "wollen", "möchten")]
 CAN, MUST, WANT = ([(1, MODALS[modal])] for modal in ("können", "müssen", "wollen"))
 
-# Kinds of thing that one needs, and what one does with things because of what they are like.
+# Kinds of things that people need; and what people do with things, with the qualities that are a reason to do it.
 NEEDED_KINDS = kinds("tool text clothing container vehicle furniture table fridge bread drink")
 PROPERTIES = {
     verb: adjectives.split()
@@ -110,7 +110,7 @@ def feeling(rng: Random) -> Phrase:
 
 
 def lately(clause: Clause) -> Clause:
-    """The clause without an adverbial of time other than yesterday and today."""
+    """The clause, without its adverbial of time unless that is yesterday or today."""
     recent = clause.time and clause.time.german.startswith(("gestern", "heute"))
     return clause if recent else replace(clause, time=None)
 

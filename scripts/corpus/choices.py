@@ -1,4 +1,4 @@
-"""Random choices that give the same result for one seed in every Python version.
+"""Random choices that give the same results for the same seed in every Python version.
 
 Only `Random.random` promises this; `choice`, `sample` and `shuffle` have changed their algorithms.
 """
@@ -24,7 +24,7 @@ def pick(rng: Random, items: Sequence[T]) -> T:
 
 
 def pick_weighted(rng: Random, weights: Weighted[T]) -> T:
-    """One of the items, as likely as its weight says."""
+    """One of the items, with a probability in proportion to its weight."""
     position = rng.random() * sum(weight for weight, _ in weights)
     for weight, item in weights:
         position -= weight

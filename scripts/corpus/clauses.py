@@ -99,7 +99,7 @@ def event(
 
 
 def choose_frame(rng: Random, frames: Weighted[list[Frame]], tenses: Sequence[str], only_people: bool) -> Frame:
-    """A frame that has one of the tenses, and takes people as its subject where this is asked."""
+    """A frame that has one of the tenses and, if asked for, takes people as its subject."""
     while True:
         frame = pick(rng, pick_weighted(rng, frames))
         weights = TENSE_WEIGHTS[frame.verb.aspect]
@@ -267,9 +267,9 @@ def circumstance(rng: Random, use: str, span: str) -> Adverbial:
 
 
 def main_clause(rng: Random, clause: Clause, fields: Sequence[str] = FRONTS) -> Phrase:
-    """A statement; with some probability one of these fields of the clause stands first in German.
+    """A statement; with some probability, one of these fields of the clause stands first in German.
 
-    English follows with adverbials only: its objects stay behind the verb.
+    English follows suit only for adverbials: its objects stay after the verb.
     """
     weights = [(weight, field) for weight, field in fronts(clause) if field in fields]
     front = pick_weighted(rng, [(1, "subject"), *weights])
@@ -305,7 +305,7 @@ def subordinate_clause(clause: Clause, german_opener: str, english_opener: str) 
 
 
 def joined(rng: Random, main: Clause, conjunction: Phrase, subordinate: Clause, first: bool) -> Phrase:
-    """Main and subordinate clause, with the subordinate clause first if so asked."""
+    """A main and a subordinate clause, with the subordinate clause first if asked for."""
     clause = subordinate_clause(subordinate, *conjunction)
     if first:
         return Phrase(f"{clause.german}, {german.verb_first(main)}", f"{clause.english}, {english.statement(main)}")

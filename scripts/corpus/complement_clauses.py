@@ -72,7 +72,7 @@ def indirect_question(rng: Random) -> Phrase:
 
 
 def content(rng: Random, speaker: Nominal, negation: float = 0.12) -> Clause:
-    """What someone says or asks, about others; without negation even "kein" is left out."""
+    """What someone says or asks about others; if `negation` is 0, subjects with "kein" are left out, too."""
     while True:
         clause = any_clause(rng, negation)
         if isinstance(clause.subject, Pronoun):
@@ -118,7 +118,7 @@ def attempt(rng: Random) -> Phrase:
 
 
 def with_infinitive(rng: Random, main: Clause, actions: Weighted[list[Frame]], opener: str = "") -> Phrase:
-    """A clause with an infinitive clause of the same subject behind it."""
+    """A clause followed by an infinitive clause with the same subject."""
     action = event(rng, main.subject, ("past",), 0, actions)  # the tense goes unused
     action = replace(action, time=None, adverbial=None)
     statement = main_clause(rng, main, ADVERBIALS)

@@ -25,7 +25,7 @@ from .simple_sentences import (
 )
 from .verbs import VERBS
 
-# Qualities of a thing or a person, and others which are not expected after them.
+# Qualities of a thing or a person, and others that one would not expect along with them.
 CONTRASTS = [
     (first, second)
     for first, seconds in read_table("""

@@ -1,7 +1,7 @@
 """A German-English dictionary of all word forms, for the baseline that a trained model must beat.
 
-Every inflected form which the lexicon gives leads to its usual English word, and a present tense to the
-progressive where that is the usual one; the grammar of the sentence plays no part.
+Every inflected form of a word in the lexicon has its usual English word, and a present tense has the progressive
+where that is the usual form; the grammar of the sentence plays no part.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def word_dictionary() -> dict[str, str]:
 
 
 def all_entries() -> Entries:
-    """German forms with their English; of two entries for one form the first counts."""
+    """German forms with their English; if a form has two entries, the first counts."""
     yield from (tuple(row) for row in read_table(FUNCTION_WORDS))
     for pronoun in PERSONAL_PRONOUNS:
         yield pronoun.german.nominative, pronoun.english.subject
@@ -168,7 +168,7 @@ def determiner_entries(determiner: Determiner) -> Entries:
 
 
 def noun_entries(noun: Noun) -> Entries:
-    """All forms of a noun; where singular and plural are alike the singular counts, except for "Jungen"."""
+    """All forms of a noun; where singular and plural are alike, the singular counts, except for "Jungen"."""
     if noun.kind == "name":
         yield noun.german + "s", noun.english + "'s"
     numbers = [("singular", noun.english)]
@@ -191,7 +191,7 @@ def future_entries() -> Entries:
 
 
 def modal_entries(modal: Modal) -> Entries:
-    """The forms of a modal verb, the third person first; "gern", which is none, has no forms."""
+    """The forms of a modal verb, the third person first; "gern", which is not a verb, has no forms."""
     third_person, base, past = modal.english, modal.english, modal.english_past
     if modal.english in ENGLISH_VERBS:
         base, third_person, past, _ = ENGLISH_VERBS[modal.english]

@@ -71,7 +71,7 @@ def arguments(clause: Clause) -> tuple[Nominal, Nominal | None, Nominal | None]:
 def verb_group(clause: Clause, support: bool = False) -> tuple[str, str]:
     """The operator (the auxiliary that "not" follows and questions invert) and the verb words after it.
 
-    The operator is "" in a positive statement without auxiliary; `support` asks for "do" even there.
+    The operator is "" in a positive statement without an auxiliary; `support` asks for "do" even there.
     """
     subject = arguments(clause)[0]
     past = clause.tense == "past"
@@ -115,7 +115,7 @@ def after_verb(clause: Clause) -> list[str]:
 
 
 def predicate(clause: Clause, inverted_subject: str = "") -> list[str]:
-    """The operator, in a question the subject, "not", adverbs like "often", the verb and what follows."""
+    """The operator, the subject of a question, "not", adverbs like "often", the verb and what follows."""
     operator, verb = verb_group(clause, support=bool(inverted_subject))
     middle = clause.time.english if clause.time and clause.time.position == "middle" else ""
     words = [operator, inverted_subject, "not" if is_negative(clause) else "", middle, verb]

@@ -1,4 +1,4 @@
-"""The frames of the verbs of the built-in corpus: which complements a verb takes, and of which kinds of noun.
+"""The frames of the verbs of the built-in corpus: which complements a verb takes, and with which kinds of nouns.
 
 The kinds are those of the nouns in `lexicon.py`; here "person" stands for all words and names of people.
 """
@@ -35,13 +35,13 @@ def verbs_of(cell: str) -> list[Verb]:
     return [VERBS[verb] for verb in cell.split(", ")]
 
 
-# Verbs that one does together with somebody: "mit meiner Schwester".
+# Verbs for what people do together with somebody: "mit meiner Schwester".
 SOCIAL_VERBS = verbs_of("arbeiten, tanzen, ein|kaufen, fern|sehen, gehen, fahren, fliegen")
 
-# Verbs that one does to a thing only once, so that a habit needs ever new things.
+# Verbs for what people do with a thing only once, so that a habit needs a new thing each time.
 CONSUMING_VERBS = verbs_of("kaufen, verkaufen, finden, verlieren, weg|werfen, essen, trinken, schreiben")
 
-# Verbs for what one may like to do: "gern".
+# Verbs for what people may like to do: "gern".
 PLEASANT_VERBS = verbs_of(
     "lesen, schreiben, essen, trinken, tanzen, schlafen, arbeiten, ein|kaufen, fern|sehen, besuchen, "
     "treffen, helfen, zu|hören, sprechen, gehen, fahren, fliegen, tragen"

@@ -122,7 +122,7 @@ def nominal(phrase: Nominal, case: str) -> str:
 
 
 def prepositional_phrase(preposition: Preposition, phrase: Nominal) -> str:
-    """A preposition with its noun phrase, drawn together with the article: "im Garten", "zur Schule"."""
+    """A preposition with its noun phrase, contracted with the article: "im Garten", "zur Schule"."""
     text = f"{preposition.german} {nominal(phrase, preposition.case)}"
     if isinstance(phrase, NounPhrase) and phrase.determiner.endings == "definite":
         for apart, together in CONTRACTIONS.items():
@@ -170,7 +170,7 @@ def verb_forms(clause: Clause) -> tuple[str, str]:
 
 
 def middle_field(clause: Clause, subject: str = "") -> list[str]:
-    """The subject and all that stands between the finite verb and the end of a clause."""
+    """The subject and everything else between the finite verb and the end of a clause."""
     pronouns, definite, indefinite = [], [], []
     reflexive = clause.subject.pronoun.german.reflexive if clause.verb.reflexive else ""
     for nominal_, case in ((clause.direct, "accusative"), (clause.indirect, "dative")):
@@ -225,5 +225,5 @@ def verb_final(clause: Clause, opener: str = "") -> str:
 
 
 def infinitive(clause: Clause, opener: str = "") -> str:
-    """An infinitive clause with "zu"; its unspoken subject governs a reflexive pronoun."""
+    """An infinitive clause with "zu"; its unspoken subject determines a reflexive pronoun."""
     return join([opener, *middle_field(clause), clause.verb.zu_infinitive])

@@ -14,7 +14,7 @@ with `german.py` and `english.py`. These conventions make the English a function
 - The possessives "sein" and "ihr" refer to the subject of their clause; where they are part of the subject of
   a second clause, to that of the first.
 - "kein" is "no" with subjects, and "not … a" or "not … any" with objects.
-- A German object before the verb goes back behind the verb in English; an adverbial stays in front.
+- A German object before the verb goes back to its place after the verb in English; an adverbial stays in front.
 """
 
 from __future__ import annotations

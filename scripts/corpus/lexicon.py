@@ -1,7 +1,7 @@
 """The nouns, names, adjectives, adverbials and prepositions of the built-in corpus, with their English.
 
-Each word class is a table with one word a line, its cells two or more spaces apart. The column `kind` says
-what sort of thing a noun names, and verbs and adjectives choose their nouns by kind. The verbs stand in
+Each word class is a table with one word per line, its cells two or more spaces apart. The column `kind` says
+what sort of thing a noun names, and verbs and adjectives choose their nouns by kind. The verbs are in
 `verbs.py`, pronouns and determiners in `phrases.py`.
 """
 
@@ -69,7 +69,7 @@ class Preposition:
     english: str
 
 
-# The oblique cases of their singular are like the plural: "den Jungen", "dem Studenten".
+# In the oblique cases, their singular is like the plural: "den Jungen", "dem Studenten".
 WEAK_NOUNS = ("Junge", "Nachbar", "Student")
 
 # German, gender, plural, English, plural, kind, English pronoun. "Kind" has no pronoun: English would have to

@@ -1,4 +1,4 @@
-"""Sentences with numbers: how many things there are, what they cost, how old, long or far they are."""
+"""Sentences with numbers: how many things there are, what they cost, how old, long or far away they are."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def age(rng: Random) -> Phrase:
 
 
 def ages(who: Nominal) -> tuple[int, int]:
-    """The lowest and highest age that a person may well have."""
+    """The lowest and highest plausible age of a person."""
     if isinstance(who, NounPhrase) and who.noun.kind == "child":
         return 2, 15
     if isinstance(who, NounPhrase) and who.noun.german in ("Vater", "Mutter", "Großmutter"):

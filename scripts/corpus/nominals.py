@@ -45,7 +45,7 @@ NOUNS_OF_KIND = {
     for kind in dict.fromkeys(noun.kind for noun in NOUNS.values())
 }
 
-# What one would call somebody's, "das Auto des Lehrers", and what takes no possessive at all.
+# Kinds of things that may be called somebody's, "das Auto des Lehrers", and kinds that take no possessive at all.
 OWNED_KINDS = ("vehicle", "clothing", "container", "text", "house", "room", "picture", "animal", "tool")
 PUBLIC_KINDS = ("event", "transport", "building", "town", "outdoors", "stop")
 
@@ -78,7 +78,7 @@ def protagonist(rng: Random) -> Nominal:
 
 
 def is_person(nominal: Nominal) -> bool:
-    """Whether a subject can want, may or has to do something."""
+    """Whether a subject is a person, who can want to do something or have to do it."""
     return isinstance(nominal, Pronoun) or nominal.noun.kind in PEOPLE_KINDS
 
 
@@ -88,7 +88,7 @@ def is_quantified(nominal: Nominal) -> bool:
 
 
 def object_pronoun(rng: Random, subject: Nominal, case: str) -> Pronoun | None:
-    """A personal pronoun as object of this subject, or None where none is clear.
+    """A personal pronoun as the object of a clause with this subject.
 
     Third-person objects only go with a first or second person as subject, and "sie" is left out as an
     accusative: nothing in the sentence would decide between "her" and "them".
@@ -100,7 +100,7 @@ def object_pronoun(rng: Random, subject: Nominal, case: str) -> Pronoun | None:
 
 
 def common_noun(rng: Random) -> Noun:
-    """A word for people that is no word for relatives."""
+    """A word for people, but not for relatives."""
     return pick(rng, NOUNS_OF_KIND["person"] + NOUNS_OF_KIND["child"])
 
 
@@ -170,7 +170,7 @@ def genitive(rng: Random, owner: Nominal | None) -> NounPhrase:
 
 
 def acquainted_owner(rng: Random, owner: Nominal | None) -> NounPhrase:
-    """An owner in the genitive who is no relative: "des Lehrers", "der Kinder"."""
+    """An owner in the genitive who is not a relative: "des Lehrers", "der Kinder"."""
     while True:
         noun = common_noun(rng)
         if not (isinstance(owner, NounPhrase) and owner.noun is noun):
@@ -205,13 +205,13 @@ def small_count(rng: Random) -> Determiner:
 
 
 def pick_countable(rng: Random, low: int, high: int) -> int:
-    """A number that can stand before a plural: 101 cannot, for German would inflect its "ein"."""
+    """A number that can stand before a plural; 101 cannot, because German would inflect its "ein"."""
     number = pick_number(rng, low, high)
     return number + 1 if number % 100 == 1 else number
 
 
 def thing(rng: Random, kinds: Sequence[str], owner: Nominal | None = None, reference: str = "any") -> NounPhrase:
-    """A noun phrase for no person, with a determiner that suits the `reference` (see `determiners_for`)."""
+    """A noun phrase for a thing or an animal, with a determiner that suits the `reference` (see `determiners_for`)."""
     nouns = [noun for kind in kinds for noun in NOUNS_OF_KIND[kind]]
     noun = pick(rng, [noun for noun in nouns if not (isinstance(owner, NounPhrase) and owner.noun is noun)])
     if noun.kind == "city":

@@ -15,7 +15,7 @@ from .verbs import Modal, Verb
 
 
 class Phrase(NamedTuple):
-    """Words in both languages that stay as they are."""
+    """Words in both languages that are not inflected any further."""
 
     german: str
     english: str
@@ -50,14 +50,14 @@ class EnglishPronoun:
 
 @dataclass(frozen=True)
 class Pronoun:
-    """A pronoun; German chooses by grammatical gender, English by sex, so that the two are set apart."""
+    """A pronoun; German chooses it by grammatical gender and English by sex, so the two are kept apart."""
 
     german: GermanPronoun
     english: EnglishPronoun
 
     @property
     def pronoun(self) -> Pronoun:
-        """Itself: with this a pronoun and a noun phrase are asked for their agreement in the same way."""
+        """The pronoun itself, so that agreement works in the same way for pronouns and noun phrases."""
         return self
 
 
@@ -145,7 +145,7 @@ def possessive(owner: Nominal) -> Determiner:
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun or name with what stands around it; `degree` is that of the adjective."""
+    """A noun or name with the words around it; `degree` is that of the adjective."""
 
     noun: Noun
     determiner: Determiner = BARE
@@ -157,7 +157,7 @@ class NounPhrase:
 
     @property
     def pronoun(self) -> Pronoun:
-        """The pronoun that stands for this phrase, by which verbs and possessives agree with it."""
+        """The pronoun that stands for this phrase, and that verbs and possessives agree with."""
         if self.number == "plural":
             return SIE_PLURAL
         german = {"m": "er", "f": "sie", "n": "es"}[self.noun.gender]

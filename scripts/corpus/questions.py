@@ -1,4 +1,4 @@
-"""Questions with and without a question word; English needs "do" where no other auxiliary is there."""
+"""Questions with and without a question word; English needs "do" where there is no other auxiliary."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from .simple_sentences import (
 )
 from .verbs import VERBS
 
-# "Worauf" asks for a thing that goes with "auf".
+# "Worauf" asks about a thing that goes with "auf".
 QUESTION_ADVERBS = {"auf": "worauf", "an": "woran", "von": "wovon", "über": "worüber", "für": "wofür"}
 
-# The frames that the question words ask into.
+# The frames that each question word can ask about.
 PLACE_FRAMES = [
     *(frame for frame in (*INTRANSITIVE, *TRANSITIVE) if frame.places and frame.verb.aspect != "stative"),
     *(frame for frame in PREPOSITIONAL if frame.verb is VERBS["wohnen"]),
@@ -71,7 +71,7 @@ def someone(rng: Random) -> Nominal:
 
 
 def asked(clause: Clause, german_word: str, english_word: str) -> Phrase:
-    """A question which opens with a question word; the constituent that it asks for is not in the clause."""
+    """A question that opens with a question word; the constituent that it asks about is not in the clause."""
     return Phrase(f"{german_word} {german.verb_first(clause)}", english.question(clause, english_word))
 
 

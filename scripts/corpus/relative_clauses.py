@@ -17,7 +17,7 @@ from .verbs import VERBS
 
 CLAUSE_TENSES = ("present", "habitual", "past")
 
-# Verbs whose person one tells apart by a relative clause, and verbs whose thing one does.
+# Verbs with a person, and verbs with a thing, as the object that a relative clause can identify.
 MEETING_FRAMES = [
     frame
     for frame in TRANSITIVE
@@ -108,7 +108,7 @@ def as_subject(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> 
 
 
 def can_be(antecedent: NounPhrase, known: NounPhrase) -> bool:
-    """Whether a person can be this relative: a girl can be a sister, but no brother and no mother."""
+    """Whether a person can be this relative: a girl can be a sister, but not a brother or a mother."""
     grown_up = known.noun.german in ("Vater", "Mutter", "Großmutter")
     return known.noun.pronoun == antecedent.noun.pronoun and not (grown_up and antecedent.noun.kind == "child")
 
@@ -119,7 +119,7 @@ def pointed_at(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> 
 
 
 def as_object(rng: Random, antecedent: NounPhrase, relative_clause: Phrase) -> Phrase:
-    """A sentence like "Anna hat den Mann gesehen, der dort wohnt", the relative clause behind the verb."""
+    """A sentence like "Anna hat den Mann gesehen, der dort wohnt", with the relative clause after the verb."""
     frames = MEETING_FRAMES
     if not is_person(antecedent):
         frames = [frame for frame in THING_FRAMES if antecedent.noun.kind in frame.objects]

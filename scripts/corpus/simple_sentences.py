@@ -1,4 +1,4 @@
-"""Statements of one clause: events, descriptions, comparisons, who somebody is, likes and possession."""
+"""Statements of one clause: events, descriptions, comparisons, who or what something is, likes and possession."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BE = VERBS["sein"]
 
 INTENSIFIERS = [Phrase("sehr", "very"), Phrase("zu", "too"), Phrase("ziemlich", "quite")]
 
-# Kinds of thing that one describes and compares, and kinds that one likes.
+# Kinds of things that are described and compared, and kinds that people like.
 DESCRIBED_KINDS = kinds(
     "animal food meal drink text letter event clothing thing picture container cupboard furniture table "
     "vehicle transport door room house building town stop city"
@@ -115,7 +115,7 @@ def comparison(rng: Random) -> Phrase:
 
 
 def compared(rng: Random) -> tuple[Nominal, NounPhrase]:
-    """Two people or two things of a kind; where both have the same noun, it is "mein" and "dein"."""
+    """Two people or two things of a kind; if both have the same noun, determiners like "mein" and "dein" differ."""
     while True:
         first = described(rng)
         if is_person(first):

@@ -1,6 +1,6 @@
 """The verbs of the built-in corpus: their forms in German and in English.
 
-A bar in an infinitive ends the separable prefix ("an|rufen"), a star in the English shows where a pronoun
+A bar in an infinitive ends the separable prefix ("an|rufen"), and a star in the English shows where a pronoun
 goes ("pick * up"). `frames.py` says which complements each verb takes.
 """
 
@@ -24,9 +24,9 @@ class Verb:
     english: str  # the base form of the English verb, a key of ENGLISH_VERBS
     particle: str  # the words after the English verb: "up", "for", "interested"
     particle_after_pronoun: bool  # "picks him up", but "looks for him"
-    # "dynamic" and "durative" verbs have the English progressive, "stative" ones have not; "punctual" and
-    # "accidental" verbs are used in the present only for habits. Of what is "durative" or "accidental" the
-    # corpus does not say that one can, must or will do it.
+    # "dynamic" and "durative" verbs take the English progressive, "stative" ones do not; "punctual" and
+    # "accidental" verbs are used in the present only for habits. In random clauses, modal verbs only go with "dynamic"
+    # and "punctual" verbs, and the future also with "durative" ones.
     aspect: str
 
     @property
@@ -218,7 +218,7 @@ ENGLISH_VERBS = {
     """)
 }
 
-# Present tense of the verbs that no rule gives: ich, du, er, wir, ihr, sie.
+# Present tense of the verbs that follow no rule: ich, du, er, wir, ihr, sie.
 IRREGULAR_PRESENT = {
     "sein": ("bin", "bist", "ist", "sind", "seid", "sind"),
     "haben": ("habe", "hast", "hat", "haben", "habt", "haben"),
@@ -233,7 +233,7 @@ PRETERITE = {"sein": "war", "haben": "hatte", "mögen": "mochte", "kennen": "kan
 
 @dataclass(frozen=True)
 class Modal:
-    """A modal verb; English renders it by an auxiliary or by a verb and a particle ("have" + "to")."""
+    """A modal verb; English renders it with an auxiliary or with a verb and a particle ("have" + "to")."""
 
     present: tuple[str, ...]
     past: str  # the "ich" form, or "" where no past is used

@@ -1,1 +1,1 @@
-"""What the commands share: parsing of options, and reports of lines that cannot be used."""
+"""What the commands share: option parsing, and reports about lines that cannot be used."""

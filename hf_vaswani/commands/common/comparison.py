@@ -1,4 +1,4 @@
-"""A model and its export, compared by how they translate a test set."""
+"""Compares a model with its export by how they translate a test set."""
 
 from pathlib import Path
 
@@ -20,13 +20,15 @@ def compare(
     references: list[list[str]],
     is_greedy: bool = False,
 ) -> Comparison:
-    """Translate a test set with both, by the model's own search, and score it.
+    """Translate a test set with a model and with its export, and compare the scores.
+
+    Both use the model's own search.
 
     Args:
-        source: file of the test set.
+        source: file with the source side of the test set.
         sources: its lines.
-        references: a line for each of them, once or several times.
-        is_greedy: search greedily in place of the model's own search.
+        references: one or several references, each with a line per source line.
+        is_greedy: search greedily instead.
     """
     beams = 1 if is_greedy else model.generation_config.num_beams or 1
     outputs = [

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 MODEL = "folder of a model, or its id on the Hub"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
 BATCH_SIZE = "most sentences translated together (default: chosen by the model's size)"
-# Beyond these, sampling is uniform or greedy.
+# Outside this range, sampling is in effect greedy or uniform.
 TEMPERATURES = 1e-6, 1e6
-# What the parser needs to know of an option whose value is a file.
+# Arguments of `add_argument` for an option whose value is a file.
 INPUT_FILE: dict[str, Any] = {"type": InputPath, "metavar": "FILE"}
 INPUT_FILES: dict[str, Any] = {**INPUT_FILE, "nargs": "+"}
 OUTPUT_FILE: dict[str, Any] = {"type": OutputPath, "metavar": "FILE"}
@@ -29,10 +29,11 @@ OUTPUT_FILE: dict[str, Any] = {"type": OutputPath, "metavar": "FILE"}
 class CommandParser(argparse.ArgumentParser):
     """A parser that accepts `--n-best` for `--n_best`, and suggests what an unknown option may mean.
 
-    Options cannot be abbreviated: an abbreviation may stop being unique.
+    Options cannot be abbreviated, because an abbreviation may stop being unique when options are added.
 
     Args:
-        rest_is_free: what follows the first argument is checked elsewhere: a subcommand, or the keys of a recipe.
+        rest_is_free: whether what follows the first argument (a subcommand, or the keys of a recipe) is checked
+            elsewhere.
     """
 
     def __init__(self, *args, rest_is_free: bool = False, **settings):
@@ -41,7 +42,7 @@ class CommandParser(argparse.ArgumentParser):
         self.rest_is_free = rest_is_free
 
     def parse_known_args(self, args=None, namespace=None):
-        """As in argparse, but all unknown arguments are reported as errors."""
+        """Like argparse's method, but report all unknown arguments as errors."""
         arguments = sys.argv[1:] if args is None else list(args)
         end = next((n for n, text in enumerate(arguments) if self._ends_options(text)), len(arguments))
         own = [self._as_written_here(text) for text in arguments[:end]]
@@ -86,7 +87,7 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 def _is_option(text: str) -> bool:
-    """Whether argparse takes an argument for an option, known or not; numbers and sentences are not options."""
+    """Whether argparse treats an argument as an option, known or not; numbers and sentences are not options."""
     return bool(re.match("--?[A-Za-z]", text)) and " " not in _split(text)[0]
 
 
@@ -99,17 +100,17 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 def divided(arguments: list[str], names: Collection[str]) -> tuple[list[str], list[str]]:
-    """A command's own options, each as one word, and all other words, such as keys of a recipe.
+    """Split arguments into a command's own options, one word each, and all other words, such as recipe keys.
 
     Args:
-        names: of the options, without hyphens before them, with underscores.
+        names: the names of the options, with underscores and without leading hyphens.
     """
     own, others, rest = [], [], list(arguments)
     while rest:
         word = rest.pop(0)
         name, equals, _ = word.partition("=")
         if word.startswith("--") and name[2:].replace("-", "_") in names:
-            # Without a value it must not take the next word, which would then be missing.
+            # An option without a value must not swallow the option that follows it.
             is_alone = not rest or rest[0].startswith("--")
             own.append(word if equals else f"{word}={'' if is_alone else rest.pop(0)}")
         else:
@@ -118,12 +119,12 @@ def divided(arguments: list[str], names: Collection[str]) -> tuple[list[str], li
 
 
 def help_width() -> int:
-    """Width of help: that of the terminal, at most 100 columns."""
+    """The width of help texts: the terminal's less two columns, and at most 100."""
     return min(shutil.get_terminal_size().columns - 2, 100)
 
 
 def make_parser(parser: type[CommandParser] = CommandParser, **settings) -> CommandParser:
-    """For `add_subparsers(parser_class=…)`: lets a command choose its own class with `add_parser(parser=…)`."""
+    """A `parser_class` for `add_subparsers` that lets a command choose its own class with `add_parser(parser=…)`."""
     return parser(**settings)
 
 
@@ -149,7 +150,7 @@ def add_speed_options(parser: argparse._ActionsContainer) -> None:
 
 
 def speed(options: argparse.Namespace) -> dict[str, Any]:
-    """What is given of these as arguments of [`translate`]."""
+    """The speed options that were given, as arguments of [`translate`]."""
     given = {"num_workers": options.num_workers, "quantize": options.quantize}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -180,7 +181,7 @@ def check_language_options(
     """Raise an `InputError` if a model does not translate the given languages, or needs one that is not given.
 
     Args:
-        takes_own_target: the target language may be left out if the model has a default.
+        takes_own_target: whether the target language may be omitted if the model has a default.
     """
     from ...core.pipeline_inputs import check_languages, check_pair, language_pairs
 
@@ -194,13 +195,13 @@ def check_language_options(
 
 
 def with_option_names(message: str) -> str:
-    """A message of the translation pipeline in one line, with the command's names of its arguments."""
+    """A message of the translation pipeline on one line, with the command's options in place of its arguments."""
     message = message.replace("src_lang", "--source_language").replace("tgt_lang", "--target_language")
     return " ".join(message.split())
 
 
 def whole_number(text: str) -> int:
-    """An argparse type: a whole number from 1 on."""
+    """An argparse type: a positive whole number."""
     try:
         value = int(text)
     except ValueError:
@@ -211,7 +212,7 @@ def whole_number(text: str) -> int:
 
 
 def up_to(most: int) -> Callable[[str], int]:
-    """An argparse type: a whole number from 1 to `most`, a generous limit beyond which it is a typo."""
+    """An argparse type: a whole number from 1 to `most`, a limit so generous that only a typo exceeds it."""
 
     def count(text: str) -> int:
         if (value := whole_number(text)) > most:
@@ -221,7 +222,7 @@ def up_to(most: int) -> Callable[[str], int]:
     return count
 
 
-# `generation_settings.LARGEST_BEAM`, whose import would slow down every command.
+# The same as `generation_settings.LARGEST_BEAM`, whose import would slow down every command.
 beam = up_to(1000)
 length = up_to(1_000_000)
 batch = up_to(1_000_000_000)

@@ -9,13 +9,13 @@ SHOWN = 20
 
 
 class LineReports:
-    """Warnings about lines, on standard error: the first 20 right away, the total number in [`summarize`]."""
+    """Prints warnings about lines to standard error: the first 20 right away, the total number in [`summarize`]."""
 
     def __init__(self):
         self.count = 0
 
     def of(self, name: str) -> Callable[[int, str], None]:
-        """A function that reports what is wrong in a line of this file: `report(number, what)`."""
+        """A function that reports what is wrong with a line of this file: `report(number, what)`."""
 
         def report(number: int, what: str) -> None:
             self.count += 1
@@ -30,6 +30,6 @@ class LineReports:
 
 
 def progress_bar(total: int | None = None, done: int = 0, is_shown: bool = True) -> tqdm:
-    """A bar with sentences per second, only on a terminal."""
+    """A progress bar with sentences per second, shown only on a terminal."""
     is_hidden = not (is_shown and sys.stderr.isatty())
     return tqdm(total=total, initial=done, unit=" sentences", disable=is_hidden, dynamic_ncols=True)
