@@ -1,4 +1,4 @@
-"""Batches by token count, of sentences of similar length (section 5.1): little padding, even work for each step."""
+"""Batches of sentences of similar length, by token count (section 5.1): little padding, and similar work per step."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,15 @@ from .mixture import mixed_length, mixed_rows
 class TokenBudgetBatches:
     """Splits a corpus into batches whose padded source and padded target hold at most `max_tokens` tokens each.
 
-    Every pair occurs exactly once per epoch, unless sources are mixed by weight. Contents and order depend on seed
-    and epoch alone, so any process can reproduce any epoch at any time.
+    Every pair occurs exactly once per epoch, unless sources are mixed by weight. Contents and order depend only on the
+    seed and the epoch, so any process can reproduce any epoch at any time.
 
     Args:
         source_lengths, target_lengths: `(pairs,)`, in tokens.
-        max_tokens: budget of each side, padding included.
-        max_sentences: optional limit on the pairs of a batch.
-        seed: of the order; a number or several.
-        origins, weights: of a mixture, as in [`mixed_rows`].
+        max_tokens: token budget of each side, padding included.
+        max_sentences: optional limit on the number of pairs in a batch.
+        seed: seed of the shuffling; one number or several.
+        origins, weights: if several sources are mixed, as in [`mixed_rows`].
 
     Raises:
         InputError: a single pair exceeds the budget, or the weights make the epoch too large for memory.
@@ -55,19 +55,20 @@ class TokenBudgetBatches:
         """The batches of one epoch, in order: int64 arrays of row numbers."""
         generator = np.random.default_rng([*self.seed, number])
         order = self._shuffled(generator)
-        # A stable sort of a shuffled order: pairs of the same length are batched differently in each epoch.
-        # Source lengths ascend and descend in turn, so that a batch that spans target lengths stays even in source.
+        # A stable sort of a shuffled order, so that pairs of the same length are batched differently in each epoch.
+        # Source lengths ascend for odd target lengths and descend for even ones, so that a batch that spans two target
+        # lengths still has similar source lengths.
         source, target = self.source_lengths[order], self.target_lengths[order]
         order = order[np.lexsort((np.where(target % 2, source, -source), target))]
         batches = self._cut(order)
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def random_padding_ratio(self) -> float:
-        """The [`padding_ratio`] of the first epoch if its batches were filled regardless of length."""
+        """The [`padding_ratio`] that the first epoch would have if batches were filled regardless of length."""
         return self.padding_ratio(self._cut(self._shuffled(np.random.default_rng([*self.seed, 0]))))
 
     def padding_ratio(self, batches: list[np.ndarray]) -> float:
-        """Share of padding among all tokens of these batches, source and target together."""
+        """The share of padding among all tokens of the given batches, source and target together."""
         padded = tokens = 0
         for batch in batches:
             for lengths in (self.source_lengths[batch], self.target_lengths[batch]):

@@ -1,4 +1,4 @@
-"""Parallel text as token ids, in memory or in a memory-mapped file, and its batches as tensors."""
+"""Encodes parallel text as token ids, in memory or in a memory-mapped file, and batches as padded tensors."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ from .tokenizers.tokenizer import side_backends
 
 logger = logging.getLogger(__name__)
 
-# Pairs tokenized at once: a tokenizer's encodings are a hundred times the size of the ids.
+# Pairs tokenized at a time: a tokenizer's encodings take a hundred times the memory of the ids.
 BATCH_SIZE = 1000
 # (sources, targets, random generator) → token ids of both.
 Encoder = Callable[[list[str], list[str], np.random.Generator | None], tuple[list[list[int]], list[list[int]]]]
@@ -34,7 +34,7 @@ class EncodedPairs:
     Attributes:
         dataset: rows of `input_ids` (source) and `labels` (target), each ending with `</s>`.
         source_lengths, target_lengths: int64 arrays `(pairs,)`, in tokens.
-        origins: `(pairs,)`, the number of each pair's source, if several are mixed.
+        origins: `(pairs,)`, the index of each pair's text source, if several are mixed.
     """
 
     dataset: Dataset
@@ -54,13 +54,13 @@ class EncodedPairs:
 
     @classmethod
     def of(cls, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "EncodedPairs":
-        """Token ids in memory."""
+        """Make encoded pairs from token ids in memory."""
         dataset = Dataset.from_dict({"input_ids": sources, "labels": targets})
         return cls(dataset, *(np.array([len(row) for row in side], dtype=np.int64) for side in (sources, targets)))
 
 
 def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
-    """The tokenizer's own encoding, without randomness."""
+    """Return an encoder that uses the tokenizer's own encoding, without randomness."""
 
     def encode(sources: list[str], targets: list[str], generator: np.random.Generator | None = None):
         columns = tokenizer(sources, text_target=targets)
@@ -70,7 +70,7 @@ def plain_encoder(tokenizer: PreTrainedTokenizerFast) -> Encoder:
 
 
 def dropout_encoder(tokenizer: PreTrainedTokenizerFast, probability: float) -> Encoder:
-    """Encoding with BPE-dropout on both sides.
+    """Return an encoder with BPE-dropout on both sides.
 
     Raises:
         InputError: the tokenizer has no merges to drop.
@@ -86,7 +86,7 @@ def dropout_encoder(tokenizer: PreTrainedTokenizerFast, probability: float) -> E
 def encode_in_slices(
     encode: Encoder, sources: list[str], targets: list[str], generator: np.random.Generator | None = None
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Token ids of many pairs as int32 arrays, with the tokenizer's encodings of only 1,000 in memory at a time."""
+    """Encode many pairs as int32 arrays, with the tokenizer's encodings of only 1,000 pairs in memory at a time."""
     sides: tuple[list[np.ndarray], list[np.ndarray]] = [], []
     for start in range(0, len(sources), BATCH_SIZE):
         part = slice(start, start + BATCH_SIZE)
@@ -102,10 +102,10 @@ def encode_pairs(
     """Tokenize pairs in memory, leaving out those with an empty side or a side of more than `max_length` tokens.
 
     Args:
-        name: of the pairs, for messages: "validation".
+        name: what to call the pairs in messages, such as "validation".
 
     Raises:
-        InputError: no pair is left.
+        InputError: no pairs are left.
     """
     kept = [(source, target) for source, target in pairs if source.strip() and target.strip()]
     empty = len(pairs) - len(kept)
@@ -120,14 +120,15 @@ def encode_pairs(
     return EncodedPairs.of([source for source, _ in rows], [target for _, target in rows])
 
 
-# Sources and targets of a batch, and its token ids: of both sides all ids in a row, and the length of each text.
+# The source and target texts of a batch, and its token ids: for each side, all ids concatenated, and the length of
+# each text.
 Batch = tuple[list[str], list[str]]
 PackedIds = list[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class BatchEncoder:
-    """Tokenizes batches, anywhere: tokenizer, batches and results can be sent from one process to another."""
+    """Tokenizes batches in any process: tokenizer, batches and results can be sent from one process to another."""
 
     tokenizer: PreTrainedTokenizerFast
 
@@ -144,11 +145,12 @@ def encode_to_file(
     processes: int,
     over: Callable[[BatchEncoder, Iterator[Batch]], Iterator[PackedIds]] | None = None,
 ) -> None:
-    """Tokenize rows of `source` and `target` into files in a folder, with several processes, for [`read_encoded`].
+    """Tokenize rows of `source` and `target` into files in a folder for [`read_encoded`].
 
     Args:
-        over: does the encoder's work on batches elsewhere, and gives the results in their order. The file is the one
-            that a single process writes.
+        processes: number of processes; ignored if `over` is given.
+        over: runs the encoder on the batches elsewhere, and yields the results in the order of the batches. The file
+            written is the same as that of a single process.
     """
     encode = plain_encoder(tokenizer)
 
@@ -185,7 +187,7 @@ def _text_batches(text: Dataset) -> Iterator[Batch]:
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Turn off the threads of tokenizers, which do not survive a fork."""
+    """Turn off the threads of the `tokenizers` library, which do not survive a fork."""
     name = "TOKENIZERS_PARALLELISM"
     before = os.environ.get(name)
     os.environ[name] = "false"
@@ -198,7 +200,7 @@ def one_thread_each() -> Iterator[None]:
 
 
 def read_encoded(folder: Path, rows: int) -> Dataset:
-    """The output of [`encode_to_file`], memory-mapped: rows of `input_ids` and `labels`, in the order of the text.
+    """Open the output of [`encode_to_file`], memory-mapped: rows of `input_ids` and `labels`, in the text's order.
 
     Raises:
         ValueError: the number of rows is not `rows`, for example because a file is truncated.
@@ -210,7 +212,7 @@ def read_encoded(folder: Path, rows: int) -> Dataset:
 
 
 def token_lengths(dataset: Dataset, column: str) -> np.ndarray:
-    """Lengths of the lists in a column, `(rows,)` int64, without reading the lists."""
+    """The lengths of the lists in a column, `(rows,)` int64, computed without reading the lists."""
     return pc.list_value_length(dataset.data.column(column)).to_numpy().astype(np.int64)
 
 

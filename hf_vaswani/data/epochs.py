@@ -1,8 +1,8 @@
 """The training pairs of an epoch, part by part, each part with its batches.
 
-A corpus that is tokenized once is one part. Where each epoch is tokenized again, for BPE-dropout, or a corpus is
-streamed, a part holds as many pairs as fit into memory, and batches are formed within it. Everything depends on seed,
-epoch and part alone, so a run can resume at any batch of any part.
+A corpus that is tokenized once is a single part. If each epoch is tokenized again, for BPE-dropout, or the corpus is
+streamed, a part holds as many pairs as fit into memory, and batches are formed within it. Everything depends only on
+the seed, the epoch and the part, so a run can resume at any batch of any part.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from .filters import FilterSettings, PairFilter, filter_lengths
 from .mixture import mixed_rows, mixed_stream
 from .sources.parallel_files import Pair
 
-# Pairs of a part that is tokenized in memory: enough to group by length, seconds of work.
+# Pairs in a part that is tokenized in memory: enough to group by length, and only seconds of work.
 PART_SIZE = 20_000
 
 
@@ -27,9 +27,9 @@ class Budget:
     """The limits of a batch, and the seed of all shuffling.
 
     Attributes:
-        max_tokens: of the padded source, and of the padded target.
-        max_sentences: optional limit on pairs.
-        max_length: tokens on either side of a pair.
+        max_tokens: limit on the tokens of each padded side, source and target.
+        max_sentences: optional limit on the number of pairs.
+        max_length: limit on the tokens of either side of a pair.
     """
 
     max_tokens: int
@@ -38,7 +38,7 @@ class Budget:
     seed: int = 0
 
     def batches(self, pairs: EncodedPairs, part: int = 0, weights: list[float] | None = None) -> TokenBudgetBatches:
-        """The batches of a part."""
+        """Form the batches of a part; `weights` are those of the sources, if several are mixed."""
         seed = [self.seed, part] if part else self.seed
         lengths = pairs.source_lengths, pairs.target_lengths
         return TokenBudgetBatches(*lengths, self.max_tokens, self.max_sentences, seed, pairs.origins, weights)
@@ -46,7 +46,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an epoch: its number, pairs and batches (arrays of row numbers); for a stream also filter counts."""
+    """A part of an epoch: its number, pairs and batches (arrays of row numbers), and filter counts for a stream."""
 
     number: int
     pairs: EncodedPairs
@@ -58,7 +58,7 @@ class TokenizedCorpus:
     """A corpus that is tokenized once.
 
     Args:
-        weights: of the sources, if several are mixed.
+        weights: the weights of the sources, if several are mixed.
     """
 
     def __init__(self, pairs: EncodedPairs, budget: Budget, weights: list[float] | None = None):
@@ -77,9 +77,10 @@ class ResampledCorpus:
 
     Attributes:
         text: rows of `source` and `target`.
-        encode: with dropout.
-        encode_plainly: without, for pairs that dropout makes longer than `budget.max_length`.
-        origins, weights: of a mixture.
+        encode: the encoder with dropout.
+        encode_plainly: the encoder without dropout, for pairs that dropout makes longer than `budget.max_length` or
+            than a batch holds.
+        origins, weights: if several sources are mixed, as in [`mixed_rows`].
     """
 
     text: Dataset
@@ -104,14 +105,14 @@ class ResampledCorpus:
 
 @dataclass(frozen=True)
 class StreamedCorpus:
-    """A corpus that fits neither in memory nor on disk, read again in each epoch, part by part.
+    """A corpus that fits neither in memory nor on disk and is read again in each epoch, part by part.
 
     Attributes:
-        sources: each opens a source at its beginning.
-        weights: of the sources; `None` reads them one after another.
+        sources: functions that each open a source at its beginning.
+        weights: the weights of the sources; `None` reads them one after another.
         filters: which pairs are left out.
         encode, encode_plainly: as in [`ResampledCorpus`].
-        part_size: pairs read for a part.
+        part_size: number of pairs to read for a part.
     """
 
     sources: list[Callable[[], Iterator[Pair]]]
@@ -131,7 +132,7 @@ class StreamedCorpus:
             kept = list(pair_filter(chunk))
             sources, targets = map(list, zip(*kept)) if kept else ([], [])
             part, counts = _encoded_part(self, epoch, number, sources, targets, self.filters)
-            # A part without batches is passed on too, since its counts belong in the report.
+            # A part without batches is yielded too, since its counts belong in the report.
             yield replace(part, counts={**pair_filter.counts, **counts})
             number += 1
 
@@ -149,10 +150,10 @@ def _encoded_part(
     targets: list[str],
     filters: FilterSettings,
 ) -> tuple[Part, dict[str, int]]:
-    """Tokenize a part of an epoch, form its batches, and count what `filters` find by length.
+    """Tokenize a part of an epoch, form its batches, and count the length issues that `filters` check for.
 
-    Pairs longer than `budget.max_length`, or than a batch holds, get their plain tokens instead, and are left out if
-    these are too long as well.
+    Pairs longer than `budget.max_length`, or than a batch holds, are encoded plainly instead, and are left out if they
+    are still too long.
     """
     budget = corpus.budget
     generator = np.random.default_rng([budget.seed, epoch, number, 1])

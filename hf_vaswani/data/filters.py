@@ -1,9 +1,9 @@
-"""Filters for parallel text: issues are counted in all pairs, and pairs with them dropped if a setting says so.
+"""Filters for parallel text: count the issues in all pairs, and drop pairs with an issue if a setting says so.
 
-Pairs with an empty or overlong side are unusable and always dropped. Otherwise the given text is used as it is, unless
-a setting says otherwise. Issues are looked for in the order of `ISSUES`. A dropped pair counts once, under the first
-issue that drops it; a kept pair counts under each of its issues. So the count of an issue is the number of pairs that
-its setting drops, or would drop.
+Pairs with an empty or overlong side are unusable and always dropped. Otherwise the text is used as is, unless a
+setting says otherwise. Issues are checked in the order of `ISSUES`. A dropped pair is counted once, under the first
+issue that drops it; a kept pair is counted under each of its issues. The count of an issue is therefore the number of
+pairs that its setting drops, or would drop.
 """
 
 import re
@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InputError, counted
 from .sources.parallel_files import Pair
 
-# Name → description of the pairs, and the setting that drops them. The last two are found in token ids.
+# Name → description of the pairs, and the setting that drops them. The last two are checked after tokenization.
 ISSUES = {
     "empty": ("with an empty side", None),
     "control_characters": ("with control characters", "drop_control_characters"),
@@ -28,21 +28,21 @@ ISSUES = {
 }
 # Unicode category Cc except the tab, which acts as a space. Line ends inside a text are included.
 CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-# Used for counting if no max_length_ratio is set; the limit of the corpus cleaner of Koehn et al. (Moses).
+# Used for counting if no max_length_ratio is set; the limit in the corpus cleaner of Moses (Koehn et al.).
 COUNTED_RATIO = 9.0
 
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """Which pairs are dropped from the training text besides those with an empty side.
+    """Which pairs are dropped from the training text, besides those with an empty side.
 
     Attributes:
-        drop_control_characters: those with a character of Unicode category Cc other than the tab.
-        drop_copies: those whose target is the source, up to surrounding whitespace.
-        drop_duplicates: exact repetitions of an earlier pair.
-        count_duplicates: False for a stream, in which they are not looked for.
-        max_length: those with more tokens on a side; None for no limit.
-        max_length_ratio: those whose longer side has more than this many times the tokens of the shorter.
+        drop_control_characters: drop pairs with a character of Unicode category Cc other than the tab.
+        drop_copies: drop pairs whose target equals the source, up to surrounding whitespace.
+        drop_duplicates: drop exact repetitions of an earlier pair.
+        count_duplicates: False for a stream, in which duplicates are not detected.
+        max_length: drop pairs with more tokens than this on either side; None for no limit.
+        max_length_ratio: drop pairs whose longer side has more than this many times the tokens of the shorter.
     """
 
     drop_control_characters: bool = False
@@ -67,7 +67,7 @@ class FilterSettings:
 class PairFilter:
     """Yields the pairs to keep, and counts all pairs and their issues.
 
-    Counts add up, and repeated pairs are found, across all texts that one filter is called with.
+    Counts accumulate, and duplicates are detected, across all texts that a filter is called with.
 
     Attributes:
         counts: pairs read ("pairs") and pairs by issue: "empty", "control_characters", "copies", "duplicates".
@@ -80,7 +80,7 @@ class PairFilter:
         self._seen = HashSet()
 
     def __call__(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs that are kept, lazily."""
+        """Lazily yield the pairs that are kept."""
         dropped = {issue for issue in self.counts if issue != "pairs" and self.settings.drops(issue)}
         for pair in pairs:
             self.counts["pairs"] += 1
@@ -96,7 +96,7 @@ class PairFilter:
                 yield pair
 
     def _issues(self, source: str, target: str) -> Iterator[str]:
-        """In the order of `ISSUES`, lazily: a pair that is dropped is not looked at any further."""
+        """Yield a pair's issues in the order of `ISSUES`, lazily: once a pair is dropped, the rest are not checked."""
         bare_source, bare_target = source.strip(), target.strip()
         if not bare_source or not bare_target:
             yield "empty"
@@ -111,13 +111,13 @@ class PairFilter:
 def filter_lengths(
     source_lengths: np.ndarray, target_lengths: np.ndarray, settings: FilterSettings
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Which pairs are kept by their lengths.
+    """Decide which pairs to keep by their lengths.
 
     Args:
         source_lengths, target_lengths: integer arrays `(pairs,)`, in tokens.
 
     Returns:
-        A boolean array `(pairs,)`, True for pairs to keep, and the numbers of pairs "too_long" and "length_ratio".
+        A boolean array `(pairs,)`, True for pairs to keep, and the counts of the issues "too_long" and "length_ratio".
     """
     longer, shorter = np.maximum(source_lengths, target_lengths), np.minimum(source_lengths, target_lengths)
     fits = np.full(longer.shape, True) if settings.max_length is None else longer <= settings.max_length
@@ -127,20 +127,20 @@ def filter_lengths(
 
 
 def covering_length(source_lengths: np.ndarray, target_lengths: np.ndarray, share: float) -> int:
-    """The smallest length, in tokens, that at least a share of the pairs does not exceed on either side.
+    """Return the smallest length, in tokens, such that at least a given share of the pairs fit on both sides.
 
     Args:
         source_lengths, target_lengths: integer arrays `(pairs,)`, in tokens.
-        share: above 0 and at most 1.
+        share: of the pairs, above 0 and at most 1.
     """
     return int(np.quantile(np.maximum(source_lengths, target_lengths), share, method="inverted_cdf"))
 
 
 def filter_report(counts: dict[str, int], settings: FilterSettings) -> list[str]:
-    """What was found and what happened to it, one line per issue.
+    """Describe what was found and what was done about it, one line per issue.
 
     Args:
-        counts: those of a [`PairFilter`], and of [`filter_lengths`] if known.
+        counts: the counts of a [`PairFilter`], plus those of [`filter_lengths`] if known.
     """
     read, kept = counts["pairs"], pairs_kept(counts, settings)
     lines = [f"{counted(read, 'pair')} read, {read - kept:,} left out, {kept:,} kept"]
@@ -160,7 +160,7 @@ def pairs_kept(counts: dict[str, int], settings: FilterSettings) -> int:
 
 
 def issues_found(counts: dict[str, int], settings: FilterSettings) -> list[tuple[str, int, str]]:
-    """The name, count and description of each issue that was looked for; `counts` as in [`filter_report`]."""
+    """The name, count and description of each issue that was checked for; `counts` as in [`filter_report`]."""
     values = {"max_length": settings.max_length, "ratio": settings.max_length_ratio or COUNTED_RATIO}
     return [
         (issue, counts[issue], description.format(**values))
@@ -170,13 +170,13 @@ def issues_found(counts: dict[str, int], settings: FilterSettings) -> list[tuple
 
 
 def filter_summary(counts: dict[str, int], settings: FilterSettings) -> str:
-    """The report in one line, with the issues that occur."""
+    """The filter report on one line, with only the issues that occur."""
     first, *lines = filter_report(counts, settings)
     return "; ".join([first, *(line.strip() for line in lines if not line.strip().startswith("0 "))])
 
 
 def hash_of_pair(source: str, target: str, seed: int = 0) -> int:
-    """64 bits of BLAKE2b, the same in every process.
+    """A 64-bit BLAKE2b hash of a pair, the same in every process.
 
     The probability that any two of 36 million different pairs share a hash is 0.00004.
     """
@@ -188,7 +188,7 @@ def hash_of_pair(source: str, target: str, seed: int = 0) -> int:
 class HashSet:
     """A set of 64-bit hashes: an open-addressing table with 8 bytes per slot, at most two thirds full.
 
-    It takes 12 to 24 bytes per hash, and half as much again while it grows: 512 MiB for 36 million pairs, where a
+    It takes 12 to 24 bytes per hash, and half as much again while it grows: 512 MiB for 36 million pairs, for which a
     Python set needs about 3 GB.
     """
 
@@ -200,7 +200,7 @@ class HashSet:
         return self._used
 
     def add(self, number: int) -> bool:
-        """Add a number, at least 0 and below 2^64; returns whether it is new."""
+        """Add a number, at least 0 and below 2^64, and return whether it is new."""
         # 0 marks a free slot, so it is stored as 1.
         number = number or 1
         if not _insert(self._table, number):
@@ -216,7 +216,7 @@ class HashSet:
 
 
 def _insert(table: array, number: int) -> bool:
-    """Put a number in its slot or the first free one after it; False if it is already there."""
+    """Put a number in its slot or the first free one after it; return False if it is already there."""
     mask = len(table) - 1
     slot = number & mask
     while present := table[slot]:

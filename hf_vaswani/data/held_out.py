@@ -1,9 +1,9 @@
-"""Validation and test pairs held out of the training text, if they have no text of their own.
+"""Holds validation and test pairs out of the training text, for when there are no separate files for them.
 
-A hash of the pair's text and a seed decides which part it belongs to. So pairs with the same text are always in the
-same part, and nothing held out is trained on; nothing has to be remembered, however large the text is, and a stream
-can be split as it is read; and a pair stays in its part when text is added, reordered or moved to another file.
-Shares are met up to chance: 5% of 100,000 pairs are 5,000 ± 140.
+A hash of a pair's text and a seed decides which part the pair belongs to. So pairs with the same text are always in
+the same part, and nothing held out is trained on; nothing has to be stored, however large the text is, and a stream
+can be split as it is read; and a pair stays in its part when text is added, reordered or moved to another file. The
+shares are subject to chance: 5% of 100,000 pairs are 5,000 ± 140.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ class HeldOut:
         return bool(self.validation or self.test)
 
     def part_of(self, pair: Pair) -> str:
-        """`"train"`, `"validation"` or `"test"`."""
+        """The part that a pair belongs to: `"train"`, `"validation"` or `"test"`."""
         position = hash_of_pair(*pair, self.seed) / 2**64
         if position < self.validation:
             return "validation"
@@ -43,7 +43,10 @@ class HeldOut:
         return (pair for pair in pairs if self.part_of(pair) == part) if self else iter(pairs)
 
     def pairs_of(self, source: TextSource, languages: Languages, part: str, streaming: bool = False) -> Iterator[Pair]:
-        """The pairs of a source that belong to a part, whichever way round it is read."""
+        """The pairs of a source that belong to a part, regardless of the direction in which the source is read.
+
+        Nothing is held out of a source whose pairs were made from training text: all of them are for training.
+        """
         if source.made:
             return iterate_pairs(source, languages, streaming) if part == "train" else iter(())
         chosen = self.select(iterate_pairs(replace(source, reversed=False), languages, streaming), part)

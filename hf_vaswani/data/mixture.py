@@ -1,7 +1,7 @@
-"""Several sources in one epoch, each with its share.
+"""Mixes several sources in one epoch, each with its share.
 
 Weights are relative: 3 and 1 mean that three out of four pairs come from the first source. No source is cut short: an
-epoch lasts until each of them has been read completely once, and the others repeat meanwhile. Without weights each
+epoch lasts until every source has been read completely at least once, while the others repeat. Without weights, each
 pair occurs once.
 """
 
@@ -12,17 +12,17 @@ import numpy as np
 from ..errors import InputError
 from .sources.parallel_files import Pair
 
-# A larger epoch is taken for a mistake: this many pairs, or this many times those of the sources.
+# An epoch is taken for a mistake if it exceeds both: this many pairs, and this many times the pairs of the sources.
 LARGEST_EPOCH, LARGEST_GROWTH = 10_000_000, 100
 
 
 def mixed_rows(origins: np.ndarray, weights: list[float], generator: np.random.Generator) -> np.ndarray:
-    """Rows of a mixed epoch, in no particular order: int64, each row at least once.
+    """Return the row numbers of a mixed epoch, in no particular order: int64, each row at least once.
 
     Args:
-        origins: `(pairs,)`, the number of each pair's source.
-        weights: of the sources, all above 0.
-        generator: chooses the pairs that occur once more than the rest of their source.
+        origins: `(pairs,)`, the index of each pair's source.
+        weights: the weights of the sources, all above 0.
+        generator: chooses the pairs that occur one more time than the rest of their source.
     """
     sources = [np.flatnonzero(origins == number) for number in range(len(weights))]
     length = mixed_length([len(rows) for rows in sources], weights)
@@ -35,10 +35,10 @@ def mixed_rows(origins: np.ndarray, weights: list[float], generator: np.random.G
 
 
 def mixed_length(sizes: list[int], weights: list[float]) -> float:
-    """The factor that, times its weight, is the number of pairs of a source in an epoch.
+    """Return the factor by which a source's weight is multiplied to give its number of pairs in an epoch.
 
     Args:
-        sizes: pairs of each source.
+        sizes: the number of pairs in each source.
 
     Raises:
         InputError: the weights make the epoch too large for memory.
@@ -57,10 +57,10 @@ def mixed_length(sizes: list[int], weights: list[float]) -> float:
 def mixed_stream(
     sources: list[Callable[[], Iterator[Pair]]], weights: list[float], generator: np.random.Generator
 ) -> Iterator[Pair]:
-    """Pairs drawn from the sources by weight, until each has been read completely once.
+    """Yield pairs drawn from the sources by weight, until every source has been read completely at least once.
 
     Args:
-        sources: each opens a source at its beginning.
+        sources: functions that each open a source at its beginning.
         generator: draws the source of each pair; the same generator gives the same stream.
     """
     shares = np.cumsum(weights) / np.sum(weights)

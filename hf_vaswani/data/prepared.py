@@ -1,6 +1,6 @@
-"""Training text prepared once: read, filtered, written to a memory-mapped file, tokenized, and cached by content.
+"""Prepares training text once: reads, filters and tokenizes it into memory-mapped files, cached by content.
 
-However large the text is, memory holds only a batch of it and a few numbers per pair.
+However large the text is, only a batch of it and a few numbers per pair are held in memory.
 """
 
 import dataclasses
@@ -44,9 +44,9 @@ class PreparedText:
 
     Attributes:
         file: the Arrow file.
-        dataset: rows of `source`, `target` and `origin`, the number of the pair's source.
-        digest: of these pairs, wherever they came from.
-        counts: of the [`PairFilter`]: pairs read, and what it found in them.
+        dataset: rows of `source`, `target` and `origin`, the index of the [`TextSource`] that the pair comes from.
+        digest: a hash of the pairs, regardless of where they came from.
+        counts: the counts of the [`PairFilter`]: pairs read, and pairs by issue.
     """
 
     file: Path
@@ -55,7 +55,7 @@ class PreparedText:
     counts: dict[str, int]
 
     def __iter__(self) -> Iterator[Pair]:
-        # Read, not mapped: pages of a mapped file count as memory of this process until another one needs it.
+        # Read rather than memory-mapped: mapped pages count toward this process's memory until they are evicted.
         with pa.OSFile(str(self.file)) as file, pa.ipc.open_stream(file) as batches:
             for batch in batches:
                 yield from zip(batch["source"].to_pylist(), batch["target"].to_pylist())
@@ -73,7 +73,7 @@ def prepare_text(
     part: str = "train",
     streaming: bool = False,
 ) -> PreparedText:
-    """The filtered pairs of the sources, from the cache if neither they nor the filters have changed.
+    """Return the filtered pairs of the sources, from the cache if neither the sources nor the filters have changed.
 
     Args:
         held_out: which pairs are held out of the training text.
@@ -81,7 +81,7 @@ def prepare_text(
         streaming: read datasets from the Hub instead of downloading them first.
 
     Raises:
-        InputError: a source cannot be read or has no usable pair, or no usable pair is held out for the part.
+        InputError: a source cannot be read or has no usable pairs, or no usable pairs are held out for `part`.
     """
     held_out = held_out or HeldOut()
     # Lengths are filtered later, in tokens.
@@ -111,13 +111,13 @@ def prepare_text(
 def filtered_pairs(
     sources: list[TextSource], texts: Iterable[Iterable[Pair]], pair_filter: PairFilter
 ) -> Iterator[tuple[Pair, int]]:
-    """The pairs of the sources that a filter keeps, one source after another, each with the number of its source.
+    """Yield the pairs that a filter keeps, one source after another, each with the index of its source.
 
     Args:
-        texts: the pairs of each source that are not held out.
+        texts: for each source, the pairs that are not held out.
 
     Raises:
-        InputError: nothing is left of a source.
+        InputError: no pairs of a source are left.
     """
     for number, (source, text) in enumerate(zip(sources, texts)):
         before, is_used = dict(pair_filter.counts), False
@@ -125,7 +125,7 @@ def filtered_pairs(
             is_used = True
             yield pair, number
         if not is_used and pair_filter.counts["pairs"] == before["pairs"]:
-            # A source without any pair has already raised an error.
+            # A source without any pairs has already raised an error.
             raise InputError(
                 f"{source.name}: all its pairs are held out, and none is left to train on. Lower the shares."
             )
@@ -136,10 +136,10 @@ def filtered_pairs(
 
 
 def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: PairFilter) -> None:
-    """Write pairs into a folder for [`read_prepared`], with only a batch of them in memory.
+    """Write pairs into a folder for [`read_prepared`], holding only a batch of them in memory.
 
     Args:
-        pair_filter: the filter that yields them; its counts are stored too.
+        pair_filter: the filter that yields the pairs; its counts are stored too.
     """
     content = hashlib.sha256()
     with pa.OSFile(str(folder / TEXT_FILE), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as writer:
@@ -155,10 +155,10 @@ def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: Pai
 
 
 def read_prepared(folder: Path) -> PreparedText:
-    """The output of [`write_text`], memory-mapped.
+    """Open the output of [`write_text`], memory-mapped.
 
     Raises:
-        OSError, ValueError, KeyError: it is damaged.
+        OSError, ValueError, KeyError: the files are damaged.
     """
     summary = json.loads((folder / SUMMARY_FILE).read_text())
     file = folder / TEXT_FILE
@@ -175,11 +175,11 @@ def tokenize(
     processes: int | None = None,
     over: Callable[..., Iterator[PackedIds]] | None = None,
 ) -> EncodedPairs:
-    """All pairs of a text as token ids in a memory-mapped file, from the cache if possible.
+    """Tokenize all pairs of a text into a memory-mapped file, or read it from the cache if possible.
 
     Args:
-        processes: used to tokenize; by default one, or the number of cores for more than 100,000 pairs.
-        over: tokenizes elsewhere, as [`encode_to_file`] takes it.
+        processes: number of processes; by default one, or one per core for more than 100,000 pairs.
+        over: tokenizes the pairs elsewhere; see [`encode_to_file`].
     """
     if processes is None:
         processes = available_cores() if len(text) > MANY_PAIRS else 1
@@ -197,13 +197,13 @@ def tokenize(
 def usable(
     text: PreparedText, pairs: EncodedPairs, settings: FilterSettings
 ) -> tuple[EncodedPairs, Dataset, dict[str, int]]:
-    """The pairs that pass the length filters, as token ids and as text, and the counts of all filters.
+    """Return the pairs that pass the length filters, as token ids and as text, and the counts of all filters.
 
     Args:
-        pairs: the same rows as `text`.
+        pairs: the tokenized rows of `text`, in the same order.
 
     Raises:
-        InputError: no pair is left.
+        InputError: no pairs are left.
     """
     is_kept, counts = filter_lengths(pairs.source_lengths, pairs.target_lengths, settings)
     counts = {**text.counts, **counts}
@@ -227,7 +227,7 @@ def tokenizer_digest(tokenizer: PreTrainedTokenizerBase) -> str:
         for path in sorted(Path(folder).iterdir()):
             text = path.read_bytes()
             if path.name == "tokenizer_config.json":
-                # It also says where the tokenizer was loaded from and with which version, which does not matter here.
+                # Leave out where the tokenizer was loaded from and with which version, which does not matter here.
                 config = json.loads(text)
                 text = json.dumps({name: config[name] for name in sorted(config) if name not in ORIGIN}).encode()
             content.update(path.name.encode() + text)

@@ -1,6 +1,6 @@
-"""Other engines for trained models: exports that are checked, and the same `generate()` for what was exported.
+"""Exports trained models to other engines, checks the exports, and opens them with the same `generate()`.
 
 `export` writes a folder in one of the `formats`, `verify` compares its translations with the model's, and
-`ctranslate2_model` and `onnx_model` open it as a model of transformers, so that the pipeline and all commands take it
+`ctranslate2_model` and `onnx_model` open it as a transformers model, so that the pipeline and all commands can use it
 like any other.
 """

@@ -1,4 +1,4 @@
-"""The config of a model in CTranslate2's format, as transformers reads it from the folder's `config.json`."""
+"""The config of a model in CTranslate2 format, as transformers reads it from the folder's `config.json`."""
 
 from pathlib import Path
 
@@ -11,16 +11,16 @@ COMPUTE_TYPES = (
 
 
 class CTranslate2Config(PreTrainedConfig):
-    """CTranslate2's own fields, and sizes, special tokens and languages of the model that was exported.
+    """CTranslate2's own fields, and the sizes, special tokens and languages of the exported model.
 
-    `weights_digest` is the SHA-256 of that model's weights.
+    `weights_digest` is the SHA-256 of the exported model's weights.
     """
 
     model_type = MODEL_TYPE
 
 
 def is_engine_folder(folder: Path) -> bool:
-    """Whether a folder holds weights of CTranslate2."""
+    """Whether a folder holds CTranslate2 weights."""
     return (folder / "model.bin").exists() and any(folder.glob("*_vocabulary.json"))
 
 

@@ -1,7 +1,7 @@
-"""Writes models as folders of CTranslate2, an engine in C++ that needs neither torch nor transformers.
+"""Exports models to CTranslate2, an engine in C++ that needs neither torch nor transformers.
 
-Weights, positions and vocabularies are laid out as CTranslate2's specification of a Transformer has them. The folder
-also holds the tokenizer, the generation config, and the fields by which `ctranslate2_model.py` reads it.
+Weights, positions and vocabularies are laid out as in CTranslate2's specification of a Transformer. The folder also
+holds the tokenizer, the generation config, and the config fields that `ctranslate2_model.py` needs to read it.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from .ctranslate2_config import COMPUTE_TYPES, MODEL_TYPE
 from .digest import digest
 from .extras import import_extra
 
-# Names in transformers' ACT2FN → in CTranslate2's `Activation`.
+# Names in transformers' ACT2FN → names in CTranslate2's `Activation`.
 ACTIVATIONS = {
     "relu": "RELU",
     "gelu": "GELU",
@@ -36,7 +36,7 @@ ACTIVATIONS = {
     "tanh": "Tanh",
     "sigmoid": "Sigmoid",
 }
-# Of the config, what a reader of the folder needs besides CTranslate2's own fields.
+# The config fields that a reader of the folder needs besides CTranslate2's own.
 FIELDS = (
     "vocab_size", "decoder_vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings",
     "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
@@ -49,15 +49,15 @@ def write(
     folder: Path,
     quantization: str | None = None,
 ) -> None:
-    """Write a folder that `ctranslate2.Translator` and this package open.
+    """Write a folder that `ctranslate2.Translator` and this package can open.
 
     Args:
-        model: such as [`inexpressible`] has nothing to say about; it stays as it is.
-        folder: an empty one.
+        model: a model without any [`inexpressible`] features; it is not modified.
+        folder: an empty folder.
         quantization: one of `COMPUTE_TYPES`; `None` for float32.
 
     Raises:
-        InputError: where CTranslate2 is not installed, or cannot express the model.
+        InputError: CTranslate2 is not installed, or cannot express the model, or `quantization` is unknown.
     """
     if features := inexpressible(model):
         raise InputError.of([f"CTranslate2 cannot express {feature}." for feature in features])
@@ -79,7 +79,7 @@ def write(
 
 
 def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
-    """The features of a model that CTranslate2 has not."""
+    """List the features of a model that CTranslate2 does not support."""
     config = model.config
     heads = (config.encoder_attention_heads, config.decoder_attention_heads)
     widths = [width for width in (config.d_k, config.d_v) if width is not None]
@@ -94,7 +94,7 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
 
 
 def make_spec(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase) -> Any:
-    """CTranslate2's `TransformerSpec` of a model, with copies of its weights in float32."""
+    """Make CTranslate2's `TransformerSpec` for a model, with copies of its weights in float32."""
     from ctranslate2.specs import common_spec, transformer_spec
 
     config = model.config
@@ -132,13 +132,13 @@ def make_spec(model: VaswaniForConditionalGeneration, tokenizer: PreTrainedToken
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """In float32, since CTranslate2 changes in place what it is given."""
+    """Copy a tensor to the CPU in float32; a copy, since CTranslate2 modifies tensors in place."""
     return tensor.detach().cpu().to(torch.float32, copy=True)
 
 
 @torch.no_grad()
 def positions(stack: nn.Module, config: VaswaniConfig) -> torch.Tensor:
-    """The table `(max_position_embeddings, d_model)` that a stack adds to its embeddings."""
+    """The position table `(max_position_embeddings, d_model)` that a stack adds to its embeddings."""
     length = config.max_position_embeddings
     if config.position_type == "none":
         return torch.zeros(length, config.d_model)
@@ -156,7 +156,7 @@ def _set_linear(spec: Any, linear: nn.Linear) -> None:
 
 
 def _set_attention(spec: Any, attention: VaswaniAttention, norm: nn.LayerNorm, is_cross: bool = False) -> None:
-    """Queries, keys and values are one product where they have one input: in self-attention all three."""
+    """Set the projections of an attention layer, joined if they have the same input: in self-attention, all three."""
     query, key, value = attention.q_proj, attention.k_proj, attention.v_proj
     for part, layers in zip(spec.linear, [[query], [key, value]] if is_cross else [[query, key, value]]):
         part.weight = torch.cat([copied(layer.weight) for layer in layers])
@@ -183,7 +183,7 @@ def _set_vocabularies(spec: Any, config: VaswaniConfig, tokenizer: PreTrainedTok
 
 
 def token_list(vocabulary: dict[str, int], rows: int) -> list[str]:
-    """The tokens by their ids, with names for embeddings that no token has."""
+    """The tokens in the order of their ids, with placeholder names for embeddings that have no token."""
     tokens = {index: token for token, index in vocabulary.items()}
     return [tokens.get(index, f"<unused{index}>") for index in range(rows)]
 

@@ -1,7 +1,8 @@
-"""A folder of CTranslate2 as a model of transformers: `generate()` with its search, and so the translation pipeline.
+"""Opens a CTranslate2 folder as a transformers model, with CTranslate2's search behind `generate()`.
 
-`AutoModelForSeq2SeqLM.from_pretrained` gives it for folders that `hf-vaswani export --to ctranslate2` has written. One
-worker with one thread is started for each core: batches side by side are faster than one batch on all cores.
+`AutoModelForSeq2SeqLM.from_pretrained` returns this model for folders that `hf-vaswani export --to ctranslate2` has
+written, and it works in the translation pipeline. One worker with one thread is started for each of torch's threads:
+several batches in parallel are faster than one batch on all cores.
 """
 
 import json
@@ -21,35 +22,35 @@ from ..errors import InputError
 from .ctranslate2_config import CTranslate2Config
 from .extras import import_extra
 
-# Arguments of `generate()` that are followed here; others are refused, as far as they ask for anything.
+# Arguments of `generate()` that are supported; others raise an error unless they have a neutral value.
 SETTINGS = {
     "num_beams", "num_return_sequences", "length_penalty", "length_penalty_type", "max_length", "max_new_tokens",
     "max_length_offset", "min_new_tokens", "repetition_penalty", "no_repeat_ngram_size", "do_sample", "temperature",
     "top_k", "top_p", "eos_token_id", "pad_token_id", "bos_token_id", "decoder_start_token_id", "early_stopping",
     "return_dict_in_generate", "output_scores", "use_cache",
 }  # fmt: skip
-# Source tokens that a worker translates together.
+# Source tokens that a worker translates in one batch.
 BATCH_TOKENS = 2048
-# What says how long an output may be, the first before the others.
+# The settings that limit the length of an output, in order of precedence.
 LENGTHS = ("max_length_offset", "max_new_tokens", "max_length")
 
 
 class CTranslate2Model(PreTrainedModel):
-    """Translates with `ctranslate2.Translator`; has neither weights of torch nor a forward pass.
+    """Translates with `ctranslate2.Translator`; has neither torch weights nor a forward pass.
 
     Args:
-        config: of the folder.
-        folder: with `model.bin` and vocabularies.
-        dtype: to compute in, one of [`COMPUTE_TYPES`]; default: what the weights were stored for.
+        config: the folder's config.
+        folder: a folder with `model.bin` and the vocabularies.
+        dtype: the type to compute in, one of [`COMPUTE_TYPES`]; by default, the type that the weights were stored for.
         device: `"cpu"`, `"cuda"` or `"auto"`.
 
     Raises:
-        InputError: where CTranslate2 is not installed, or cannot open the folder.
+        InputError: CTranslate2 is not installed, or cannot open the folder.
     """
 
     config_class = CTranslate2Config
     main_input_name = "input_ids"
-    # The engine forms batches and divides them among its workers.
+    # The engine forms batches itself and distributes them to its workers.
     makes_batches = True
     length_follows_source = True
 
@@ -64,7 +65,7 @@ class CTranslate2Model(PreTrainedModel):
         except (RuntimeError, ValueError) as error:
             raise InputError(f"CTranslate2 cannot open {folder}: {error}") from None
         finally:
-            torch.set_num_threads(self.workers)  # the engine sets its own for the OpenMP that both share
+            torch.set_num_threads(self.workers)  # the engine changes it, since both share OpenMP
         self.tokens = [read_tokens(Path(folder), side) for side in ("source", "target")]
         self.ids = {token: index for index, token in enumerate(self.tokens[1])}
         self.generation_config = GenerationConfig.from_pretrained(folder)
@@ -72,10 +73,11 @@ class CTranslate2Model(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, path: str | Path, *args, config: CTranslate2Config | None = None, **kwargs):
-        """Open a folder, or a repository of the Hub.
+        """Open a folder, or a repository on the Hub.
 
         Args:
-            kwargs: `dtype`, `device`, `revision`, `cache_dir` and `token`; others of transformers mean nothing here.
+            kwargs: `dtype`, `device`, `revision`, `cache_dir` and `token`; other arguments of transformers have no
+                effect.
         """
         hub = {name: kwargs[name] for name in ("revision", "cache_dir", "token") if kwargs.get(name) is not None}
         folder = path if Path(path).is_dir() else snapshot_download(str(path), **hub)
@@ -91,7 +93,7 @@ class CTranslate2Model(PreTrainedModel):
 
     @property
     def device(self) -> torch.device:
-        """Where ids come from and go to, whatever the engine computes on."""
+        """The device of input and output ids, regardless of the device that the engine computes on."""
         return torch.device("cpu")
 
     @property
@@ -100,7 +102,7 @@ class CTranslate2Model(PreTrainedModel):
 
     @property
     def computed_by(self) -> str:
-        """The engine, its device, and the type it computes in, which depends on what the device has."""
+        """The engine, its device, and the type it computes in, which depends on what the device supports."""
         return f"CTranslate2 on the {self.translator.device.upper()}, in {self.translator.compute_type}"
 
     @classmethod
@@ -114,13 +116,13 @@ class CTranslate2Model(PreTrainedModel):
         return self
 
     def get_input_embeddings(self) -> torch.nn.Module:
-        """A table without values, for those who ask how many tokens there are."""
+        """A table without values, for callers that ask for the number of tokens."""
         with torch.device("meta"):
             return torch.nn.Embedding(self.config.vocab_size, 1)
 
     @property
     def embed_positions(self) -> torch.nn.Module:
-        """A table without values, for those who ask how long a text may be."""
+        """A table without values, for callers that ask how long a text may be."""
         with torch.device("meta"):
             return torch.nn.Embedding(self.config.max_position_embeddings, 1)
 
@@ -137,20 +139,22 @@ class CTranslate2Model(PreTrainedModel):
         decoder_input_ids: torch.LongTensor | None = None,
         **kwargs,
     ) -> torch.LongTensor | GenerateBeamEncoderDecoderOutput:
-        """Search as `generate()` of transformers does; with the GNMT penalty, its best hypotheses are ranked by it.
+        """Translate as transformers' `generate()` does.
+
+        With the GNMT length penalty, which CTranslate2 lacks, its best hypotheses are re-ranked by that penalty.
 
         Args:
-            inputs, input_ids: `(batch, source_length)`, one of both.
-            attention_mask: the same shape, 0 for padding.
-            decoder_input_ids: `(1 or batch, prompt_length)`, with or without the decoder's start.
-            kwargs: settings of the search, see `SETTINGS`.
+            inputs, input_ids: `(batch, source_length)`; give one of the two.
+            attention_mask: `(batch, source_length)`, 0 for padding.
+            decoder_input_ids: `(1 or batch, prompt_length)`, with or without the decoder's start token.
+            kwargs: search settings; see `SETTINGS`.
 
         Returns:
-            Ids `(batch * num_return_sequences, length)`, the decoder's start first, padded on the right; with
-            `return_dict_in_generate=True` also `sequences_scores`.
+            Ids `(batch * num_return_sequences, length)`, starting with the decoder's start token and padded on the
+            right; with `return_dict_in_generate=True`, also `sequences_scores`.
 
         Raises:
-            ValueError: for settings that CTranslate2 has not.
+            ValueError: a setting is invalid, or CTranslate2 does not support it.
         """
         source = inputs if input_ids is None else input_ids
         search = self._settings(kwargs, generation_config)
@@ -161,7 +165,7 @@ class CTranslate2Model(PreTrainedModel):
         return self._output(results, self._limits(rows, prompts, search), search)
 
     def _settings(self, given: dict[str, Any], config: GenerationConfig | None) -> dict[str, Any]:
-        """All settings, those of the call before those of its config and of the model's own."""
+        """All settings: the call's arguments take precedence over its config, and that over the model's own."""
         given = {name: value for name, value in given.items() if value is not None}
         of_call = {**(config.to_diff_dict() if config else {}), **given}
         own = {**self.generation_config.to_diff_dict(), "max_length": own_max_length(self.generation_config)}
@@ -184,7 +188,7 @@ class CTranslate2Model(PreTrainedModel):
     def _prompts(
         self, decoder_input_ids: torch.LongTensor | None, count: int, search: dict[str, Any]
     ) -> list[list[int]]:
-        """What the outputs begin with, behind the decoder's start."""
+        """The tokens that each output begins with, after the decoder's start token."""
         if decoder_input_ids is None:
             return [[]] * count
         start = self._start(search)
@@ -226,7 +230,7 @@ class CTranslate2Model(PreTrainedModel):
         )
 
     def _limits(self, rows: Sequence[list[int]], prompts: Sequence[list[int]], search: dict[str, Any]) -> list[int]:
-        """Tokens that the output of each source may have, its end included and the decoder's start not."""
+        """The maximum number of tokens in each source's output, with its end token but without the start token."""
         table = self.config.max_position_embeddings
         if "max_length_offset" in search:
             limits = [len(ids) + search["max_length_offset"] for ids in rows]
@@ -243,7 +247,7 @@ class CTranslate2Model(PreTrainedModel):
         sequences: list[list[int]] = []
         scores: list[float] = []
         for result, limit in zip(results, limits):
-            # The engine has one limit for all, the largest.
+            # The engine has a single limit for all sentences, the largest.
             found = [
                 (score, [self.ids[token] for token in tokens][:limit])
                 for score, tokens in zip(result.scores, result.hypotheses)
@@ -267,15 +271,15 @@ class CTranslate2Model(PreTrainedModel):
 
 
 def length_rule(settings: dict[str, Any]) -> dict[str, int]:
-    """The setting that bounds the output, by its name; empty where none does."""
+    """The setting that limits the length of the output, by name; empty if there is none."""
     return next(({name: settings[name]} for name in LENGTHS if settings.get(name) is not None), {})
 
 
 def read_tokens(folder: Path, side: str) -> list[str]:
-    """The tokens of `"source"` or `"target"` by their ids.
+    """Read the tokens of `"source"` or `"target"`, in the order of their ids.
 
     Raises:
-        InputError: where the folder has no such vocabulary.
+        InputError: the folder has no such vocabulary.
     """
     for name in (f"{side}_vocabulary.json", "shared_vocabulary.json"):
         if (folder / name).exists():

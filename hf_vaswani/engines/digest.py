@@ -1,4 +1,4 @@
-"""A digest of a model's weights, by which its exports are told from those of another."""
+"""A digest of a model's weights, which tells its exports from those of other models."""
 
 import hashlib
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 def digest(model: nn.Module) -> str:
-    """SHA-256 of all weights, by which translations of one model are told from those of another."""
+    """The SHA-256 of all weights, which tells translations of one model from those of another."""
     result = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         result.update(name.encode())

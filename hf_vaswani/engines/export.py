@@ -1,4 +1,4 @@
-"""Exports a model to another engine: written, opened, compared with the model, and only then left behind."""
+"""Exports a model to another engine: writes it, opens it, compares it with the model, and only then keeps it."""
 
 import copy
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Exported:
-    """What came of an export.
+    """The result of an export.
 
     Attributes:
-        engine: that it is for.
-        sentences: of the sample that both translated.
-        different: those that the engine translates otherwise; none of them in float32.
-        size: bytes of the weights.
+        engine: the engine that it is for.
+        sentences: number of sentences in the sample that both the model and the engine translated.
+        different: number of sentences that the engine translates differently; 0 in float32.
+        size: size of the weights in bytes.
     """
 
     engine: str
@@ -47,24 +47,24 @@ def export_model(
     to: str = "ctranslate2",
     runtime: str | Path | None = None,
 ) -> Exported:
-    """Write a folder for another engine that translates as the model does.
+    """Export a model to a folder for another engine, and check that the engine translates as the model does.
 
-    In float32 every sentence of the sample must have the model's own tokens, or others that are as probable to the
-    third decimal, and the logits of the engines that give them must be the model's to the fourth; otherwise nothing is
-    left behind. A quantized folder is opened and compared too, and may differ. Engines of ONNX are checked with ONNX
-    Runtime.
+    In float32, the engine must translate every sentence of the sample into the model's own tokens, or into tokens with
+    the same log-probability to within 0.001 per token, and the logits of engines that return them must equal the
+    model's to within 0.0001; otherwise nothing is left behind. A quantized export is opened and compared too, but may
+    differ. All ONNX formats are checked with ONNX Runtime.
 
     Args:
-        output: folder to create; it may exist only if empty.
-        quantization: `"int8"`, or for CTranslate2 another of the types in its documentation; `None` for float32, and
-            for a web page for int8.
-        texts: the sample; default: sentences of random tokens.
+        output: the folder to create; it may exist only if it is empty.
+        quantization: `"int8"`, or for CTranslate2 any of the types in its documentation; `None` for float32, except
+            for a web page, where it means int8.
+        texts: the sample; by default, sentences of random tokens.
         to: `"marian"`, `"ctranslate2"`, `"onnx"`, `"transformers.js"` or `"web"`.
-        runtime: for a web page, a folder `node_modules` as of `find_runtime`.
+        runtime: for a web page, a `node_modules` folder, as in `find_runtime`.
 
     Raises:
-        InputError: lists everything that the engine cannot express; or it is not installed, `output` cannot be
-            written, or the engine translates otherwise.
+        InputError: the engine cannot express the model (lists all features that it cannot), it is not installed,
+            `output` cannot be written, or the engine translates differently.
     """
     check_new(output)
     if to != "web":
@@ -85,7 +85,7 @@ def write_checked(
     texts: Sequence[str] = (),
     to: str = "ctranslate2",
 ) -> Exported:
-    """The same into an empty folder, which is not removed if the engine translates otherwise; without a web page."""
+    """Export and check like [`export_model`], but into an empty folder, which is kept on errors; without the page."""
     if not isinstance(model, VaswaniForConditionalGeneration):
         raise InputError(f"Only models of this package can be exported, not a {type(model).__name__}.")
     target, original = FORMATS[to], model
@@ -107,10 +107,10 @@ def _compare(
     sources: Sequence[list[int]],
     is_exact: bool,
 ) -> int:
-    """The number of sentences that the engine translates otherwise.
+    """Count the sentences that the engine translates differently.
 
     Raises:
-        InputError: where there are any, or its logits are others, and neither may be.
+        InputError: the export must be exact, but there are such sentences, or the engine's logits differ.
     """
     engine = target.open(folder, model)
     found = differences(model, engine, sources, target.num_beams)

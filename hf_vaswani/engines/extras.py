@@ -7,13 +7,13 @@ from ..errors import InputError
 
 
 def import_extra(library: str, extra: str | None = None) -> ModuleType:
-    """An optional library.
+    """Import an optional library.
 
     Args:
-        extra: of this package's, that installs it; default: of the same name.
+        extra: this package's extra that installs the library; by default, the one of the same name.
 
     Raises:
-        InputError: where it is not installed, with the command that does it.
+        InputError: the library is not installed; the message gives the command that installs it.
     """
     try:
         return importlib.import_module(library)

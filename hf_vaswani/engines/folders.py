@@ -1,13 +1,13 @@
-"""Which folders hold models for other engines or web pages, and how large their weights are."""
+"""Recognizes folders with models for other engines or with web pages, and measures their weights."""
 
 from pathlib import Path
 
 from ..interop.model_files import model_kind
 from . import ctranslate2_config, onnx_config
 
-# Of a web page: what its script reads first, and what browsers do.
+# The files of a web page that its script and browsers read first.
 PAGE_FILE, INDEX_FILE = "page.json", "index.html"
-# Of transformers, CTranslate2, ONNX, and web pages.
+# The weight files of transformers, CTranslate2, ONNX, and web pages.
 WEIGHT_FILES = (
     "*.safetensors",
     "pytorch_model*.bin",
@@ -19,19 +19,19 @@ WEIGHT_FILES = (
 
 
 def is_engine_folder(folder: Path) -> bool:
-    """Whether a folder holds weights of an engine whose models this package opens.
+    """Whether a folder holds the weights of an engine whose models this package can open.
 
     Raises:
-        InputError: where it has graphs of ONNX, but its config is damaged.
+        InputError: the folder has ONNX graphs, but its config is damaged.
     """
     if onnx_config.stored_quantization(folder) is not None:
-        # Folders of transformers.js have graphs of the same names.
+        # transformers.js folders have graphs with the same names.
         return model_kind(folder) == onnx_config.MODEL_TYPE
     return ctranslate2_config.is_engine_folder(folder)
 
 
 def is_exported(folder: Path) -> bool:
-    """Whether a folder holds weights of any engine, transformers.js included."""
+    """Whether a folder holds the weights of any engine, including transformers.js."""
     return onnx_config.stored_quantization(folder) is not None or ctranslate2_config.is_engine_folder(folder)
 
 
@@ -41,7 +41,7 @@ def is_page(folder: Path) -> bool:
 
 
 def weights_size(folder: Path) -> int:
-    """Bytes of the files with the weights of a folder's model, whatever computes it."""
+    """The total size in bytes of a folder's weight files, regardless of the engine."""
     return sum(path.stat().st_size for pattern in WEIGHT_FILES for path in folder.glob(pattern))
 
 

@@ -1,4 +1,4 @@
-"""The formats that models are exported to, each with how it is written and opened."""
+"""The formats that models can be exported to, and how each is written and opened."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,16 +18,17 @@ from .verify import BEAMS
 
 @dataclass(frozen=True)
 class Format:
-    """One of them.
+    """An export format.
 
     Attributes:
-        engine: that reads it, for messages.
-        write: takes model, tokenizer, an empty folder, and the type of weights or `None` for float32.
-        open: a folder that was written, and the model, → a model of the engine that has `generate()`.
-        num_beams: of the search that is compared with the model's.
+        engine: the engine that reads it, for messages.
+        write: takes a model, its tokenizer, an empty folder, and the weight type or `None` for float32.
+        open: takes a folder that was written and the original model, and returns a model of the engine that has
+            `generate()`.
+        num_beams: the beam size of the search whose output is compared with the model's.
         has_logits: whether the opened model has a forward pass, whose logits are compared too.
-        keeps_dtype: whether weights in 16 bits are written as they are.
-        quantization: the type of weights where none is asked for; `None` for float32.
+        keeps_dtype: whether 16-bit weights are written unchanged.
+        quantization: the default weight type; `None` for float32.
     """
 
     engine: str
@@ -64,11 +65,11 @@ FORMATS = {
         has_logits=False,
     ),
     "onnx": Format("ONNX Runtime", onnx_export.write, lambda folder, model: OnnxModel.from_pretrained(folder)),
-    # Its config says that it is a Marian.
+    # The config in the folder says that the model is a Marian, so the model's own config is used.
     "transformers.js": Format(
         "transformers.js", transformers_js_export.write, lambda folder, model: OnnxModel(model.config, folder), 1
     ),
-    # Without the page, which `web_page.py` adds to it.
+    # Only the model: `web_page.py` adds the page.
     "web": Format(
         "a web page",
         web_export.write,

@@ -1,4 +1,4 @@
-"""The activations of feed-forward networks as operations of ONNX."""
+"""The activation functions of the feed-forward networks as ONNX operations."""
 
 import math
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def _silu(graph: Graph, x: str, factor: float = 1.0) -> str:
     return graph("Mul", x, graph("Sigmoid", scaled))
 
 
-# Names in transformers' ACT2FN → their operations.
+# Names in transformers' ACT2FN → functions that add the operations to a graph.
 ACTIVATIONS: dict[str, Callable[[Graph, str], str]] = {
     "gelu": _gelu,
     "gelu_python": _gelu,

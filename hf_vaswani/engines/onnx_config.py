@@ -1,4 +1,4 @@
-"""The config of a model in ONNX, as transformers reads it from the folder's `config.json`, and the folder's files."""
+"""The config of an ONNX model, as transformers reads it from the folder's `config.json`, and the folder's files."""
 
 from pathlib import Path
 
@@ -7,21 +7,21 @@ from ..core.configuration_vaswani import VaswaniConfig
 MODEL_TYPE = "vaswani_onnx"
 GRAPH_FOLDER = "onnx"
 ENCODER, DECODER = "encoder_model", "decoder_model_merged"
-# What the names of files end with, as in Optimum and transformers.js, by the type of their weights.
+# Suffixes of the file names by weight type, as in Optimum and transformers.js.
 SUFFIXES = {"float32": "", "int8": "_quantized"}
 
 
 class OnnxConfig(VaswaniConfig):
-    """The architecture of the model that was exported.
+    """The architecture of the exported model.
 
-    `weights_digest` is the SHA-256 of its weights, `num_weights` their number.
+    `weights_digest` is the SHA-256 of its weights, and `num_weights` is their number.
     """
 
     model_type = MODEL_TYPE
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
-        # No code travels with the folder.
+        # The folder contains no code.
         del self.auto_map
 
     def to_dict(self) -> dict:
@@ -29,12 +29,12 @@ class OnnxConfig(VaswaniConfig):
 
 
 def graph_file(folder: Path, name: str, quantization: str) -> Path:
-    """Where encoder or decoder are in a folder."""
+    """The path of the encoder's or decoder's graph in a folder."""
     return folder / GRAPH_FOLDER / f"{name}{SUFFIXES[quantization]}.onnx"
 
 
 def stored_quantization(folder: Path) -> str | None:
-    """The type of weights of which a folder has both graphs; `None` where it has not."""
+    """The weight type for which a folder has both graphs; `None` if it has no such pair."""
     for quantization in SUFFIXES:
         if all(graph_file(folder, name, quantization).exists() for name in (ENCODER, DECODER)):
             return quantization

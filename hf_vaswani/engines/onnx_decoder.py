@@ -1,7 +1,7 @@
-"""The decoder's side of beam search where ONNX Runtime computes it.
+"""The decoder's side of beam search with ONNX Runtime.
 
-As in `core/generation_beam_decoder.py`, all hypotheses of a sentence attend to one source, which is never copied or
-reordered, and sentences that are done leave. Only what the hypotheses have of their own has a row for each of them.
+As in `core/generation_beam_decoder.py`, all hypotheses of a sentence attend to the same source, which is never copied
+or reordered, and finished sentences leave the batch. Only the states of the target have a row for each hypothesis.
 """
 
 import torch
@@ -11,35 +11,35 @@ from .onnx_session import OnnxGraphs
 
 
 class OnnxDecoder:
-    """Steps of a search; its states are logits.
+    """Runs the decoder for each step of a search; its states are logits.
 
     Args:
-        graphs: that compute.
-        prompt: `(sentences, prompt_length)`, what all hypotheses of a sentence begin with.
-        states: of the encoder, `(sentences, source_length, d_model)`.
+        graphs: the graphs to run.
+        prompt: `(sentences, prompt_length)`, the tokens that all hypotheses of a sentence begin with.
+        states: the encoder's output, `(sentences, source_length, d_model)`.
         mask: `(sentences, source_length)`, 1 for tokens and 0 for padding.
     """
 
     sentences_may_leave = True
-    # Nothing of it is of use outside of the search.
+    # The caches are of no use outside the search.
     cache = None
 
     def __init__(self, graphs: OnnxGraphs, prompt: torch.Tensor, states: torch.Tensor, mask: torch.Tensor):
         self.graphs, self.prompt, self.states, self.mask = graphs, prompt, states, mask
         self.past: list[torch.Tensor] = []
         self.source: list[torch.Tensor] = []
-        self.width = 1  # rows that a sentence has in the caches
-        self.places = torch.arange(len(prompt))  # where these rows begin, by sentence
+        self.width = 1  # rows per sentence in the caches
+        self.places = torch.arange(len(prompt))  # the first of these rows for each sentence
 
     def first(self) -> torch.Tensor:
-        """Logits `(sentences, 1, vocab_size)` behind the prompt, the same for all hypotheses of a sentence."""
+        """The logits `(sentences, 1, vocab_size)` after the prompt, the same for all hypotheses of a sentence."""
         return self._step(self.prompt)[:, -1:]
 
     def next(self, sequences: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
-        """Logits `(sentences, beams, vocab_size)` behind `sequences` `(sentences, beams, length)`.
+        """The logits `(sentences, beams, vocab_size)` after `sequences` `(sentences, beams, length)`.
 
         Args:
-            parents: `(sentences, beams)`, the hypothesis of the step before that each one continues.
+            parents: `(sentences, beams)`, the hypothesis of the previous step that each sequence continues.
         """
         n, beams = parents.shape
         rows = self.places.unsqueeze(1) + (parents if self.width > 1 else torch.zeros_like(parents))
@@ -53,7 +53,7 @@ class OnnxDecoder:
         return states
 
     def keep(self, order: torch.Tensor) -> None:
-        """Keep the sentences `order` alone, in this order."""
+        """Keep only the sentences in `order`, in that order."""
         self.places = self.places[order]
         self.states, self.mask, *self.source = (
             tensor.index_select(0, order) for tensor in (self.states, self.mask, *self.source)

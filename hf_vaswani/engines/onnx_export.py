@@ -1,8 +1,8 @@
-"""Writes models as folders of ONNX, which ONNX Runtime computes wherever it runs.
+"""Exports models to ONNX, to be run by ONNX Runtime on any of its platforms.
 
-The folder has the layout of Optimum's, but for one thing: large weights are in a file beside the graphs, so that what
-encoder and decoder have in common is stored once. It also holds the tokenizer, the generation config, and the config
-by which `onnx_model.py` reads it.
+The folder has Optimum's layout, with one exception: large weights are in a file beside the graphs, so that weights
+that encoder and decoder share are stored once. It also holds the tokenizer, the generation config, and the config that
+`onnx_model.py` needs to read it.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from .onnx_activations import ACTIVATIONS
 from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, graph_file
 from .onnx_stacks import make_decoder, make_encoder
 
-# Bytes from which on a weight is stored beside the graphs.
+# The size in bytes from which a weight is stored beside the graphs.
 LARGE = 1024
 ALIGNMENT = 64
 OF_CODE = ("auto_map", "architectures", "model_type", "transformers_version")
@@ -33,15 +33,15 @@ def write(
     folder: Path,
     quantization: str | None = None,
 ) -> None:
-    """Write a folder that this package opens.
+    """Write a folder that this package can open.
 
     Args:
-        model: such as [`inexpressible`] has nothing to say about; it stays as it is.
-        folder: an empty one.
+        model: a model without any [`inexpressible`] features; it is not modified.
+        folder: an empty folder.
         quantization: `"int8"`, or `None` for float32.
 
     Raises:
-        InputError: where `onnx` is not installed, or cannot express the model.
+        InputError: `onnx` is not installed, or the model cannot be expressed in it.
     """
     if features := inexpressible(model):
         raise InputError.of([f"ONNX cannot express {feature}." for feature in features])
@@ -62,7 +62,7 @@ def write(
 
 
 def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
-    """The features of a model that are not written as a graph."""
+    """List the features of a model that cannot be written as a graph."""
     config = model.config
     checks = {
         **unexportable(model),
@@ -73,7 +73,7 @@ def inexpressible(model: VaswaniForConditionalGeneration) -> list[str]:
 
 
 def write_together(models: dict[Path, Any], data_name: str) -> None:
-    """Write models, by their paths in one folder, with their large weights in a file that they share."""
+    """Write models to their paths in one folder, with their large weights in a single shared file."""
     import_extra("onnx")
     from onnx.external_data_helper import set_external_data
 

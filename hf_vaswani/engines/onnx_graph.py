@@ -1,4 +1,4 @@
-"""A graph of ONNX under construction: nodes that name their own outputs, and initializers that are stored once."""
+"""Builds an ONNX graph: nodes that name their own outputs, and initializers that are each stored only once."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ import numpy as np
 import torch
 
 OPSET = 17
-# For int8 products whose results are scaled in the same operation.
+# The domain of ONNX Runtime's own operators: int8 products that also scale their results.
 CONTRIB = "com.microsoft"
 IR_VERSION = 8
 
 
 class Graph:
-    """Collects what `onnx` makes a model of.
+    """Collects the nodes, initializers, inputs and outputs of an ONNX model.
 
-    A value of the graph is known by its name, a `str`.
+    Values in the graph are referred to by their names, as `str`.
     """
 
     def __init__(self):
@@ -27,7 +27,7 @@ class Graph:
         self._known: dict[bytes, str] = {}
 
     def __call__(self, operator: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
-        """Add a node; the name of its output, or a list of names where it has several."""
+        """Add a node, and return the name of its output, or a list of names if it has several."""
         from onnx import helper
 
         number = len(self.nodes)
@@ -37,7 +37,7 @@ class Graph:
         return names[0] if outputs == 1 else names
 
     def weight(self, name: str, values: torch.Tensor | np.ndarray) -> str:
-        """An initializer; the name of an equal one where there is one, as of tied matrices."""
+        """Add an initializer, and return its name; if an equal one exists, as with tied matrices, return that name."""
         array = values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else values
         array = np.ascontiguousarray(array)
         key = hashlib.sha256(f"{array.dtype} {array.shape} ".encode() + array.tobytes()).digest()
@@ -47,11 +47,11 @@ class Graph:
         return self._known[key]
 
     def constant(self, value: float | int | Sequence[float | int], dtype: Any = np.float32) -> str:
-        """A small initializer."""
+        """Add a small constant."""
         return self.weight(f"constant_{len(self.initializers)}", np.array(value, dtype=dtype))
 
     def ints(self, *values: int) -> str:
-        """A vector of int64: axes, shapes and slices."""
+        """Add a constant int64 vector, for axes, shapes and slices."""
         return self.constant(values, np.int64)
 
     def size(self, value: str, axis: int) -> str:
@@ -68,19 +68,19 @@ class Graph:
         return self("Transpose", shaped, perm=[0, 2, 1, 3])
 
     def input(self, name: str, dtype: Any, shape: Sequence[int | str]) -> str:
-        """An input of the model, a `str` for each dimension that varies."""
+        """Add an input to the model; in `shape`, a `str` names a dimension that varies."""
         self.inputs.append(_value(name, dtype, shape))
         return name
 
     def output(self, value: str, name: str, shape: Sequence[int | str]) -> None:
-        """Make a value, of float32, an output of the model."""
+        """Make a float32 value an output of the model."""
         from onnx import helper
 
         self.nodes.append(helper.make_node("Identity", [value], [name], name=name))
         self.outputs.append(_value(name, np.float32, shape))
 
     def model(self, name: str) -> Any:
-        """The `onnx.ModelProto`, with all weights in it."""
+        """Build the `onnx.ModelProto`, including all weights."""
         from onnx import helper, numpy_helper
 
         initializers = [numpy_helper.from_array(array, name) for name, array in self.initializers.items()]

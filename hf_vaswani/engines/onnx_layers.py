@@ -1,4 +1,4 @@
-"""The parts of encoder and decoder as graphs of ONNX, in the arithmetic of `core/modeling_layers.py`."""
+"""The parts of the encoder and decoder as ONNX graphs, with the arithmetic of `core/modeling_layers.py`."""
 
 import math
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from .onnx_graph import Graph
 from .onnx_weights import WEIGHTS
 
 LOWEST = float(np.finfo(np.float32).min)
-# Of the caches' names: (part, of which attention's keys and values).
+# How the names of the caches end.
 KEY, VALUE = "key", "value"
 
 
 def cache_names(layers: int, kind: str) -> list[str]:
-    """Names of the decoder's caches without their prefix, `"past_key_values"` or `"present"`.
+    """The names of the decoder's caches, without the prefix `"past_key_values"` or `"present"`.
 
     Args:
         kind: `"decoder"` for the target, `"encoder"` for the source.
@@ -27,23 +27,23 @@ def cache_names(layers: int, kind: str) -> list[str]:
 
 
 def source_mask(graph: Graph, mask: str) -> str:
-    """A mask `(sources, length)`, 1 for tokens, → what is added to scores, `(sources, 1, 1, length)`."""
+    """Turn a mask `(sources, length)`, 1 for tokens, into the values to add to scores, `(sources, 1, 1, length)`."""
     padding = graph("Sub", graph.constant(1), graph("Cast", mask, to=1))
     return graph("Unsqueeze", graph("Mul", padding, graph.constant(LOWEST)), graph.ints(1, 2))
 
 
 class Steps:
-    """What all layers of the decoder share: masks, shapes, and the source where it is yet to be projected."""
+    """What all decoder layers share: masks, shapes, and the source states that have yet to be projected."""
 
     def __init__(self, graph: Graph, ids: str, source: str, past_length: str, source_cache: str, mask: str):
         self.sources, self.rows, length = graph.size(source, 0), graph.size(ids, 0), graph.size(ids, 1)
         self.source_mask = source_mask(graph, mask)
-        # As many source positions as are not in the caches: all or none.
+        # The source positions that are not cached yet: all or none.
         is_new = graph("Equal", graph.size(source_cache, 2), graph.ints(0))
         count = graph("Where", is_new, graph.size(source, 1), graph.ints(0))
         self.new_source = graph("Slice", source, graph.ints(0), count, graph.ints(1))
         self.shape = graph("Concat", self.rows, length, graph.ints(-1), axis=0)
-        # Queries stand behind the past, keys from the beginning on.
+        # Query positions begin after the past; key positions begin at 0.
         end = graph("Add", past_length, length)
         query, key = (
             graph("Range", graph.scalar(first), graph.scalar(end), graph.constant(1, np.int64))
@@ -53,15 +53,15 @@ class Steps:
         self.causal_mask = graph("Where", is_later, graph.constant(LOWEST), graph.constant(0))
 
     def query_shape(self, graph: Graph, heads: int, width: int) -> str:
-        """That of queries by source: `(sources, rows of each * length, heads, width)`."""
+        """The shape of queries grouped by source: `(sources, rows per source * length, heads, width)`."""
         return graph("Concat", self.sources, graph.ints(-1, heads, width), axis=0)
 
 
 class StackGraph:
-    """The parts of a stack, in the arithmetic of `core/modeling_layers.py`.
+    """Builds the graph of an encoder or decoder from its parts, with the arithmetic of `core/modeling_layers.py`.
 
     Args:
-        stack: encoder or decoder, on which nothing changes.
+        stack: the encoder or decoder; it is not modified.
         side: `"encoder"` or `"decoder"`.
         quantization: `"float32"` or `"int8"`.
     """
@@ -70,11 +70,11 @@ class StackGraph:
         self.config, self.stack, self.side = config, stack, side
         self.graph = Graph()
         self.weights = WEIGHTS[quantization](self.graph)
-        # Of the layers so far, `(sources, heads, rows of each * length, source_length)`.
+        # Cross-attention weights of the layers so far, `(sources, heads, rows per source * length, source_length)`.
         self.cross_weights: list[str] = []
 
     def embed(self, ids: str, past_length: str) -> str:
-        """Ids `(rows, length)` → embeddings with their positions, which begin at `past_length` `()`."""
+        """Embed ids `(rows, length)` and add their positions, which begin at the scalar `past_length`."""
         graph, config = self.graph, self.config
         states = self.weights.embedding("embed_tokens", ids, self.stack.embed_tokens.weight)
         if self.side == "decoder" and config.decoder_start_embedding == "zero":
@@ -91,20 +91,20 @@ class StackGraph:
             return graph("Add", states, self._zeroed(self._positions(position_ids), is_padding))
         end = graph("Add", past_length, graph.scalar(graph.size(ids, 1)))
         position_ids = graph("Range", past_length, end, graph.constant(1, np.int64))
-        # With a dimension of its own: rows gathered by a range alone ONNX Runtime makes a slice, whose start it reads
-        # as a vector, which it is not.
+        # The extra dimension is needed: ONNX Runtime turns a gather by a bare range into a slice, and takes the start
+        # of the slice to be a vector, which it is not.
         return graph("Add", states, self._positions(graph("Unsqueeze", position_ids, graph.ints(0))))
 
     def _zeroed(self, states: str, where: str) -> str:
-        """States `(rows, length, width)` that are zero where `(rows, length)` says so."""
+        """Zero states `(rows, length, width)` wherever the mask `where` `(rows, length)` is true."""
         return self.graph("Where", self.graph("Unsqueeze", where, self.graph.ints(2)), self.graph.constant(0), states)
 
     def _positions(self, position_ids: str) -> str:
-        """Positions `(…)` → `(…, d_model)`."""
+        """Embed position ids `(…)`: `(…, d_model)`."""
         graph, config = self.graph, self.config
         if config.position_type == "learned":
             return self.weights.embedding("embed_positions", position_ids, self.stack.embed_positions.weight)
-        # In float64 as in the model; a cosine is a sine a quarter of a turn ahead.
+        # In float64, as in the model; a cosine is a sine a quarter turn ahead.
         half = config.d_model // 2
         steps = half if config.sinusoid_exponent == "paper" else max(half - 1, 1)
         frequencies = np.exp(np.arange(half) * (-math.log(10000.0) / steps))
@@ -119,7 +119,7 @@ class StackGraph:
         return graph("Cast", graph("Sin", graph("Add", angles, graph.weight("phases", phases))), to=1)
 
     def residual(self, name: str, states: str, norm: nn.LayerNorm, sublayer: Callable[[str, str], str]) -> str:
-        """A sub-layer, which takes its name and its states, with its residual connection and norm."""
+        """Apply a sub-layer, a function of its name and states, with its residual connection and norm."""
         is_first = self.config.norm_position == "pre"
         output = sublayer(name, self.norm(f"{name}_layer_norm", states, norm) if is_first else states)
         output = self.graph("Add", states, output)
@@ -144,7 +144,11 @@ class StackGraph:
     def self_attention(
         self, name: str, states: str, attention: VaswaniAttention, mask: str, past: tuple[str, str] | list[str] = ()
     ) -> tuple[str, str, str]:
-        """States `(rows, length, d_model)` → what is attended to, and keys and values with those of the past."""
+        """Apply self-attention to states `(rows, length, d_model)`.
+
+        Returns:
+            The attention output `(rows, length, d_model)`, and keys and values including those of the past.
+        """
         graph, heads = self.graph, self._heads(attention)
         layers = [attention.q_proj, attention.k_proj, attention.v_proj]
         joint = self.weights.linear(f"{name}.qkv_proj", states, layers)
@@ -162,7 +166,11 @@ class StackGraph:
     def cross_attention(
         self, name: str, states: str, attention: VaswaniAttention, steps: Steps, past: list[str]
     ) -> tuple[str, str, str]:
-        """The same, to the source: keys and values are those given, or projected where there are none."""
+        """Apply cross-attention: the source's keys and values come from `past`, or are projected if it is empty.
+
+        Returns:
+            The attention output `(rows, length, d_model)`, and keys and values of the source.
+        """
         graph, heads = self.graph, self._heads(attention)
         key_layer, value_layer = attention.k_proj, attention.v_proj
         joint = self.weights.linear(f"{name}.kv_proj", steps.new_source, [key_layer, value_layer])
@@ -183,7 +191,7 @@ class StackGraph:
         return self.weights.linear(f"{name}.out_proj", attended, [attention.out_proj]), key, value
 
     def _attention_weights(self, query: str, key: str, attention: VaswaniAttention, mask: str) -> str:
-        """softmax(Q K^T / sqrt(d_k) + mask) (equation 1), `(rows, heads, length, length of keys)`."""
+        """softmax(Q K^T / sqrt(d_k) + mask) (equation 1), `(rows, heads, length, key_length)`."""
         graph = self.graph
         scores = graph("MatMul", query, graph("Transpose", key, perm=[0, 1, 3, 2]))
         scores = graph("Add", graph("Mul", scores, graph.constant(attention.scaling)), mask)
@@ -193,7 +201,7 @@ class StackGraph:
         return attention.q_proj.out_features // attention.d_k
 
     def cache_inputs(self, kind: str, rows: str) -> list[str]:
-        """The caches of target or source, keys and values of each layer in turn."""
+        """Add the target's or source's caches as inputs: the keys and values of each layer in turn."""
         length = "past_decoder_sequence_length" if kind == "decoder" else "past_encoder_sequence_length"
         return [
             self.graph.input(f"past_key_values.{name}", np.float32, self._cache_shape(name, rows, length))

@@ -1,7 +1,7 @@
-"""A folder of ONNX as a model of transformers: the search is this package's own, ONNX Runtime computes its steps.
+"""Opens an ONNX folder as a transformers model: the search is this package's, and ONNX Runtime computes its steps.
 
-`AutoModelForSeq2SeqLM.from_pretrained` gives it for folders that `hf-vaswani export --to onnx` has written. So all
-settings of `generate()` mean what they mean for the model that was exported.
+`AutoModelForSeq2SeqLM.from_pretrained` returns this model for folders that `hf-vaswani export --to onnx` has written.
+All settings of `generate()` have the same meaning as for the exported model.
 """
 
 from pathlib import Path
@@ -38,13 +38,13 @@ class OnnxEncoder(nn.Module):
 
     @property
     def embed_positions(self) -> nn.Module | None:
-        """A table without values, for those who ask how long a text may be."""
+        """A table without values, for callers that ask how long a text may be."""
         return _table(self.config.longest_sequence) if self.config.longest_sequence else None
 
     def forward(
         self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
     ) -> BaseModelOutput:
-        """Source ids and mask `(batch, length)` → states `(batch, length, d_model)` in float32."""
+        """Encode source ids with a mask, both `(batch, length)`: states `(batch, length, d_model)` in float32."""
         refuse_recording(kwargs)
         if limit := self.config.longest_sequence:
             check_length(0, input_ids.shape[1], limit)
@@ -53,14 +53,14 @@ class OnnxEncoder(nn.Module):
 
 
 class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
-    """Translates with ONNX Runtime on the CPU; has no weights of torch, and no gradients.
+    """Translates with ONNX Runtime on the CPU; has no torch weights and no gradients.
 
     Args:
-        config: of the folder.
-        folder: with the graphs of encoder and decoder, and the generation config.
+        config: the folder's config, or that of the exported model.
+        folder: a folder with the graphs of encoder and decoder, and optionally a generation config.
 
     Raises:
-        InputError: where ONNX Runtime is not installed, or cannot open the folder.
+        InputError: ONNX Runtime is not installed, or cannot open the folder.
     """
 
     config_class = OnnxConfig
@@ -79,10 +79,10 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, path: str | Path, *args, config: OnnxConfig | None = None, **kwargs):
-        """Open a folder, or a repository of the Hub.
+        """Open a folder, or a repository on the Hub.
 
         Args:
-            kwargs: `revision`, `cache_dir` and `token`; others of transformers mean nothing here.
+            kwargs: `revision`, `cache_dir` and `token`; other arguments of transformers have no effect.
         """
         hub = {name: kwargs[name] for name in ("revision", "cache_dir", "token") if kwargs.get(name) is not None}
         folder = path if Path(path).is_dir() else snapshot_download(str(path), **hub)
@@ -112,7 +112,7 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
         return True
 
     def num_parameters(self, *args, **kwargs) -> int:
-        """Those of the model that was exported."""
+        """The number of parameters of the exported model; 0 if unknown."""
         return getattr(self.config, "num_weights", 0)
 
     def get_encoder(self, *args, **kwargs) -> nn.Module:
@@ -127,11 +127,11 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
         return self.encoder.embed_positions
 
     def get_input_embeddings(self) -> nn.Module:
-        """A table without values, for those who ask how many tokens there are."""
+        """A table without values, for callers that ask for the number of source tokens."""
         return _table(self.config.vocab_size)
 
     def get_output_embeddings(self) -> nn.Module:
-        """The same for the target."""
+        """A table without values, for callers that ask for the number of target tokens."""
         return _table(self.config.decoder_vocab_size)
 
     def forward(
@@ -145,10 +145,10 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
         use_cache: bool | None = None,
         **kwargs,
     ) -> Seq2SeqLMOutput:
-        """Logits `(rows, target_length, decoder_vocab_size)`; arguments are those of the model that was exported.
+        """Compute logits `(rows, target_length, decoder_vocab_size)`; the arguments are those of the exported model.
 
         Raises:
-            ValueError: where attentions or hidden states are asked for, or the target is padded on the left.
+            ValueError: attentions or hidden states are requested, or the target is padded on the left.
         """
         refuse_recording(kwargs)
         if decoder_attention_mask is not None and not decoder_attention_mask[:, 0].all():
@@ -179,19 +179,19 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
 
 
 def refuse_recording(arguments: dict[str, Any]) -> None:
-    """Refuse to give what only the model itself has."""
+    """Raise a `ValueError` if outputs are requested that only the exported model itself can return."""
     if asked := [name for name in RECORDED if arguments.get(name)]:
         raise ValueError(f"A model in ONNX has no {' or '.join(asked)}. Use the model it was exported from.")
 
 
 def cached(cache: EncoderDecoderCache | None, part: str) -> list[torch.Tensor]:
-    """Keys and values of each layer in turn; nothing where there are none yet."""
+    """The cached keys and values of each layer in turn; empty if there are none yet."""
     layers = getattr(cache, part).layers if cache is not None else []
     return [tensor for layer in layers if layer.is_initialized for tensor in (layer.keys, layer.values)]
 
 
 def store(cache: DynamicCache, tensors: list[torch.Tensor]) -> None:
-    """Put keys and values of each layer in turn into a cache, in place of what it held."""
+    """Replace a cache's contents with the given keys and values of each layer in turn."""
     for layer, key, value in zip(cache.layers, tensors[::2], tensors[1::2]):
         if not layer.is_initialized:
             layer.lazy_initialization(key, value)

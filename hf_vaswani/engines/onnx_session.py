@@ -1,8 +1,8 @@
-"""Encoder and decoder run by ONNX Runtime, on tensors of torch that both use in place.
+"""Runs the encoder and decoder with ONNX Runtime, on torch tensors that both libraries use in place.
 
-A session has threads of its own, which a forked process does not inherit. So one with a single thread is opened at
-once: it has none besides the caller's, and works in every process that is forked later, which then shares its weights.
-Where torch has more threads, a session with as many is opened when it is first used.
+A session has its own threads, which a forked process does not inherit. So a session with a single thread is opened
+right away: it uses only the caller's thread, and works in every process that is forked later, which then shares its
+weights. If torch uses more threads, a session with that many is opened when it is first needed.
 """
 
 import os
@@ -23,13 +23,13 @@ TYPES = {torch.float32: np.float32, torch.int64: np.int64}
 
 
 class GraphSession:
-    """One graph.
+    """Runs one graph.
 
     Args:
-        file: to be opened.
+        file: the file of the graph.
 
     Raises:
-        InputError: where ONNX Runtime is not installed, or cannot open it.
+        InputError: ONNX Runtime is not installed, or cannot open the file.
     """
 
     def __init__(self, file: Path):
@@ -38,10 +38,10 @@ class GraphSession:
         self._open(1)
 
     def __call__(self, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor]) -> None:
-        """Compute; `outputs` are written into.
+        """Run the graph, and write its results into `outputs`.
 
         Args:
-            inputs, outputs: contiguous tensors of float32 or int64 on the CPU; outputs not given are not kept.
+            inputs, outputs: contiguous float32 or int64 tensors on the CPU, by name; other outputs are discarded.
         """
         session = self._open(torch.get_num_threads())
         binding = session.io_binding()
@@ -58,24 +58,24 @@ class GraphSession:
 
 
 def open_session(file: Path, threads: int) -> Any:
-    """An `onnxruntime.InferenceSession` on the CPU."""
+    """Open an `onnxruntime.InferenceSession` on the CPU."""
     runtime = import_extra("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
-    # Between two steps the threads would wait in a loop, on cores that torch uses meanwhile.
+    # Otherwise the threads would spin between two steps, on cores that torch uses in the meantime.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     try:
         return runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its exceptions have no base of their own
+    except Exception as error:  # ONNX Runtime's exceptions have no base class of their own
         raise InputError(f"ONNX Runtime cannot open {file}: {reason(error)}") from None
 
 
 class OnnxGraphs:
-    """Encoder and decoder of a folder.
+    """The encoder and decoder graphs of a folder.
 
     Raises:
-        InputError: where the folder has not both, or they cannot be opened.
+        InputError: one of the graphs is missing, or they cannot be opened.
     """
 
     def __init__(self, config: VaswaniConfig, folder: Path):
@@ -92,7 +92,7 @@ class OnnxGraphs:
         self.widths = [config.d_k or d_model // heads, config.d_v or d_model // heads] * config.decoder_layers
 
     def encode(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Ids and mask `(batch, length)` → states `(batch, length, d_model)`."""
+        """Encode ids with a mask, both `(batch, length)`: states `(batch, length, d_model)`."""
         states = torch.empty(*ids.shape, self.config.d_model)
         inputs = {"input_ids": ids.contiguous(), "attention_mask": mask.long().contiguous()}
         self.encoder(inputs, {"last_hidden_state": states})
@@ -106,17 +106,18 @@ class OnnxGraphs:
         past: Sequence[torch.Tensor] = (),
         source: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
-        """A step of the decoder.
+        """Run one step of the decoder.
 
         Args:
-            ids: new tokens, `(rows, length)`.
-            states, mask: of the sources, `(sources, source_length, d_model)` and `(sources, source_length)`; the rows
-                of each stand together.
-            past, source: what the steps before have returned, with the rows of this one; nothing at first.
+            ids: the new tokens, `(rows, length)`.
+            states, mask: the encoder's output and mask, `(sources, source_length, d_model)` and `(sources,
+                source_length)`; the rows of each source are next to each other.
+            past, source: the keys and values that the previous step returned for target and source, with the rows
+                of this step; empty in the first step.
 
         Returns:
-            Logits `(rows, length, decoder_vocab_size)`; keys and values of target and of source, of each layer in
-            turn, `(rows or sources, heads, length, d_k or d_v)`.
+            Logits `(rows, length, decoder_vocab_size)`, and the keys and values of the target and of the source, of
+            each layer in turn, `(rows or sources, heads, length, d_k or d_v)`.
         """
         layers, heads = self.config.decoder_layers, self.config.decoder_attention_heads
         (rows, length), (sources, source_length) = ids.shape, states.shape[:2]

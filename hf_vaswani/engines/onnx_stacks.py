@@ -1,8 +1,9 @@
-"""Encoder and decoder of a model as graphs of ONNX, with the names that Optimum and transformers.js give them.
+"""A model's encoder and decoder as ONNX graphs, with the input and output names of Optimum and transformers.js.
 
-The decoder is one graph for the first step and all others: it appends keys and values of new tokens to those that it
-is given, and projects the encoder's output only where the caches of the source are still empty. Decoder rows are a
-multiple of the sources, row by row: all hypotheses of a beam attend to one source.
+The decoder is a single graph for the first step and all later ones: it appends the keys and values of new tokens to
+those that it is given, and projects the encoder's output only if the source caches are still empty. The number of
+decoder rows is a multiple of the number of sources, with the rows of each source next to each other: all hypotheses of
+a beam attend to the same source.
 """
 
 from typing import Any
@@ -18,7 +19,11 @@ from .onnx_layers import LOWEST, StackGraph, Steps, source_mask
 
 
 def make_encoder(model: VaswaniForConditionalGeneration, quantization: str = "float32") -> Any:
-    """`input_ids`, `attention_mask` `(batch, length)` int64 → `last_hidden_state` `(batch, length, d_model)`."""
+    """Make the graph of the encoder, an `onnx.ModelProto`.
+
+    Inputs are `input_ids` and `attention_mask` `(batch, length)`, int64; the output is `last_hidden_state` `(batch,
+    length, d_model)`.
+    """
     stack = StackGraph(model.config, model.model.encoder, "encoder", quantization)
     graph, shape = stack.graph, ("batch_size", "encoder_sequence_length")
     ids = graph.input("input_ids", np.int64, shape)
@@ -42,18 +47,18 @@ def make_decoder(
     for_greedy_batches: bool = False,
     with_alignment: bool = False,
 ) -> Any:
-    """The decoder with its output projection.
+    """Make the graph of the decoder with its output projection, an `onnx.ModelProto`.
 
     Inputs are `input_ids` `(rows, length)`, `encoder_attention_mask` `(sources, source_length)`,
     `encoder_hidden_states` `(sources, source_length, d_model)`, and for each layer `past_key_values.N.decoder.key`
     and `.value` `(rows, heads, past_length, d_k or d_v)` and `past_key_values.N.encoder.…` `(sources, heads,
-    source_length or 0, …)`. Outputs are `logits` `(rows, length, decoder_vocab_size)` and `present.…` of all caches.
+    source_length or 0, …)`. Outputs are `logits` `(rows, length, decoder_vocab_size)` and `present.…` for all caches.
 
     Args:
-        for_greedy_batches: as transformers.js needs it, which knows one batch size alone, and takes steps until the
-            last tokens of all rows are ends: behind its end, a row then has nothing but ends.
-        with_alignment: with the further output `alignment` `(rows, length, source_length)`: how much each token that
-            the logits predict looks at each of the source, as in `core/modeling_alignment.py`; for greedy batches.
+        for_greedy_batches: build the graph for transformers.js, which has a single batch size, and takes steps until
+            the last token of every row is an end token: after its end token, a row then gets only end tokens.
+        with_alignment: add the output `alignment` `(rows, length, source_length)`: how much each token that the logits
+            predict attends to each source token, as in `core/modeling_alignment.py`; only with `for_greedy_batches`.
     """
     config = model.config
     sources = "batch_size" if for_greedy_batches else "source_batch_size"
@@ -106,7 +111,7 @@ def make_decoder(
 
 
 def with_lasting_ends(graph: Graph, config: VaswaniConfig, logits: str, ids: str, past_length: str) -> str:
-    """Logits that leave nothing but an end behind an end, unless that is what the decoder starts with."""
+    """Mask the logits so that an end token is followed only by end tokens, unless it is the decoder's start token."""
     eos = [config.eos_token_id] if isinstance(config.eos_token_id, int) else list(config.eos_token_id or ())
     only_end = np.full(config.decoder_vocab_size, LOWEST, np.float32)
     only_end[eos[0]] = 0

@@ -1,8 +1,8 @@
-"""Linear layers and embeddings as operations of ONNX, with weights in float32 or in 8 bits.
+"""Linear layers and embeddings as ONNX operations, with weights in float32 or int8.
 
-In 8 bits each output of a product has a scale of its own, and so has each row of states, so that no sentence changes
-another one of its batch. Weights use 7 of the 8 bits: with all of them, processors without VNNI instructions would
-exceed the 16 bits in which they add pairs of products. So the integers are the same on every machine.
+In int8, each output feature of a product has its own scale, and so does each position's state, so that no sentence
+affects another in its batch. Weights use only 7 of the 8 bits: with all 8, processors without VNNI instructions would
+overflow the 16 bits in which they add pairs of products. This way, the integers are the same on every machine.
 """
 
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ class FloatWeights:
         self.graph = graph
 
     def linear(self, name: str, states: str, layers: Sequence[nn.Linear]) -> str:
-        """Linear layers with the same input: `(rows, length, in_features)` → their outputs side by side."""
+        """Apply linear layers to the same input: `(rows, length, in_features)` → their outputs, concatenated."""
         weight, bias = joint_weights(layers)
         product = self.graph("MatMul", states, self.graph.weight(name, weight.float().T))
         return self._with_bias(name, product, bias)
 
     def embedding(self, name: str, ids: str, weight: torch.Tensor) -> str:
-        """Ids `(…)` → rows of a matrix `(rows, width)`: `(…, width)`."""
+        """Look up ids `(…)` in a matrix `(rows, width)`: `(…, width)`."""
         return self.graph("Gather", self.graph.weight(name, weight.float()), ids)
 
     def projection(self, name: str, states: str, layer: nn.Linear) -> str:
-        """As [`linear`], from a matrix that may be that of an embedding and is then stored once."""
+        """Apply a linear layer whose matrix may also be that of an embedding, in which case it is stored only once."""
         matrix = self.graph.weight(name, layer.weight.float())
         product = self.graph("MatMul", states, self.graph("Transpose", matrix, perm=[1, 0]))
         return self._with_bias(name, product, layer.bias)
@@ -44,7 +44,7 @@ class FloatWeights:
 
 
 class Int8Weights(FloatWeights):
-    """The same in 8 bits; biases stay in float32."""
+    """Weights in int8; biases stay in float32."""
 
     def linear(self, name: str, states: str, layers: Sequence[nn.Linear]) -> str:
         """As in [`FloatWeights`]."""
@@ -68,9 +68,9 @@ class Int8Weights(FloatWeights):
         return self._with_bias(name, self._product(name, states, matrix, scales), layer.bias)
 
     def _product(self, name: str, states: str, matrix: str, scales: np.ndarray) -> str:
-        """States in float32, `(rows, length, in_features)`, times codes `(in_features, out_features)`."""
+        """Multiply float32 states `(rows, length, in_features)` by int8 codes `(in_features, out_features)`."""
         graph = self.graph
-        # ONNX Runtime before 1.32 does not reduce the shape where the length is 0.
+        # ONNX Runtime before 1.32 does not reduce the shape if the length is 0.
         largest = graph("ReduceMax", graph("Abs", states), axes=[-1], keepdims=1)
         largest = graph("Reshape", largest, graph.ints(0, 0, 1))
         step = graph("Max", graph("Mul", largest, graph.constant(1 / LARGEST_STATE)), graph.constant(1e-12))
@@ -88,7 +88,7 @@ class Int8Weights(FloatWeights):
 
 
 def rounded(weight: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """A matrix `(rows, width)` → codes of int8 in that shape, and scales `(rows,)` in float32 that they are times."""
+    """Quantize a matrix `(rows, width)` to int8 codes of that shape, times float32 scales `(rows,)`."""
     values = weight.detach().float().cpu()
     scales = values.abs().amax(1).clamp(min=1e-12) / LARGEST_WEIGHT
     return (values / scales.unsqueeze(1)).round().to(torch.int8).numpy(), scales.numpy()

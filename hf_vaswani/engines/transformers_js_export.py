@@ -1,7 +1,7 @@
-"""Writes models as folders of transformers.js, which translates in browsers and in Node.
+"""Exports models to transformers.js, which translates in browsers and in Node.js.
 
-The graphs are those of `onnx_stacks.py`. transformers.js looks up by `model_type` which class runs them: that of
-Marian, whose encoder and decoder have the same inputs and outputs. It searches greedily.
+The graphs are those of `onnx_stacks.py`. transformers.js chooses the class that runs them by `model_type`: the exports
+use Marian's, whose encoder and decoder have the same inputs and outputs. Its search is greedy.
 """
 
 import json
@@ -19,13 +19,13 @@ from .extras import import_extra
 from .onnx_config import DECODER, ENCODER, graph_file
 from .onnx_stacks import make_decoder, make_encoder
 
-# Names of weight types there.
+# Names of weight types here → in transformers.js.
 DTYPES = {"float32": "fp32", "int8": "q8"}
 FIELDS = (
     "vocab_size", "decoder_vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads",
     "decoder_attention_heads", "pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id",
 )  # fmt: skip
-# Of the generation config, what transformers.js has too; its search is greedy.
+# The fields of the generation config that transformers.js supports, too; its search is greedy.
 SETTINGS = (
     "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "decoder_start_token_id", "eos_token_id",
     "forced_bos_token_id", "forced_eos_token_id", "max_new_tokens", "min_new_tokens", "no_repeat_ngram_size",
@@ -40,16 +40,16 @@ def write(
     quantization: str | None = None,
     with_alignment: bool = False,
 ) -> None:
-    """Write a folder that `pipeline("translation", folder)` of transformers.js opens; arguments as in `onnx_export`.
+    """Write a folder that transformers.js opens with `pipeline("translation", folder)`; arguments as in `onnx_export`.
 
     Args:
-        with_alignment: the decoder has an output more, which transformers.js leaves alone; see `make_decoder`.
+        with_alignment: give the decoder an additional output, which transformers.js ignores; see `make_decoder`.
 
     Raises:
-        InputError: where `onnx` is not installed, or transformers.js cannot express the model or its tokenizer.
+        InputError: `onnx` is not installed, or transformers.js cannot express the model or its tokenizer.
     """
     features = onnx_export.inexpressible(model) + transformers_js_tokenizer.inexpressible(tokenizer)
-    if not with_alignment:  # the page makes its caches itself
+    if not with_alignment:  # the web page creates its caches itself
         features += _other_widths(model.config)
     if features:
         raise InputError.of([f"transformers.js cannot express {feature}." for feature in features])
@@ -74,7 +74,7 @@ def write(
 
 
 def _other_widths(config: VaswaniConfig) -> list[str]:
-    """Widths of heads that transformers.js does not expect: it makes the first cache from d_model and heads alone."""
+    """List head widths that transformers.js does not support: it sizes the first cache by d_model and heads alone."""
     usual = config.d_model // config.decoder_attention_heads
     others = [
         f"{name}={width}" for name, width in (("d_k", config.d_k), ("d_v", config.d_v)) if width not in (None, usual)
@@ -83,13 +83,13 @@ def _other_widths(config: VaswaniConfig) -> list[str]:
 
 
 def config_fields(config: VaswaniConfig, quantization: str) -> dict[str, Any]:
-    """`config.json`."""
+    """The contents of `config.json`."""
     fields = {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
         **{name: getattr(config, name) for name in FIELDS},
-        # So that nobody needs to name it.
+        # So that callers need not specify it.
         "transformers.js_config": {"dtype": DTYPES[quantization]},
     }
     if config.longest_sequence:
@@ -98,7 +98,7 @@ def config_fields(config: VaswaniConfig, quantization: str) -> dict[str, Any]:
 
 
 def search_settings(config: VaswaniConfig, own: GenerationConfig) -> dict[str, Any]:
-    """`generation_config.json`: the model's own settings, as far as they apply, and where outputs end."""
+    """The contents of `generation_config.json`: the model's own settings that apply, and when outputs end."""
     settings = {name: getattr(config, name) for name in SETTINGS if getattr(config, name, None) is not None}
     settings["max_new_tokens"] = min(
         DEFAULT_MAX_NEW_TOKENS, (config.longest_sequence or DEFAULT_MAX_NEW_TOKENS + 1) - 1

@@ -1,8 +1,8 @@
-"""Tokenizers as transformers.js reads them: the same token ids from rules that it follows to the letter.
+"""Rewrites tokenizers for transformers.js, so that they give the same token ids there.
 
-It isolates what the `tokenizers` library would merge with what stands beside it, joins runs of punctuation and digits
-that are not ASCII's, and knows no `split_special_tokens`. Each such rule is written as a regular expression that both
-read alike.
+transformers.js isolates matches that the `tokenizers` library would merge with their neighbors, joins runs of
+non-ASCII punctuation and digits, and does not know `split_special_tokens`. Such rules are rewritten, with regular
+expressions that both interpret in the same way.
 """
 
 import json
@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..core.pipeline_inputs import vocabularies
 
-# The parts that transformers.js has, and follows as the library does.
+# The components that transformers.js has, and that behave as in the library.
 KNOWN = {
     "normalizer": ("Sequence", "Replace", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Prepend"),
     "pre_tokenizer": ("Sequence", "Metaspace", "Split", "Punctuation", "Digits", "WhitespaceSplit"),
@@ -23,13 +23,13 @@ KNOWN = {
 }
 REASONS = {"Unigram": ", of which it reads unknown characters in a row as one"}
 NESTED = ("normalizers", "pretokenizers", "decoders")
-# ASCII's own and Unicode's.
+# Unicode's punctuation and ASCII's.
 PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"
 SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token")
 
 
 def inexpressible(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """The features of a tokenizer that transformers.js has not."""
+    """List the features of a tokenizer that transformers.js does not support."""
     if not tokenizer.is_fast:
         return [f"a {type(tokenizer).__name__}, which has no tokenizer.json"]
     source, target = vocabularies(tokenizer)
@@ -42,12 +42,12 @@ def inexpressible(tokenizer: PreTrainedTokenizerBase) -> list[str]:
 
 
 def _types(rule: dict[str, Any] | None) -> list[str]:
-    """The types of a rule and of those that it is made of."""
+    """The types of a rule and of all rules nested in it."""
     return [part["type"] for part in _parts(rule)]
 
 
 def _parts(rule: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """A rule and those that it is made of."""
+    """Yield a rule and all rules nested in it."""
     if rule is None:
         return
     yield rule
@@ -57,28 +57,28 @@ def _parts(rule: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
 
 
 def tokenizer_rules(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """What transformers.js reads as `tokenizer.json`; the `tokenizers` library reads the same from it."""
+    """The contents of `tokenizer.json` for transformers.js; the `tokenizers` library interprets it in the same way."""
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     rules |= {"truncation": None, "padding": None}
     for rule in _parts(rules["normalizer"]):
         if rule.get("pattern") == {"Regex": r"\z"}:
-            # By itself, JavaScript finds it within characters beyond U+FFFF, too.
+            # On its own, the pattern also matches inside characters beyond U+FFFF in JavaScript.
             rule["pattern"] = {"Regex": r"(?<=[\s\S])\z"}
     if rules["pre_tokenizer"]:
         rules["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": list(_plain_splits(rules["pre_tokenizer"]))}
     if getattr(tokenizer, "split_special_tokens", False):
-        # Those named here would be found inside a text. Their ids are the model's.
+        # Special tokens listed here would be recognized inside a text. Their ids are in the model's vocabulary anyway.
         rules["added_tokens"] = [token for token in rules["added_tokens"] if not token["special"]]
     return rules
 
 
 def tokenizer_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """What it reads as `tokenizer_config.json`."""
+    """The contents of `tokenizer_config.json` for transformers.js."""
     named = {name: str(getattr(tokenizer, name)) for name in SPECIAL if getattr(tokenizer, name) is not None}
     return {
         "tokenizer_class": "PreTrainedTokenizer",
         **named,
-        # To be left out of what is decoded.
+        # So that they are left out of decoded text.
         "additional_special_tokens": list(tokenizer.all_special_tokens),
         "clean_up_tokenization_spaces": False,
         "model_max_length": tokenizer.model_max_length,
@@ -86,7 +86,7 @@ def tokenizer_settings(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
 
 
 def _plain_splits(rule: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A pre-tokenizer as one or several that split alike everywhere."""
+    """Rewrite a pre-tokenizer as one or more that split in the same way in both libraries."""
     kind = rule["type"]
     if kind == "Sequence":
         for part in rule["pretokenizers"]:
@@ -105,7 +105,7 @@ def _plain_splits(rule: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield rule
 
 
-# A pattern → one whose matches are the pieces that it splits a text into.
+# Functions that turn a pattern into one whose matches are the pieces that the pattern splits a text into.
 MERGED: dict[str, Callable[[str], str]] = {
     "MergedWithNext": lambda pattern: rf"(?:{pattern})?(?:(?!{pattern})[\s\S])+|(?:{pattern})",
     "MergedWithPrevious": lambda pattern: rf"(?:(?!{pattern})[\s\S])+(?:{pattern})?|(?:{pattern})",
@@ -123,7 +123,7 @@ def _isolated(pattern: str, behavior: str = "Isolated") -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """A regular expression for a text."""
+    """A regular expression that matches a text literally."""
     return "".join(rf"\{character}" if character in r".*+?^${}()|[]\/" else character for character in text)
 
 

@@ -1,4 +1,4 @@
-"""Whether another engine translates as the model does that was exported to it."""
+"""Checks whether another engine translates like the model that was exported to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,22 @@ from ..core.generation_output_scores import log_probabilities, output_lengths
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..core.pipeline_inputs import position_limit
 
-# Sources of random tokens: every model has tokens, and not every one a text at hand.
+# Sources are made of random tokens: every model has tokens, but there may be no text at hand.
 SENTENCES, SHORTEST, LONGEST, NEW_TOKENS, BEAMS = 24, 2, 14, 32, 4
-# Two hypotheses whose log-probabilities differ by less are equal: sums in another order differ as much.
+# Two hypotheses whose log-probabilities per token differ by no more count as equal: summing in a different order can
+# make that much of a difference.
 TIE = 1e-3
-# Of logits in float32, likewise.
+# The same for logits in float32.
 LARGEST_DEVIATION = 1e-4
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A sentence that an engine translates otherwise, as token ids; `loss` is what its log-probability is lower by."""
+    """A sentence that an engine translates differently, as token ids.
+
+    `loss` is how much lower the log-probability per token of the engine's translation is than the model's.
+    """
 
     source: list[int]
     expected: list[int]
@@ -32,10 +36,10 @@ class Difference:
 def random_sources(
     tokenizer: PreTrainedTokenizerBase, vocab_size: int, positions: int | None = None
 ) -> list[list[int]]:
-    """Ids of sentences of random words, with what the tokenizer puts around a text.
+    """Make sentences of random tokens as ids, with the special tokens that the tokenizer adds to a text.
 
     Args:
-        positions: tokens that a source may have at most, where there is a limit.
+        positions: the maximum number of tokens in a source, if there is a limit.
     """
     generator = torch.Generator().manual_seed(SEED)
     special = set(tokenizer.all_special_ids)
@@ -57,20 +61,20 @@ def differences(
     sources: Sequence[list[int]],
     num_beams: int = BEAMS,
 ) -> list[Difference]:
-    """The sentences that an engine does not translate by the model's tokens, ties aside.
+    """Find the sentences that an engine does not translate into the model's tokens, ties aside.
 
     Args:
-        model: in float32.
-        sources: token ids of each sentence.
+        model: the exported model, in float32.
+        sources: the token ids of each sentence.
     """
     found = []
-    # Without the decoder's start, which has a position, too.
+    # One less than the limit, since the decoder's start token has a position, too.
     new_tokens = min(NEW_TOKENS, (position_limit(model.get_decoder()) or NEW_TOKENS + 1) - 1)
     settings = {"num_beams": num_beams, "max_new_tokens": new_tokens, "do_sample": False, "length_penalty": 1.0}
     if num_beams > 1:
-        # CTranslate2 ends a sentence with as many finished hypotheses as beams.
+        # CTranslate2 ends a sentence once it has as many finished hypotheses as beams.
         settings["early_stopping"] = True
-    # transformers' own search has no other penalty, and warns of a second limit.
+    # transformers' own search has only this length penalty, and warns if there is a second length limit.
     further = {"max_length": None} if isinstance(engine, MarianMTModel) else {"length_penalty_type": "length"}
     eos = model.config.eos_token_id
     ends = [eos] if isinstance(eos, int) else list(eos)
@@ -97,22 +101,22 @@ def differences(
 def logit_deviation(
     model: VaswaniForConditionalGeneration, engine: PreTrainedModel, sources: Sequence[list[int]]
 ) -> float:
-    """The largest difference between the logits of model and engine when both are given the same tokens.
+    """The largest difference between the logits of the model and the engine for the same tokens.
 
     Args:
-        model: in float32.
-        sources: token ids of each sentence, by some of whose tokens it is translated here.
+        model: the exported model, in float32.
+        sources: the token ids of each sentence; they also serve as its target.
     """
     largest = 0.0
     for source in sources:
         ids = torch.tensor([source])
-        # As good as any, and of the length of a translation.
+        # Any target will do; this one is as long as a translation.
         start = torch.full((1, 1), model.config.decoder_start_token_id)
         target = torch.cat([start, ids[:, :-1] % model.config.decoder_vocab_size], dim=1)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": target}
         got = engine(**inputs).logits
         expected = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits.cpu()
-        # What is not a number is as far away as can be.
+        # NaN counts as infinitely far off.
         largest = max(largest, float((got - expected).abs().nan_to_num(nan=torch.inf).max()))
     return largest
 

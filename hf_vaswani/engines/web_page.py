@@ -1,7 +1,7 @@
-"""Makes a web page of a folder with a model: `web/`, the runtime, and what both are told of the model.
+"""Turns a folder with a model into a web page: adds `web/`, the runtime, and what both need to know of the model.
 
-The page translates in the browser. It works at any address of any static host, all its links being relative, and after
-the first visit without a connection: its service worker keeps all files, by their digests.
+The page translates in the browser. It works at any address on any static host, since all its links are relative, and
+it works offline after the first visit: its service worker keeps all files, and checks them by their digests.
 """
 
 import base64
@@ -22,17 +22,18 @@ SERVICE_WORKER, MANIFEST = "service_worker.js", "manifest.webmanifest"
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 LANGUAGE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 COLOR = "#f6f7f9"
-# Hosts need not serve a card or a license.
+# Suffixes of the files that the service worker keeps. Hosts need not serve a model card or a license.
 OF_PAGE = (".css", ".html", ".js", ".json", ".onnx", ".svg", ".wasm", ".webmanifest")
 
 
 def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str] | None = None) -> None:
-    """Add the page to a folder that `web_export.write` has written its model into.
+    """Add the page to a folder into which `web_export.write` has written a model.
 
     Args:
-        runtime: a folder `node_modules`, as of `web_runtime.find_runtime`.
-        title: of the page.
-        languages: codes of source and target, where they are known. Others than browsers know are left out.
+        runtime: a `node_modules` folder, as returned by `web_runtime.find_runtime`.
+        title: the title of the page.
+        languages: the codes of the source and target languages, if known. Codes that are not in the form that browsers
+            expect are left out.
     """
     copy_runtime(runtime, folder)
     known = languages and len(languages) == 2 and all(map(LANGUAGE.fullmatch, languages))
@@ -58,13 +59,13 @@ def write_page(folder: Path, runtime: Path, title: str, languages: Sequence[str]
 
 
 def _graph(folder: Path, name: str) -> str:
-    """Path of a graph in the folder."""
+    """The path of a graph, relative to the page's folder."""
     model = folder / MODEL_FOLDER
     return graph_file(model, name, stored_quantization(model)).relative_to(folder).as_posix()
 
 
 def _filled(path: Path, values: dict[str, str]) -> str:
-    """A file of the page with values in place of their names."""
+    """Read a file of the page, and replace the placeholders in it by their values."""
     text = path.read_text(encoding="utf-8")
     for name, value in values.items():
         text = text.replace(f"{{{{{name}}}}}", value)
@@ -72,7 +73,7 @@ def _filled(path: Path, values: dict[str, str]) -> str:
 
 
 def _manifest(title: str) -> dict[str, object]:
-    """By which browsers offer to install the page."""
+    """The web app manifest, which lets browsers offer to install the page."""
     return {
         "name": title,
         "short_name": title[:12],
@@ -96,7 +97,7 @@ def _write_service_worker(folder: Path) -> None:
 
 
 def _digest(content: bytes) -> str:
-    """As browsers take it for the integrity of a file."""
+    """The SHA-256 digest of a file in the form that browsers use to check its integrity."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 

@@ -1,7 +1,7 @@
-"""The code of other projects that a web page runs: the tokenizer of transformers.js, and ONNX Runtime for WebAssembly.
+"""The third-party code that a web page runs: the tokenizer of transformers.js, and ONNX Runtime for WebAssembly.
 
-It is in packages of npm, both of which `npm install @huggingface/transformers` installs. It is taken from a folder
-`node_modules`, or fetched by npm, and copied into the page, which so loads nothing from elsewhere.
+It comes from two npm packages, both of which `npm install @huggingface/transformers` installs. It is taken from a
+`node_modules` folder, or fetched by npm, and copied into the page, which therefore loads nothing from elsewhere.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ from ..files import read_json
 
 RUNTIME_FOLDER = "runtime"
 NODE_MODULES, PACKAGE_FILE, LICENSE_FILE = "node_modules", "package.json", "LICENSE"
-SECONDS = 600  # that npm may take
+SECONDS = 600  # time limit for npm
 
 
 @dataclass(frozen=True)
 class Package:
-    """One of npm.
+    """An npm package.
 
     Attributes:
-        version: that npm fetches.
-        usable: what other versions have to begin with, as a pattern.
+        version: the version that npm fetches.
+        usable: a pattern that the start of a version must match for the page to use it.
         files: path in the package → name in the page. Not all hosts know that `.mjs` is JavaScript.
-        digests: SHA-256 of these files in `version`, in their order.
+        digests: the SHA-256 of each of these files in `version`, in the same order.
     """
 
     name: str
@@ -74,13 +74,14 @@ INSTALL = f"npm install --ignore-scripts {' '.join(package.specification for pac
 
 
 def find_runtime(given: str | Path | None = None) -> Path | None:
-    """The folder `node_modules` to copy from; `None` where npm has to fetch the packages, and can.
+    """Find the `node_modules` folder to copy from; `None` if npm is installed and has to fetch the packages.
 
     Args:
-        given: that folder, or one that has it; default: the current one, if it does.
+        given: a `node_modules` folder, or a folder that contains one; by default, the one in the current folder is
+            used if it has any of the packages.
 
     Raises:
-        InputError: lists what is missing in the folder, or wrong with it; or there is none, and no npm.
+        InputError: files are missing from the folder or wrong (lists them), or there is neither a folder nor npm.
     """
     if given is None:
         folder = Path(NODE_MODULES)
@@ -101,7 +102,7 @@ def find_runtime(given: str | Path | None = None) -> Path | None:
 
 
 def check_runtime(folder: Path) -> None:
-    """Raise an `InputError` that lists what is missing or wrong in a folder `node_modules`."""
+    """Raise an `InputError` that lists what is missing or wrong in a `node_modules` folder."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder. Name a folder node_modules, made by: {INSTALL}")
     if errors := [error for package in PACKAGES for error in _errors(folder / package.name, package)]:
@@ -128,10 +129,10 @@ def _errors(folder: Path, package: Package) -> list[str]:
 
 @contextmanager
 def fetched_runtime(folder: Path | None) -> Iterator[Path]:
-    """What `find_runtime` has found, or a temporary folder with what npm fetches.
+    """Yield the folder that `find_runtime` found, or else a temporary one with the packages fetched by npm.
 
     Raises:
-        InputError: where npm cannot fetch it.
+        InputError: npm cannot fetch the packages.
     """
     if folder is not None:
         yield folder
@@ -163,7 +164,7 @@ def _fetch(folder: Path, package: Package) -> None:
 
 
 def _extract(archive: tarfile.TarFile, name: str, path: Path) -> None:
-    """Write one file of a package, if it has it."""
+    """Extract one file of a package, if the package has it."""
     member = next((found for found in archive if found.name == f"package/{name}" and found.isfile()), None)
     content = archive.extractfile(member) if member else None
     if content:
@@ -175,7 +176,7 @@ def copy_runtime(source: Path, page: Path) -> None:
     """Copy the files of the packages into a page, with their licenses, versions and digests.
 
     Args:
-        source: a folder `node_modules` that `check_runtime` has found right.
+        source: a `node_modules` folder that has passed `check_runtime`.
     """
     target = page / RUNTIME_FOLDER
     target.mkdir()

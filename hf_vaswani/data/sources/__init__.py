@@ -1,1 +1,1 @@
-"""Where parallel text comes from: text files, tables, datasets of the Hub, the built-in corpus."""
+"""Sources of parallel text: text files, tables, Hub datasets, and the built-in corpus."""

@@ -1,8 +1,8 @@
-"""Which two columns of a table, or fields of a record, hold source and target.
+"""Finds the two columns of a table, or fields of a record, that hold source and target.
 
 The rule is the same for all formats and for Hub datasets. The fields of a column `translation`, as in
-`{"translation": {"de": "Hund", "en": "dog"}}`, count as further columns. The two columns are those that the user
-names, otherwise those named after the two language codes, otherwise `source` and `target`.
+`{"translation": {"de": "Hund", "en": "dog"}}`, count as additional columns. The two columns are the ones that the user
+names, or else the ones named after the two language codes, or else `source` and `target`.
 """
 
 import re
@@ -15,7 +15,7 @@ from .parallel_files import Pair
 NESTED = "translation"
 DEFAULT_COLUMNS = ("source", "target")
 Languages = tuple[str | None, str | None]
-# Words that column names consist of: names for the sides of a pair, languages, and language codes.
+# Words that column names are made of: names for the sides of a pair, languages, and language codes.
 WORDS_OF_NAMES = """
 source target src tgt trg sentence sentences text input output original translation translated reference language lang
 arabic chinese czech danish dutch english finnish french german greek hebrew hindi hungarian italian japanese korean
@@ -40,7 +40,7 @@ def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], wher
 
     Args:
         names: the existing columns, including those in `translation`.
-        where: the start of an error message: "corpus.csv, line 1".
+        where: how error messages begin: "corpus.csv, line 1".
 
     Raises:
         InputError: no candidate matches; lists the existing columns.
@@ -57,12 +57,12 @@ def choose_columns(names: Iterable[str], candidates: list[tuple[str, str]], wher
 
 
 def stored_columns(names: Iterable[str], chosen: tuple[str, str]) -> list[str]:
-    """The columns of a table to read for the chosen ones: these themselves, or `translation` if they are inside it."""
+    """The table columns to read to get the chosen ones: themselves, or `translation` if they are inside it."""
     return list(dict.fromkeys(name if name in names else NESTED for name in chosen))
 
 
 def looks_like_names(cells: Iterable[str], candidates: list[tuple[str, str]]) -> bool:
-    """Whether two cells are more likely column names than a pair: `German`, `sentence_en`, `src.de`."""
+    """Whether two cells are more likely column names than a pair, such as `German`, `sentence_en` or `src.de`."""
     known = {*WORDS_OF_NAMES.split()} | {name.casefold() for pair in candidates for name in pair}
     cells = [cell.casefold() for cell in cells]
     return cells[0] != cells[1] and all(
@@ -72,13 +72,13 @@ def looks_like_names(cells: Iterable[str], candidates: list[tuple[str, str]]) ->
 
 
 def flat_record(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with the fields of its `translation` added; the record's own fields win where names are equal."""
+    """A record with the fields of its `translation` added; if names clash, the record's own fields win."""
     nested = record.get(NESTED)
     return {**nested, **record} if isinstance(nested, dict) else record
 
 
 def pair_of(record: dict[str, Any], columns: tuple[str, str], where: str) -> Pair:
-    """Source and target of a flat record; null becomes an empty text.
+    """The source and target of a flat record; null becomes an empty text.
 
     Raises:
         InputError: a column is missing in this record, or is not text.
@@ -99,7 +99,7 @@ def pair_of(record: dict[str, Any], columns: tuple[str, str], where: str) -> Pai
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names for a message, shortened: without a header row they may be whole sentences."""
+    """Quote names for a message, shortened, since without a header row they may be whole sentences."""
     names = list(names)
     more = [f"{len(names) - 20} more"] if len(names) > 20 else []
     return ", ".join([f"{name!r:.60}" for name in names[:20]] + more) or "none"

@@ -1,7 +1,7 @@
 """Reads datasets with the `datasets` library, from the Hub or from a local folder.
 
-Whatever goes wrong becomes an `InputError` that says what to do. If the Hub cannot be reached, local files with the
-same text work just as well.
+Every failure becomes an `InputError` that says what to do. If the Hub cannot be reached, local files with the same
+text work just as well.
 """
 
 import re
@@ -24,18 +24,18 @@ ROWS_AT_ONCE = 1000
 
 
 def is_whole_split(split: str | None) -> bool:
-    """Whether the name is that of a complete split: `train`, not `train[:90%]` or `train+test`."""
+    """Whether a name stands for one complete split: `train`, not `train[:90%]` or `train+test`."""
     return re.search(r"[\[+]", split or "") is None
 
 
 class HubDataset:
-    """A dataset's builder, config and split.
+    """A dataset on the Hub or in a local folder: its builder, config and split.
 
     Args:
         path: a Hub id or a local folder.
-        config: of the dataset, such as "de-en".
-        split: such as "train" or "train[:90%]"; None if the dataset has only one.
-        revision: branch, tag or commit.
+        config: a config of the dataset, such as "de-en".
+        split: a split such as "train" or "train[:90%]"; may be None if the dataset has only one.
+        revision: a branch, tag or commit.
 
     Raises:
         InputError: the dataset cannot be reached, does not exist, is not accessible, or lacks the config or split.
@@ -53,14 +53,14 @@ class HubDataset:
         with self.explained_errors():
             self.builder: DatasetBuilder = load_dataset_builder(**self.arguments)
             if self.is_local and hasattr(self.builder.config, "keep_default_na"):
-                # A CSV file: by default pandas reads text such as "null" and "NA" as missing. (Hub datasets keep the
-                # default settings, by which they are found in the cache when offline.)
+                # A CSV file: by default, pandas reads text such as "null" and "NA" as missing. (Hub datasets keep the
+                # default settings, since the offline cache is looked up by them.)
                 self.arguments |= {"keep_default_na": False, "na_values": [""]}
                 self.builder = load_dataset_builder(**self.arguments)
         self.split = self._checked_split(split)
 
     def records(self, candidates: list[tuple[str, str]], streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-        """`(row, record)` with the two text columns, starting at row 1.
+        """Yield `(row number, record)` for each row, with its two text columns, starting at row 1.
 
         Args:
             candidates: pairs of columns to look for, from [`candidate_columns`].
@@ -82,10 +82,10 @@ class HubDataset:
                     yield number, flat_record(dict(zip(batch, values)))
 
     def check_columns(self, candidates: list[tuple[str, str]]) -> None:
-        """Check the text columns by the dataset's description or its first record.
+        """Check that the text columns exist and hold text, from the dataset's description or its first record.
 
         Raises:
-            InputError: they are missing or hold something other than text.
+            InputError: the columns are missing or hold something other than text.
         """
         from datasets import load_dataset
 
@@ -101,7 +101,7 @@ class HubDataset:
                 raise InputError(f"{self.name}: column '{column}' holds {kind}, not text.")
 
     def streaming_error(self, streaming: bool) -> str | None:
-        """Why the split cannot be streamed, which works for whole splits only; None if it can."""
+        """Say why the split cannot be streamed, or None if it can; only whole splits can be streamed."""
         if streaming and not is_whole_split(self.split):
             return f"{self.name}: a part of a split ('{self.split}') cannot be streamed. Name a whole split."
         return None
@@ -113,7 +113,7 @@ class HubDataset:
 
     @property
     def commit(self) -> str:
-        """The Hub commit that is read."""
+        """The Hub commit that the data is read from."""
         return str(self.builder.hash)
 
     def _checked_split(self, split: str | None) -> str:
@@ -133,7 +133,7 @@ class HubDataset:
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
-        """Turn the many exceptions of datasets, huggingface_hub, pyarrow and the network into input errors."""
+        """Turn the many exceptions of datasets, huggingface_hub, pyarrow and the network into an [`InputError`]."""
         try:
             yield
         except InputError:
@@ -170,7 +170,7 @@ class HubDataset:
 
 
 def _split_names(split: str) -> list[str]:
-    """The whole splits that a split consists of: train and test for "train[:90%]+test"."""
+    """The whole splits that a split is taken from: train and test for "train[:90%]+test"."""
     return [part.partition("[")[0].strip() for part in split.split("+")]
 
 
@@ -183,7 +183,7 @@ def _flat_features(features: "Features | dict[str, Any]") -> dict[str, Any]:
 
 
 def name_error(path: str) -> str | None:
-    """What is wrong with a dataset's name, as far as that is known without the Hub."""
+    """Say what is wrong with a dataset's name, as far as can be told without the Hub; None if nothing is."""
     if error := path_error(path):
         return error
     folder = Path(path)

@@ -11,17 +11,18 @@ Pair = tuple[str, str]
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 file, without line ends; errors are those of [`iterate_lines`]."""
+    """Read the lines of a UTF-8 file, without line breaks; raises the errors of [`iterate_lines`]."""
     return list(iterate_lines(path))
 
 
 def iterate_parallel(
     source: str | Path, target: str | Path, reports: tuple[Report | None, Report | None] = (None, None)
 ) -> Iterator[Pair]:
-    """The pairs (source line, target line) of two parallel files, lazily; empty lines are kept.
+    """Lazily yield the pairs (source line, target line) of two parallel files; empty lines are kept.
 
     Args:
-        reports: of either side, if invalid UTF-8 is to be reported instead of raised: see [`iterate_lines`].
+        reports: one for each side on which invalid lines are to be reported instead of raised; see
+            [`iterate_lines`].
 
     Raises:
         InputError: a file is missing, empty or not UTF-8 (with file and line), or one side has more lines.
@@ -30,7 +31,7 @@ def iterate_parallel(
     sides = [iterate_lines(path, report) for path, report in zip((source, target), reports)]
     for number, pair in enumerate(zip_longest(*sides, fillvalue=ended)):
         if ended in pair:
-            # Read the longer side to its end, to name all lines without a counterpart.
+            # Read the longer side to its end, so that the error names all lines without a counterpart.
             lines = [number if text is ended else number + 1 + sum(1 for _ in side) for text, side in zip(pair, sides)]
             raise unequal_lines((source, target), lines)
         yield pair
@@ -48,10 +49,11 @@ def unequal_lines(paths: tuple[str | Path, str | Path], lines: list[int]) -> Inp
 
 
 def line_errors(first: str, texts: Mapping[str, list[str] | None]) -> list[str]:
-    """That files differ from the first in their number of lines.
+    """Return an error for each file whose number of lines differs from that of the first.
 
     Args:
-        texts: the lines of each file by its path; `None` for those that could not be read.
+        first: the path of the first file.
+        texts: the lines of each file by its path; `None` for files that could not be read.
     """
     expected = texts[first]
     if expected is None:

@@ -1,4 +1,4 @@
-"""Warnings of source and target that seem to be swapped, or of a file from the wrong language, based on a sample.
+"""Warns if source and target seem to be swapped, or a file seems to be in the wrong language, based on a sample.
 
 None of this is proof; the file names and the first pair, which a run displays, tell the user more.
 """
@@ -12,18 +12,19 @@ from collections.abc import Sequence
 from .columns import Languages
 from .parallel_files import Pair
 
-# Pairs in a sample, and the fewest pairs that give a warning.
+# Pairs in a sample, and the minimum number of pairs for a warning.
 SAMPLE, FEWEST = 1000, 20
-# How much more similar a text must be to the other side of the training text than to its own. German, English, French
-# and Arabic were more similar to their own side by 0.24 (20 sentences of another domain) to 0.7 (many of the same).
+# How much more similar a text must be to the other side of the training text than to its own. In German, English,
+# French and Arabic, texts were more similar to their own side by 0.24 (20 sentences from another domain) to 0.7 (many
+# sentences from the same domain).
 MARGIN = 0.2
-# Languages by script, under Unicode's names of the letters.
+# Languages by script, keyed by the first word of the letters' Unicode names.
 SCRIPTS = {
     "ARABIC": "ar fa ur ps", "CYRILLIC": "ru uk bg be mk", "GREEK": "el", "HEBREW": "he yi", "THAI": "th",
     "DEVANAGARI": "hi mr ne", "BENGALI": "bn", "TAMIL": "ta", "TELUGU": "te", "GEORGIAN": "ka", "ARMENIAN": "hy",
     "HANGUL": "ko", "CJK": "zh", "HIRAGANA": "ja",
 }  # fmt: skip
-# Frequent words, which distinguish languages of the same script.
+# Frequent words, which distinguish languages that share a script.
 WORDS = {
     "de": "der die das und ist nicht ein eine ich zu den mit von auf",
     "en": "the and of is a to in that it you was on",
@@ -36,12 +37,12 @@ WORDS = {
 
 
 def swapped_sides(train: Sequence[Pair], others: dict[str, Sequence[Pair]], languages: Languages) -> list[str]:
-    """Warnings of swapped sides or files, one line each.
+    """Return warnings about swapped sides or files, one line each.
 
     Args:
-        train: training pairs, or a sample.
-        others: pairs of validation and test sets by name.
-        languages: codes of source and target, if known.
+        train: the training pairs, or a sample of them.
+        others: the pairs of the validation and test sets, by name.
+        languages: the codes of the source and target languages, if known.
     """
     warnings = [_other_language(train, languages)]
     profiles = [profile(side) for side in _sides(train)]
@@ -54,7 +55,7 @@ def swapped_sides(train: Sequence[Pair], others: dict[str, Sequence[Pair]], lang
 
 
 def profile(texts: Sequence[str]) -> Counter[str]:
-    """Counts of character trigrams, which are similar for texts of the same language."""
+    """Count character trigrams, whose frequencies are similar in texts of the same language."""
     counts: Counter[str] = Counter()
     for text in texts:
         padded = f" {text.casefold()} "
@@ -70,7 +71,11 @@ def similarity(one: Counter[str], other: Counter[str]) -> float:
 
 
 def signs_of(language: str, texts: Sequence[str]) -> float | None:
-    """The share of letters in a language's script, or of its frequent words; `None` for an unknown language."""
+    """The share of letters that are in a language's script, or of words that are among its frequent ones.
+
+    Returns:
+        A share from 0 to 1, or `None` for a language that is not known here.
+    """
     code = re.split("[-_]", language.lower())[0]
     script = next((name for name, codes in SCRIPTS.items() if code in codes.split()), None)
     if script:
@@ -112,6 +117,6 @@ def _other_sides(name: str, sides: list[Counter[str]], train: list[Counter[str]]
 
 
 def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
-    """Sources and targets of a sample of evenly spaced pairs."""
+    """The sources and targets of a sample of evenly spaced pairs."""
     chosen = pairs[:: max(1, len(pairs) // SAMPLE)]
     return [source for source, _ in chosen], [target for _, target in chosen]

@@ -1,6 +1,6 @@
 """Reads files that hold both sides of a parallel text: tab-separated, CSV, JSON lines and Parquet.
 
-Each reader lazily yields `(number, record)`: the line in which the record begins (for Parquet its row), counted from
+Each reader lazily yields `(number, record)`: the line in which the record begins (or its row in Parquet), counted from
 1, and its columns by name. Empty lines are skipped.
 
 The first row of a tab-separated or CSV file is a header if it names two of the columns that are looked for (see
@@ -24,11 +24,11 @@ ROWS_AT_ONCE = 1000
 
 
 def iterate_records(path: str | Path, candidates: Candidates, header: bool | None = None) -> Records:
-    """The records of a file, whose suffix says its format.
+    """Lazily yield the records of a file, whose suffix determines its format.
 
     Args:
         candidates: pairs of columns to look for, from [`candidate_columns`].
-        header: whether the first row of a tab-separated or CSV file is a header; `None` to find out.
+        header: whether the first row of a tab-separated or CSV file is a header; `None` to detect it.
 
     Raises:
         InputError: the suffix is unknown, or a line is not valid in the format.
@@ -40,13 +40,13 @@ def iterate_records(path: str | Path, candidates: Candidates, header: bool | Non
 
 
 def file_format(path: str | Path) -> str:
-    """The suffix that says the format, without that of the compression: ".tsv" for "corpus.tsv.gz"."""
+    """The suffix of a file's format, not of its compression: ".tsv" for "corpus.tsv.gz"."""
     path = Path(path)
     return Path(path.stem if path.suffix.lower() in COMPRESSED else path.name).suffix.lower()
 
 
 def unknown_format(path: str | Path) -> str | None:
-    """What is wrong with a file's name; None if its format is known."""
+    """Say why the format of a file is not supported, judging by its name; None if it is."""
     if file_format(path) == ".parquet" and Path(path).suffix.lower() in COMPRESSED:
         return "Parquet files are compressed internally; decompress it."
     if file_format(path) in READERS:
@@ -72,10 +72,10 @@ def _delimited(
 
 
 def _columns(where: str, cells: list[str], candidates: Candidates, header: bool | None) -> tuple[list[str], bool]:
-    """The column names according to the first row, and whether it is a header; arguments as in [`iterate_records`].
+    """The column names given the first row, and whether that row is a header; arguments as in [`iterate_records`].
 
     Raises:
-        InputError: columns are missing, or the row may or may not be a header.
+        InputError: columns are missing, or it is unclear whether the row is a header.
     """
     names = [cell.strip() for cell in cells]
     is_named = header is not False and any(set(pair) <= set(names) for pair in candidates)
@@ -96,7 +96,7 @@ def _columns(where: str, cells: list[str], candidates: Candidates, header: bool 
 
 
 def _read_tsv(path: str | Path, candidates: Candidates, header: bool | None) -> Records:
-    """Quotation marks are plain text, as is usual for parallel corpora."""
+    """Read tab-separated rows; quotation marks are plain text, as is usual in parallel corpora."""
     rows = ((number, line.split("\t")) for number, line in enumerate(iterate_lines(path), start=1) if line)
     return _delimited(path, candidates, header, rows)
 
@@ -106,8 +106,8 @@ def _read_csv(path: str | Path, candidates: Candidates, header: bool | None) -> 
 
 
 def _csv_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Comma-separated rows (RFC 4180): a quoted field may hold commas and line ends."""
-    # A cell may be as long as a line; the limit is global to the process.
+    """Yield comma-separated rows (RFC 4180): a quoted field may contain commas and line breaks."""
+    # A cell may be as long as a line. The limit is global to the process.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     reader = csv.reader((line + "\n" for line in iterate_lines(path)), strict=True)
     while True:
@@ -130,7 +130,7 @@ def _read_json_lines(path: str | Path, candidates: Candidates, header: bool | No
             continue
         try:
             record = json.loads(line)
-            # "\ud800" alone is valid JSON, but half a character and not text.
+            # "\ud800" alone is valid JSON, but it is half a character and not text.
             if "\\u" in line:
                 json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -149,7 +149,7 @@ def _read_parquet(path: str | Path, candidates: Candidates, header: bool | None)
     check_file(path)
     number = 0
     try:
-        # Buffered, since otherwise whole column chunks are loaded, which can be the whole file.
+        # Buffered, since otherwise whole column chunks are loaded, and a chunk can be the whole file.
         with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             wanted = _parquet_columns(file.schema_arrow, candidates, str(path))
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=wanted):

@@ -1,6 +1,6 @@
 """Reads text files line by line: UTF-8, plain or compressed with gzip (.gz) or Zstandard (.zst).
 
-Only the newline ends a line: Unicode's other separators may occur inside a sentence, and counting them would shift one
+Only a newline ends a line: Unicode's other separators may occur inside a sentence, and counting them would shift one
 side of a parallel text against the other. A carriage return before the newline and a byte order mark are removed.
 However large a file is, only a small piece of it is in memory at a time.
 """
@@ -25,16 +25,16 @@ Report = Callable[[int, str], None]
 
 
 def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[str]:
-    """The lines of a file without their ends, lazily.
+    """Lazily yield the lines of a file, without line breaks.
 
     Args:
-        report: tolerates any content: it is called with the number of each line that is not UTF-8 and what is wrong,
-            and the line is read with U+FFFD; a line of more than 16 MiB becomes an empty one; a file without text is
-            not an error.
+        report: if given, any content is tolerated, and `report` is called with the number of each bad line and what is
+            wrong with it: a line that is not UTF-8 is read with U+FFFD in place of invalid bytes, and a line of more
+            than 16 MiB becomes an empty one. A file without text is not an error.
 
     Raises:
-        InputError: the file is missing, empty, damaged, not UTF-8 (with the first such line), or has a line of more
-            than 16 MiB. That no line holds text is raised at the end of the file.
+        InputError: the file is missing, empty, damaged, not UTF-8 (names the first such line), or has a line of more
+            than 16 MiB. If no line has any text, the error is raised at the end of the file.
     """
     if report is not None:
         yield from lines_of(_chunks(path, any_kind=True), str(path), report)
@@ -48,7 +48,7 @@ def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[st
 
 
 def lines_of(chunks: Iterable[bytes], name: str, report: Report | None = None) -> Iterator[str]:
-    """The lines of chunks of bytes; `name` is for messages, `report` as in [`iterate_lines`]."""
+    """Split chunks of bytes into lines; `name` is for messages, and `report` is as in [`iterate_lines`]."""
     number, begun, is_left_out = 0, b"", False
     for chunk in chunks:
         *lines, begun = (begun + chunk).split(b"\n")
@@ -71,7 +71,7 @@ def lines_of(chunks: Iterable[bytes], name: str, report: Report | None = None) -
 
 
 def _decode_line(line: bytes, name: str, number: int, report: Report | None) -> str:
-    """A line as text, without a final carriage return or, in the first line, a byte order mark."""
+    """Decode a line, without a final carriage return and, in the first line, without a byte order mark."""
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:
@@ -107,7 +107,7 @@ def check_file(path: str | Path, any_kind: bool = False) -> None:
 
 
 def compressed_name_error(path: str | Path) -> str | None:
-    """Why a text file cannot have this name; `None` if it can."""
+    """Say why a plain text file must not have this name; `None` if it may."""
     path = Path(path)
     if path.suffix.lower() not in (*COMPRESSED, *OTHER_COMPRESSIONS):
         return None
@@ -145,8 +145,8 @@ def _zstandard_chunks(file: BinaryIO) -> Iterator[bytes]:
     except ImportError:
         raise InputError(f"{file.name} needs the package zstandard: pip install zstandard") from None
 
-    # zstandard's own reader accepts a truncated frame; here the end of each frame is checked. The window is the
-    # largest one, of `zstd --long=31`.
+    # zstandard's own reader accepts a truncated frame; here the end of each frame is checked. The window is as large
+    # as that of `zstd --long=31`, the maximum.
     frame = None
     try:
         while chunk := file.read(CHUNK // 4):

@@ -1,7 +1,7 @@
-"""Where parallel text comes from: the built-in corpus, Hub datasets, files with both sides, parallel files.
+"""Sources of parallel text: the built-in corpus, Hub datasets, files with both sides, and parallel files.
 
-A [`TextSource`] describes a source, like an entry of a recipe; it is read pair by pair, however large it is. For
-formats and columns see `tables.py` and `columns.py`.
+A [`TextSource`] describes a source, like an entry in a recipe; it is read pair by pair, however large it is. For
+formats and columns, see `tables.py` and `columns.py`.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from .text_files import CHUNK, COMPRESSED, check_file, iterate_lines
 
 BUILT_IN, OLD_BUILT_IN = "built-in", "embedded"
 LARGEST_WEIGHT = 1_000_000_000
-# The fields of each kind of source besides its place and weight.
+# The fields of each kind of source, besides its location and weight.
 FIELDS_OF = {
     "dataset": ("config", "split", "revision", "source_column", "target_column"),
     "file": ("source_column", "target_column", "header"),
@@ -37,15 +37,16 @@ class TextSource:
 
     Attributes:
         dataset: "built-in", the id of a Hub dataset, or a local folder that `datasets.load_dataset()` reads.
-        config, split, revision: of the dataset. The split is optional if there is only one.
-        file: with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines) or .parquet; text also as .gz or .zst.
+        config, split, revision: config, split and revision of the dataset. The split is optional if there is only one.
+        file: a file with both sides: .tsv, .csv, .jsonl (.ndjson, .json-lines) or .parquet; text also as .gz or .zst.
         source, target: parallel text files, also .gz or .zst: one path or several, where file n of one side
             translates file n of the other.
-        source_column, target_column: if not named after the languages, or `source` and `target`.
+        source_column, target_column: the columns, if they are named neither after the languages nor `source` and
+            `target`.
         header: whether the first row of a .tsv or .csv file is a header; by default this is detected.
-        reversed: whether its pairs are read the other way round, targets as sources.
-        made: whether they were made of training text, so that nothing may be held out of them.
-        weight: share among several sources.
+        reversed: whether the pairs are read in the opposite direction, with targets as sources.
+        made: whether the pairs were made from training text, in which case none of them may be held out.
+        weight: relative share among several sources.
     """
 
     dataset: str | None = None
@@ -57,7 +58,7 @@ class TextSource:
     target: tuple[str, ...] = ()
     source_column: str | None = None
     target_column: str | None = None
-    # Not in the repr, which identifies the streams of earlier runs.
+    # Excluded from the repr, which identifies the streams of earlier runs.
     header: bool | None = field(default=None, repr=False)
     reversed: bool = field(default=False, repr=False)
     made: bool = field(default=False, repr=False)
@@ -71,10 +72,10 @@ class TextSource:
 
     @classmethod
     def parse(cls, value: Any, name: str) -> "TextSource":
-        """A source from a recipe: the path of a file with both sides, "built-in", or keys and values.
+        """Make a source from a recipe entry: the path of a file with both sides, "built-in", or keys and values.
 
         Args:
-            name: of the entry, for messages: "data.train".
+            name: the name of the entry, for messages: "data.train".
 
         Raises:
             InputError: lists all unknown keys, with the closest valid ones, and all values of the wrong type.
@@ -107,14 +108,15 @@ class TextSource:
 
 
 def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = False) -> Iterator[Pair]:
-    """The pairs of a source, lazily; empty texts are kept.
+    """Lazily yield the pairs of a source; empty texts are kept.
 
     Args:
-        languages: codes of source and target, which may be column names.
+        languages: the codes of source and target language, which may be column names.
         streaming: read a dataset from the Hub while training instead of downloading it first.
 
     Raises:
-        InputError: the first error found, with file and line. That a side has no text at all is raised at the end.
+        InputError: the first error found, with file and line. If a side has no text at all, the error is raised at the
+            end.
     """
     if errors := _description_errors(source, languages):
         raise InputError.of(errors)
@@ -136,7 +138,7 @@ def iterate_pairs(source: TextSource, languages: Languages, streaming: bool = Fa
 
 @dataclass(frozen=True)
 class SourcePairs:
-    """The pairs of a source, read again in each iteration."""
+    """The pairs of a source, read again for each iteration."""
 
     source: TextSource
     languages: Languages
@@ -169,9 +171,9 @@ def _pairs_of_records(source: TextSource, languages: Languages, streaming: bool)
 
 
 def check_source(source: TextSource, languages: Languages, streaming: bool = False) -> list[str]:
-    """All errors that can be found without reading a whole source; an empty list if there are none.
+    """Return all errors that can be found without reading the whole source; an empty list if there are none.
 
-    A Hub dataset is looked up there, and the beginning of a file is read.
+    A Hub dataset is looked up on the Hub, and a file is read up to its first pair or line.
     """
     errors = _description_errors(source, languages)
     if errors or source.dataset == BUILT_IN:
@@ -194,10 +196,11 @@ def check_source(source: TextSource, languages: Languages, streaming: bool = Fal
 
 
 def digest(source: TextSource) -> str:
-    """A hash of a source's content and of how it is read, wherever its files are.
+    """Hash a source's content and how it is read, regardless of where its files are.
 
-    It covers the bytes of the files (1 GB takes a second or two) or the commit of a Hub dataset, and format, config,
-    split and named columns; not the languages of the recipe, which may also choose the columns, nor the weight.
+    The hash covers the bytes of the files (1 GB takes a second or two) or the commit of a Hub dataset, and the format,
+    config, split and named columns, but neither the languages of the recipe, which may also determine the columns, nor
+    the weight.
 
     Raises:
         InputError: the source cannot be read.
@@ -226,7 +229,7 @@ def _hub_dataset(source: TextSource) -> HubDataset:
 
 
 def _kind(path: str) -> tuple[str, str]:
-    """Format and compression, by a file's name."""
+    """The format and compression of a file, judging by its name."""
     suffix = Path(path).suffix.lower()
     return file_format(path), suffix if suffix in COMPRESSED else ""
 
@@ -244,7 +247,7 @@ def _file_digest(path: str) -> str:
 
 
 def _description_errors(source: TextSource, languages: Languages) -> list[str]:
-    """What is wrong in the description, without opening anything."""
+    """Return the errors in a source's description, without opening anything."""
     places = [name for name in ("dataset", "file", "source", "target") if getattr(source, name)]
     if not places:
         return ["no text is named: give dataset, file, or source and target"]
@@ -295,10 +298,10 @@ def _column_errors(source: TextSource) -> list[str]:
 
 
 def _typed(key: str, value: Any) -> Any:
-    """A recipe's value in the type of the field.
+    """Convert a recipe's value to the type of a field.
 
     Raises:
-        TypeError: says what it must be.
+        TypeError: the value has the wrong type; the message says what it must be.
     """
     if key == "weight":
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -316,7 +319,7 @@ def _typed(key: str, value: Any) -> Any:
     is_path_list = key in ("source", "target")
     if is_path_list and isinstance(value, list) and value and all(isinstance(path, str) for path in value):
         return tuple(value)
-    # YAML reads 2017 as a number; text that it reads as true or false must be quoted.
+    # YAML reads 2017 as a number, which is accepted; text that it reads as true or false must be quoted.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError("a path or a list of paths" if is_path_list else "text")
     return str(value)

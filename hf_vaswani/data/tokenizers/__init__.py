@@ -1,3 +1,3 @@
-"""Tokenizers: their keys and types, learning vocabularies, reading and writing."""
+"""Tokenizers: their keys and types, and how they are learned, read and written."""
 
-from . import vocabulary as vocabulary  # registers the types of tokenizers
+from . import vocabulary as vocabulary  # registers the tokenizer types

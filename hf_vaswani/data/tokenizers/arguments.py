@@ -1,4 +1,4 @@
-"""The recipe's section `tokenizer`: its keys, the registry of tokenizer types, and the checks between keys."""
+"""The recipe section `tokenizer`: its keys, the registry of tokenizer types, and the checks across keys."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from ...configuration.keys import COUNTLESS, Key, Section
 from ...configuration.name_hints import hint
 
-# In the order of their ids, which are the defaults of VaswaniConfig.
+# In the order of their ids, which are the defaults in VaswaniConfig.
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 ROLES = [name.removesuffix("_token") for name in SPECIAL_TOKENS]
 BYTE_COUNT = 256
@@ -23,7 +23,7 @@ LARGEST_VOCABULARY = 10_000_000
 
 
 def as_option(value: Any) -> Any:
-    """A value as typed on the command line."""
+    """Format a value as it is typed on the command line."""
     return str(value).lower() if isinstance(value, bool) else value
 
 
@@ -33,9 +33,9 @@ class TokenizerType:
 
     Attributes:
         learn: `(texts, arguments, vocab_size, name)` → a tokenizer.
-        description: for the help.
-        has_merges: which BPE-dropout can drop.
-        has_bytes: for characters outside of its vocabulary.
+        description: a short description for the help.
+        has_merges: whether it has merges, which BPE-dropout can drop.
+        has_bytes: whether it can encode characters outside its vocabulary as bytes.
         has_subwords: whether it splits words into pieces.
         has_min_frequency: whether rare pieces or words can be left out.
     """
@@ -52,7 +52,7 @@ TOKENIZER_TYPES: dict[str, TokenizerType] = {}
 
 
 def tokenizer_type(name: str, description: str, **traits: bool) -> Callable[[Callable], Callable]:
-    """Register the function that learns a type of tokenizer; `name` is the value of the key `tokenizer.type`."""
+    """Register a function that learns a type of tokenizer; `name` is the type's value of the key `tokenizer.type`."""
 
     def register(learn: Callable) -> Callable:
         TOKENIZER_TYPES[name] = TokenizerType(learn, description, **traits)
@@ -111,7 +111,7 @@ OF_ANY_TOKENIZER = {"bpe_dropout", "path"}
 
 
 def keys_of_a_new_tokenizer(arguments: TokenizerArguments) -> list[str]:
-    """The keys for a new tokenizer that are not at their defaults."""
+    """The keys that apply only to a new tokenizer and are not at their defaults."""
     defaults = TokenizerArguments()
     return [
         name
@@ -121,12 +121,12 @@ def keys_of_a_new_tokenizer(arguments: TokenizerArguments) -> list[str]:
 
 
 def special_tokens(arguments: TokenizerArguments) -> dict[str, str]:
-    """The special tokens by role, `pad_token`, `bos_token`, `eos_token` and `unk_token`, in the order of their ids."""
+    """The special tokens by role (`pad_token`, `bos_token`, `eos_token`, `unk_token`), in the order of their ids."""
     return SPECIAL_TOKENS | {f"{role}_token": token for role, token in arguments.special_tokens.items()}
 
 
 def tokenizer_errors(arguments: TokenizerArguments) -> list[str]:
-    """The contradictions between the keys of the section `tokenizer`; empty if there are none."""
+    """Return the errors in the section `tokenizer`, such as keys that contradict each other; empty if it is valid."""
     if arguments.path is not None:
         return []
     errors, kind, traits = [], f"tokenizer.type={arguments.type}", TOKENIZER_TYPES[arguments.type]

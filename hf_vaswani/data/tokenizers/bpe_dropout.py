@@ -1,7 +1,7 @@
-"""BPE-dropout (Provilkov et al. 2020): in training, words are split differently each time, with some merges dropped.
+"""BPE-dropout (Provilkov et al. 2020): in training, some merges are dropped at random, so word splits vary.
 
-The `tokenizers` library has it too, but its random generator cannot be seeded; here all draws come from the caller's
-generator, so that a resumed run is the same to the bit. The library also retries dropped merges within a step if its
+The `tokenizers` library has it too, but its random generator cannot be seeded; here, all draws come from the caller's
+generator, so that a resumed run is bit-for-bit the same. The library also retries dropped merges within a step if its
 queue holds outdated ones, and so drops fewer than it should; this implementation follows the paper.
 """
 
@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 
 from ...errors import InputError
 
-# The pieces of a word between characters and subwords, as ids.
+# The pieces of a word that is partly merged, from its characters to its subwords, as ids.
 State = tuple[int, ...]
-# Rank, position in the word, merged piece.
+# Rank of the merge, position in the word, merged piece.
 Merge = tuple[int, int, int]
 
 
@@ -24,18 +24,18 @@ class BpeDropout:
     """Encodes text with merges dropped at random.
 
     In each step, the merges possible in a word are tried in the order in which they were learned, then from left to
-    right. Each is dropped with the given probability; the first one that is not is applied. If all are dropped, the
-    word is done. Without dropout this is plain byte-pair encoding.
+    right. Each is dropped with the given probability; the first one that is not dropped is applied. If all are
+    dropped, the word is done. With a probability of 0, this is plain byte-pair encoding.
 
     Args:
         backend: a BPE tokenizer.
-        probability: that a merge is dropped in a step, in [0, 1); 0.1 in the paper.
+        probability: probability that a merge is dropped in a step, in [0, 1); 0.1 in the paper.
 
     Raises:
         InputError: the tokenizer has no merges, or the probability is out of range.
     """
 
-    # Words recur, so states are cached: at most this many, of at most this many pieces.
+    # Words recur, so states are cached: at most this many, each of at most this many pieces.
     REMEMBERED_STATES = 200_000
     REMEMBERED_PIECES = 24
     # Encodings take a lot of memory.
@@ -61,13 +61,13 @@ class BpeDropout:
         parts["model"] = {**model, "merges": [], "dropout": None}
         self._characters = Tokenizer.from_str(json.dumps({**parts, "truncation": None, "padding": None}))
         self._characters.encode_special_tokens = backend.encode_special_tokens
-        # State → its merges in order, and the states that they lead to, filled in as needed.
+        # State → its merges in order, and the states that these lead to, filled in as needed.
         self._remembered: dict[State, tuple[list[Merge], list[State | None]]] = {}
 
     def encode(self, texts: Sequence[str], generator: np.random.Generator) -> list[list[int]]:
-        """Token ids of each text, with `</s>` and the like added as by the tokenizer itself.
+        """Encode texts as token ids, adding `</s>` and other special tokens as the tokenizer itself does.
 
-        The result for a text depends only on the state of the generator when its turn comes.
+        The result for a text depends only on the state of the generator when the text's turn comes.
         """
         rows = []
         for start in range(0, len(texts), self.TEXTS_AT_ONCE):
@@ -115,7 +115,7 @@ class BpeDropout:
         return self._remembered[state]
 
     def _split_long(self, pieces: list[int], dropped: Iterator[int]) -> list[int]:
-        """The same for a word of many pieces, unlikely to recur: its list of merges is updated instead of cached."""
+        """Do the same for a long word, which is unlikely to recur: its merges are updated in place, not cached."""
         end = len(pieces)
         left, right = list(range(-1, end - 1)), list(range(1, end + 1))  # neighbors of the piece at each position
 

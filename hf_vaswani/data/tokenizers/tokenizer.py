@@ -1,4 +1,4 @@
-"""The tokenizer of a model: learned from parallel text, or loaded."""
+"""Learns a model's tokenizer from parallel text, or loads one, and writes its files."""
 
 import errno
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from .arguments import TokenizerArguments, special_tokens, tokenizer_errors
 from .tokenizer_files import TOKENIZER_FILES, check_tokenizer_settings, tokenizer_file_errors
 from .vocabulary import learn_vocabulary
 
-# All files that saving a tokenizer may write, this package's own or another system's.
+# All files that may be written when a tokenizer is saved, by this package or another system.
 SAVED_FILES = (
     *TOKENIZER_FILES, "target_*.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "dict.txt",
     "*.model", "chat_template.jinja", "tokenization_*.py",
@@ -32,8 +32,8 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
     """Learn a tokenizer for source and target.
 
     Args:
-        pairs: the training text, which must support repeated iteration: it is read once for each vocabulary, and
-            never held in memory.
+        pairs: the training text, which must support repeated iteration: it is read at least once for each vocabulary,
+            and never held in memory.
 
     Returns:
         A tokenizer that ends each text with the token `eos` and treats special tokens inside a text as ordinary
@@ -64,13 +64,13 @@ def train_tokenizer(pairs: Iterable[Pair], arguments: TokenizerArguments) -> Pre
 
 
 def load_tokenizer(path: str, trust_remote_code: bool | None = None) -> PreTrainedTokenizerFast:
-    """A tokenizer from a folder or the Hub.
+    """Load a tokenizer from a folder or the Hub.
 
     Args:
-        trust_remote_code: whether code beside it may run; by default transformers asks the user.
+        trust_remote_code: whether to run code that comes with the tokenizer; by default, transformers asks the user.
 
     Raises:
-        InputError: it does not exist or cannot be loaded.
+        InputError: the tokenizer does not exist or cannot be loaded.
     """
     if error := path_error(path):
         raise InputError(error)
@@ -92,11 +92,11 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_othe
     """Write a tokenizer's files into a folder.
 
     Args:
-        beside_other_model: whether the model in the folder is not of this package, so that a tokenizer with two
+        beside_other_model: whether the model in the folder is not one of this package, so that a tokenizer with two
             vocabularies is written by [`VaswaniTokenizer.save_sides`].
 
     Raises:
-        OSError: they cannot be written.
+        OSError: the files cannot be written.
     """
     write = tokenizer.save_pretrained
     if beside_other_model and isinstance(tokenizer, VaswaniTokenizer):
@@ -111,16 +111,16 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path, beside_othe
 
 
 def check_target_encoding(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raise an [`InputError`] for a tokenizer that cannot encode targets: FSMT's with two vocabularies."""
+    """Raise an [`InputError`] for a tokenizer that cannot encode targets: FSMT's, if it has two vocabularies."""
     if error := target_encoding_error(tokenizer):
         raise InputError(error)
 
 
 def side_backends(tokenizer: PreTrainedTokenizerBase) -> dict[str, Tokenizer]:
-    """The backends of `"source"` and `"target"`; the same one twice for a joint vocabulary.
+    """The backends (`tokenizers.Tokenizer`) for `"source"` and `"target"`; both are the same for a joint vocabulary.
 
     Raises:
-        InputError: the tokenizer has no such backend, like Marian's.
+        InputError: the tokenizer has no such backend; Marian's, for example, has none.
     """
     if isinstance(tokenizer, VaswaniTokenizer):
         return tokenizer.backends

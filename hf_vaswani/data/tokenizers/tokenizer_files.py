@@ -1,4 +1,4 @@
-"""The files of a tokenizer, and what is wrong with each."""
+"""The files of a tokenizer, and checks for damaged or missing ones."""
 
 import json
 from pathlib import Path
@@ -14,10 +14,10 @@ TOKENIZER_JSON = ("tokenizer*.json", "vocab*.json", "special_tokens_map.json", "
 
 
 def check_tokenizer_settings(folder: Path) -> None:
-    """Check `tokenizer_config.json`, if it exists; tokenizers accept values of any type and fail later.
+    """Check `tokenizer_config.json`, if it exists, since tokenizers accept values of any type and fail later.
 
     Raises:
-        InputError: it is damaged, or has values of the wrong type (lists all of them).
+        InputError: the file is damaged, or has values of the wrong type (lists all of them).
     """
     path, errors = folder / TOKENIZER_SETTINGS, []
     settings = read_json(path) if path.exists() else {}
@@ -31,7 +31,7 @@ def check_tokenizer_settings(folder: Path) -> None:
 
 
 def tokenizer_file_errors(folder: Path) -> list[str]:
-    """What is wrong with a tokenizer's files: damaged or missing ones."""
+    """Return the errors in a tokenizer's files: those that are damaged or missing."""
     errors: list[str] = []
     for pattern in TOKENIZER_JSON:
         for path in sorted(folder.glob(pattern)):

@@ -1,14 +1,15 @@
-"""Learns a vocabulary from text and makes it a tokenizer: byte-pair encoding, unigram, WordPiece or words.
+"""Learns a vocabulary from text and turns it into a tokenizer: byte-pair encoding, unigram, WordPiece or words.
 
-Subwords: the space before a word becomes the word-boundary marker `▁` at its first piece; whitespace, punctuation and
-digits are isolated, and every further space is a separate piece, so that decoding restores the text. In pre-tokenized
-text, a punctuation mark is a word with a space before it: isolated, it would be two pieces. There the marker may also
-follow the last piece of a word, like the end-of-word symbol of Sennrich et al. 2016.
+Subwords: the space before a word becomes the word-boundary marker `▁` on the word's first piece; whitespace,
+punctuation and digits are isolated, and every additional space is a separate piece, so that decoding restores the
+text. In pre-tokenized text, punctuation is not isolated: a punctuation mark is a word with a space before it, and
+would be split into two pieces. There, the marker may also follow the last piece of a word, like the end-of-word symbol
+of Sennrich et al. 2016.
 
-Words: `word_splitting.py` defines where they end, and marks ends without a space.
+Words: `word_splitting.py` defines where they end, and marks the ends that have no space.
 
 The same text gives the same vocabulary, byte for byte. This rules out two trainers of the `tokenizers` library,
-unigram and WordPiece, which choose between equal pieces by the order of hash tables.
+unigram and WordPiece, which break ties between pieces by the order of hash tables.
 """
 
 import io
@@ -31,7 +32,7 @@ SPACE = "▁"
 LITERAL_SPACE_MARK = "\ufdd1"
 DEFAULT_MIN_FREQUENCY = 2
 LONGEST_WORD = 1000
-# Characters with a special meaning in SentencePiece; they are added to its pieces.
+# Characters with a special meaning in SentencePiece; they are added to the learned pieces afterwards.
 SENTENCEPIECE_RESERVED = frozenset("\0\t\n\r\x1f▅")
 # Always isolated, so that text is never mistaken for a special token or a byte.
 BRACKET = r"[<>\[\]{}()]"
@@ -41,12 +42,12 @@ Texts = Callable[[], Iterable[str]]
 
 
 def learn_vocabulary(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """A tokenizer of at most `vocab_size` tokens, learned from `texts`, that ends each text with the token `eos`.
+    """Learn a tokenizer of at most `vocab_size` tokens, which ends each text with the token `eos`.
 
     Args:
-        texts: read once, and again if not all its characters fit.
-        vocab_size: special tokens and bytes included. A small text may give fewer tokens.
-        name: of the text, for messages: "source".
+        texts: read once, and a second time if not all characters fit into the vocabulary.
+        vocab_size: includes special tokens and bytes. A small text may give fewer tokens.
+        name: what to call the text in messages, such as "source".
 
     Raises:
         InputError: the text is empty.
@@ -73,9 +74,9 @@ def _learn_bpe(texts: Texts, arguments: TokenizerArguments, vocab_size: int, nam
 
 @tokenizer_type("wordpiece", "longest match first")
 def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """WordPiece (Wu et al. 2016): a word is split into the longest pieces, from left to right.
+    """WordPiece (Wu et al. 2016): a word is split into the longest possible pieces, from left to right.
 
-    The pieces are learned by byte-pair encoding, as is usual. As in that paper, a marker begins a word, which makes
+    The pieces are learned by byte-pair encoding, as is usual. As in that paper, a marker begins each word, which makes
     BERT's `##` inside words unnecessary.
     """
     first = _first_pieces(arguments)
@@ -89,7 +90,7 @@ def _learn_wordpieces(texts: Texts, arguments: TokenizerArguments, vocab_size: i
 
 @tokenizer_type("unigram", "language model", has_bytes=True, has_min_frequency=False)
 def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """The unigram language model (Kudo 2018), learned by SentencePiece from words and their counts."""
+    """Unigram language model (Kudo 2018), learned by SentencePiece from words and their counts."""
     try:
         import sentencepiece
     except ImportError:
@@ -116,14 +117,14 @@ def _learn_unigram(texts: Texts, arguments: TokenizerArguments, vocab_size: int,
 
 
 def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) -> dict[str, float]:
-    """At most `size` pieces with their log probabilities, from words and their counts."""
+    """Learn at most `size` pieces with their log-probabilities from words and their counts."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(f"{word}\t{count}" for word, count in sorted(words.items()) if word),
         input_format="tsv",
         model_writer=model,
         model_type="unigram",
-        vocab_size=size + 1,  # and its own unknown token
+        vocab_size=size + 1,  # plus SentencePiece's own unknown token
         hard_vocab_limit=False,
         character_coverage=1.0,
         normalization_rule_name="identity",
@@ -143,7 +144,7 @@ def _sentencepiece_scores(sentencepiece: ModuleType, words: Counter, size: int) 
 
 @tokenizer_type("word", "whole words", has_subwords=False)
 def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, name: str) -> Tokenizer:
-    """The most frequent words; all others are unknown."""
+    """Whole words: the most frequent ones; all others are unknown."""
     by_rules, unknown = arguments.pre_tokenizer == "rules", _unknown(arguments)
     normalizer = _normalizer(arguments, marks(by_rules))
     trained = Tokenizer(models.WordLevel(unk_token=unknown))
@@ -170,7 +171,7 @@ def _learn_words(texts: Texts, arguments: TokenizerArguments, vocab_size: int, n
 def _learn_merges(
     texts: Texts, arguments: TokenizerArguments, size: int, name: str
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """At most `size` pieces, single characters first, and the merges that form the others, in order."""
+    """Learn at most `size` pieces, single characters first, and the merges that form the others, in order."""
     normalizer, counts = _subword_normalizer(arguments), Counter()
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = _subword_splitter(arguments)
@@ -187,14 +188,14 @@ def _learn_merges(
     train(_counted(texts, normalizer, counts, name), initial_alphabet=[SPACE])
     alphabet = _alphabet(counts, size, name)
     if len(alphabet) < len(counts.keys() | {SPACE}):
-        # With the library's own limit, it is random which of the equally rare characters stay.
+        # With the library's own limit, it would be random which of the equally rare characters are kept.
         train(map(normalizer.normalize_str, texts()), initial_alphabet=list(alphabet), limit_alphabet=len(alphabet))
     model = json.loads(trained.to_str())["model"]
     return sorted(model["vocab"], key=model["vocab"].get), [tuple(pair) for pair in model["merges"]]
 
 
 def _counted(texts: Texts, normalizer: normalizers.Normalizer, counts: Counter, name: str) -> Iterator[str]:
-    """The normalized texts, while counting their characters."""
+    """Yield the normalized texts, and count their characters along the way."""
     for text in texts():
         normalized = normalizer.normalize_str(text)
         counts.update(normalized)
@@ -204,7 +205,7 @@ def _counted(texts: Texts, normalizer: normalizers.Normalizer, counts: Counter, 
 
 
 def _alphabet(counts: Counter, size: int, name: str) -> dict[str, None]:
-    """The characters that are pieces: all, or the `size` most frequent ones if there are more; sorted."""
+    """The characters that become pieces, sorted: all of them, or the `size` most frequent if there are more."""
     characters = sorted(counts.keys() | {SPACE}, key=lambda c: (c != SPACE, -counts[c], c))
     if len(characters) > size:
         logger.warning(
@@ -250,7 +251,7 @@ def _subword_splitter(arguments: TokenizerArguments) -> pre_tokenizers.PreTokeni
     else:
         marked = [
             # Add a space before the text, but not after an added token inside it. A single `Metaspace` would not add
-            # it to a text that begins with a space; here the text's own spaces are markers already.
+            # it to a text that begins with a space; here, the text's own spaces are already markers.
             pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False),
             pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never"),
         ]

@@ -1,10 +1,10 @@
-"""Where words end in word-level vocabularies: at whitespace and punctuation, or by rules for English and French.
+"""Splits text for word-level vocabularies: at whitespace and punctuation, or by rules for English and French.
 
-Both ways put a marker `￭` where text is split without a space ("Hund ￭."), on the punctuation mark, contraction or
+Both methods put a marker `￭` where text is split without a space ("Hund ￭."), on the punctuation mark, contraction or
 elision. The model learns to place it, and decoding needs no language-specific rules: words are joined by spaces,
 except at markers.
 
-The rules cover most of what spaCy's tokenizers do, as far as regular expressions of the `tokenizers` library can
+The rules cover most of what spaCy's tokenizers do, as far as the regular expressions of the `tokenizers` library can
 express it for both languages at once:
 
 - contractions are separate words: do n't, it 's, I 'll, we 've;
@@ -19,12 +19,12 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 JOINER = "￭"
 PUNCTUATION = r"[\p{P}\p{S}&&[^￭]]"
-# Between two characters of which one is punctuation and neither whitespace.
+# Between two characters that are not whitespace, at least one of which is punctuation.
 TOUCHING = rf"(?:(?<!\s)(?<!^)(?={PUNCTUATION})|(?<={PUNCTUATION})(?!\s)(?!$))"
 
 
 def _any_case(*words: str) -> str:
-    """A case-insensitive pattern of words, for an engine without a flag for that."""
+    """A case-insensitive pattern that matches any of the words, for an engine without a flag for that."""
     return "|".join("".join(f"[{letter}{letter.upper()}]" for letter in word) for word in words)
 
 
@@ -32,12 +32,12 @@ APOSTROPHE = "['’]"
 NOT = rf"[nN]{APOSTROPHE}[tT](?!\p{{L}})"
 CONTRACTED = rf"(?:{_any_case('s', 'm', 'd', 're', 've', 'll')})(?!\p{{L}})"
 ELIDED = _any_case(*"cdjlmnst", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu", "presqu")
-# Positions next to punctuation where a word continues.
+# Positions next to punctuation at which a word continues.
 WITHIN_WORDS = (
     # Numbers.
     r"(?<=\p{N})(?=[.,:/]\p{N})",
     r"(?<=\p{N}[.,:/])(?=\p{N})",
-    # Inner periods, unless a capital begins a sentence, and the last one after inner ones.
+    # Inner periods, unless a capital begins a sentence, and the final period after inner ones.
     r"(?<=\p{L})(?=[.&]\p{L})(?!(?<=\p{Ll})\.\p{Lu})",
     r"(?<=\p{L}[.&])(?=\p{L})(?!(?<=\p{Ll}\.)\p{Lu})",
     r"(?<=\.\p{L})(?=\.)",
@@ -51,19 +51,22 @@ WITHIN_WORDS = (
 
 
 def split_places(rules: bool) -> str:
-    """A zero-width regular expression for the positions where words end without a space."""
+    """A zero-width regular expression for the positions at which words end without a space."""
     if not rules:
         return TOUCHING
     return rf"{TOUCHING}(?!{'|'.join(WITHIN_WORDS)})|(?<=\p{{L}})(?={NOT})"
 
 
 def marks(rules: bool) -> normalizers.Normalizer:
-    """Inserts a marker where words end without a space."""
+    """Return a normalizer that inserts a marker where words end without a space."""
     return normalizers.Replace(Regex(split_places(rules)), JOINER)
 
 
 def splitter(rules: bool) -> pre_tokenizers.PreTokenizer:
-    """Splits marked text into words. A marker belongs to the punctuation next to it; between two, to the second."""
+    """Return a pre-tokenizer that splits marked text into words.
+
+    A marker belongs to the punctuation next to it; between two punctuation marks, it belongs to the second.
+    """
     begins = rf"(?:{PUNCTUATION}|{NOT})" if rules else PUNCTUATION
     return pre_tokenizers.Sequence(
         [

@@ -1,8 +1,8 @@
-// Marks words in the text that was typed. A text area has no marks of its own: behind it lies the same text in the same
-// letters, which are transparent, and only the marks are seen. It also makes the text area as high as its text.
+// Marks words in the text that was typed. A text area cannot show marks itself, so the same text lies behind it in the
+// same font but transparent, and only its marks are visible. It also makes the text area as tall as its text.
 
 export class Marks {
-  /** @param {HTMLElement} source, mirror, link: the text area, what lies behind it, and where words are named */
+  /** @param {HTMLElement} source, mirror, link: the text area, the element behind it, and the one that names words */
   constructor(source, mirror, link) {
     Object.assign(this, { source, mirror, link, text: "", isMarked: false });
   }
@@ -10,14 +10,14 @@ export class Marks {
   setText(text) {
     this.text = text;
     this.isMarked = false;
-    // A line break at the end begins a line only with something behind it.
+    // A line break at the end begins a new line only if something follows it.
     this.mirror.textContent = `${text}\u200b`;
     this.link.textContent = "";
   }
 
   /**
-   * @param {[number, number][]} spans where the marked words are in the text
-   * @param {string} name what the words say, for those who do not see marks
+   * @param {[number, number][]} spans where the words to mark are in the text
+   * @param {string} name the words as text, for users who cannot see the marks
    */
   show(spans, name) {
     if (!spans.length && !this.isMarked) return;

@@ -1,6 +1,6 @@
-// The page: what is typed goes to the worker, what it translates is shown, and words that belong together are marked.
+// The page: sends what is typed to the worker, shows its translations, and marks words that correspond.
 //
-// Texts are only ever set as text, never as HTML.
+// Text is only ever inserted as text, never as HTML.
 
 import { Marks } from "./marks.js";
 import { Translation } from "./translation.js";
@@ -47,12 +47,12 @@ source.addEventListener("pointermove", ({ clientX, clientY }) => {
 });
 source.addEventListener("pointerleave", () => translation.showNothing());
 
-// A browser keeps what was typed when a page is opened again.
+// A browser may keep what was typed when the page is reloaded.
 marks.setText(source.value);
 if (source.value) send();
 keepForOffline();
 
-/** Show what became of a word, unless what is shown is the translation of an earlier text. */
+/** Shows how a word was translated, unless the translation on display is that of an earlier text. */
 function showSource(place) {
   if (translation.source === source.value) translation.showSource(place);
 }
@@ -97,8 +97,8 @@ function done({ sentences, tokens, seconds }) {
 }
 
 /**
- * A worker made from a blob keeps to this page's Content-Security-Policy, one made from a file to none. The latter is
- * for browsers that do not let the former load its modules.
+ * A worker made from a blob obeys this page's Content-Security-Policy; one made from a file does not. The latter is for
+ * browsers that do not let the former load its modules.
  */
 function startWorker(isPlain = false) {
   const address = new URL("worker.js", import.meta.url).href;
@@ -129,7 +129,7 @@ async function keepForOffline() {
     document.body.classList.add("offline");
     element("offline").hidden = false;
   } catch {
-    // Without it, the page translates all the same.
+    // The page still translates without it.
   }
 }
 

@@ -1,15 +1,15 @@
-// Greedy search over the graphs of encoder and decoder, several sentences at once.
+// Greedy search with the encoder and decoder graphs, for several sentences at once.
 //
-// Keys and values of the tokens so far are cached, the encoder's output is projected in the first step alone, and a
-// sentence that is done leaves the batch. The settings are those of generation_config.json, in the meaning that they
-// have in transformers.
+// Keys and values of the tokens so far are cached, the encoder's output is projected only in the first step, and a
+// finished sentence leaves the batch. The settings are those of generation_config.json, with the same meaning as in
+// transformers.
 
 import * as ort from "./runtime/onnxruntime.js";
 
 export class Search {
   /**
-   * @param {object} encoder, decoder: sessions of ONNX Runtime
-   * @param {object} config, settings: config.json and generation_config.json of the model
+   * @param {object} encoder, decoder: ONNX Runtime sessions
+   * @param {object} config, settings: the model's config.json and generation_config.json
    */
   constructor(encoder, decoder, config, settings) {
     Object.assign(this, { encoder, decoder, config, settings });
@@ -20,9 +20,9 @@ export class Search {
 
   /**
    * @param {number[][]} sources token ids of each sentence
-   * @param {() => Promise<void>} pause awaited between steps; what it throws ends the search
-   * @returns {Promise<{ids: number[], links: Float32Array[]}[]>} for each sentence the ids of its translation, without
-   *   start and end, and for each of them how much it looks at each token of the source
+   * @param {() => Promise<void>} pause awaited before each step; if it throws, the search ends
+   * @returns {Promise<{ids: number[], links: Float32Array[]}[]>} for each sentence, the ids of its translation, without
+   *   start and end tokens, and for each id, how much it attends to each source token
    */
   async run(sources, pause) {
     const { config, settings, caches } = this;
@@ -73,7 +73,7 @@ export class Search {
     return hypotheses.map(({ ids, links }) => ({ ids: ids.slice(1, 1 + links.length), links }));
   }
 
-  /** How many tokens the translation of a source may have. */
+  /** The maximum number of tokens in the translation of a source. */
   longest(sourceLength) {
     const { max_new_tokens = Infinity, max_length_offset = Infinity } = this.settings;
     const positions = this.config.max_position_embeddings ?? Infinity;
@@ -82,9 +82,9 @@ export class Search {
 }
 
 /**
- * What settings do to logits, in the order of transformers.
- * @returns {(logits: Float32Array, ids: number[], limit: number) => void} changes logits in place; ids begin with the
- *   decoder's start, and limit is how many there may be
+ * Makes a function that applies the settings to logits, in the same order as transformers.
+ * @returns {(logits: Float32Array, ids: number[], limit: number) => void} changes the logits in place; ids begin with
+ *   the decoder's start token, and limit is their maximum number
  */
 export function logitRules(settings) {
   const ends = [settings.eos_token_id].flat();
@@ -117,7 +117,7 @@ export function logitRules(settings) {
   return (logits, ids, limit) => rules.forEach((rule) => rule(logits, ids, limit));
 }
 
-/** The tokens that would complete a sequence of some length a second time. */
+/** The tokens that would repeat an n-gram of the given size. */
 function repeated(ids, size) {
   const last = size > 1 ? ids.slice(1 - size) : [];
   const found = [];
@@ -156,13 +156,13 @@ function integers(values, width) {
   return new ort.Tensor("int64", BigInt64Array.from(values, BigInt), [values.length / width, width]);
 }
 
-/** The values of one row of a tensor whose first dimension are rows. */
+/** The values in one row of a tensor; rows are the first dimension. */
 function rowOf(tensor, row) {
   const size = tensor.data.length / tensor.dims[0];
   return tensor.data.subarray(row * size, (row + 1) * size);
 }
 
-/** Some rows of a tensor. */
+/** Copies the given rows of a tensor. */
 function rowsOf(tensor, rows) {
   const size = tensor.data.length / tensor.dims[0];
   const data = new tensor.data.constructor(rows.length * size);

@@ -1,7 +1,7 @@
-// Keeps the page's files, so that it opens without a connection, and lets it have nothing from elsewhere.
+// Keeps the page's files, so that the page works offline, and blocks all requests to other hosts.
 //
-// The files are kept under the digest of all their contents, and each is checked by its own: an update is taken as a
-// whole, once all of it is there.
+// The files are kept under a digest of all their contents, and each file is checked by its own digest: an update takes
+// effect as a whole, once it has arrived completely.
 
 const DIGEST = "{{digest}}";
 const FILES = {{files}}; // path → its digest

@@ -1,8 +1,8 @@
-// Divides a text into pieces that are translated one by one: at line breaks, then at the ends of sentences. A sentence
-// that is too long is divided at the ends of clauses, then at white space, then between characters.
+// Splits a text into pieces that are translated one by one: at line breaks, then at the ends of sentences. A sentence
+// that is too long is split at the ends of clauses, then at whitespace, then between characters.
 
 const CLOSING = "[\"'”’»)\\]」』】）》]*";
-// Best first. The scripts that write no spaces need none after their marks.
+// Best first. Scripts that are written without spaces need none after their punctuation marks.
 const DIVISIONS = [
   new RegExp(`[.!?…؟۔।॥։።។။]+${CLOSING}\\s+|[。！？｡．]+${CLOSING}\\s*`, "gu"),
   new RegExp(`[,;:–—،؛፣፤]${CLOSING}\\s+|[，、；：]${CLOSING}\\s*`, "gu"),
@@ -13,7 +13,7 @@ const CHARACTERS = 64;
 /**
  * @param {string} text
  * @param {(text: string) => boolean} fits whether a piece is short enough
- * @returns {[number, number][]} where pieces begin and end, without the white space around them
+ * @returns {[number, number][]} where the pieces begin and end, without the whitespace around them
  */
 export function split(text, fits) {
   const pieces = [];
@@ -25,13 +25,13 @@ export function split(text, fits) {
   return pieces;
 }
 
-/** The parts of a stretch of text that fit, as many divisions together as do. */
+/** Splits a stretch of text into parts that fit, each with as many divisions as possible. */
 function fitting(text, start, end, fits, level) {
   [start, end] = trimmed(text, start, end);
   if (start === end) return [];
   if (fits(text.slice(start, end)) || (level > DIVISIONS.length && end - start <= 2)) return [[start, end]];
   const pieces = [];
-  let open = null; // the part that further divisions are joined to while it fits
+  let open = null; // the part to which further divisions are added while it fits
   for (const [from, to] of divide(text.slice(start, end), level)) {
     const part = [start + from, start + to];
     if (open && fits(text.slice(open[0], part[1]).trim())) {
@@ -47,14 +47,14 @@ function fitting(text, start, end, fits, level) {
   return pieces;
 }
 
-/** Parts that make up a text when joined; beyond the last level they are of a few characters, at last of one. */
+/** Splits a text into parts at the given level; beyond the last division, into slices, at last of one character. */
 function divide(text, level) {
   if (level >= DIVISIONS.length) return slices(text, level === DIVISIONS.length ? CHARACTERS : 1);
   const ends = [...text.matchAll(DIVISIONS[level])].map((match) => match.index + match[0].length);
   return pairs([0, ...ends, text.length]);
 }
 
-/** Slices of some characters, none of them cut in two. */
+/** Splits a text into slices of `size` UTF-16 units, or one more where a character would be cut in two. */
 function slices(text, size) {
   const ends = [0];
   for (let end = size; end < text.length; end += size) {

@@ -1,11 +1,11 @@
-// The translation: a paragraph for each line of the text, a span for each sentence, and one for each word of a
-// sentence that somebody points at.
+// Shows the translation: a paragraph for each line of the text, a span for each sentence, and one for each word of a
+// sentence that the user points at.
 
 export class Translation {
   /** @param {HTMLElement} view; @param {import("./marks.js").Marks} marks of the text that was typed */
   constructor(view, marks) {
     Object.assign(this, { view, marks, source: "", pieces: [], results: [], spans: [], current: null });
-    // Chinese and Japanese write none.
+    // Chinese and Japanese are written without spaces.
     this.space = /^(zh|ja|yue|lzh|wuu)\b/u.test(view.lang) ? "" : " ";
     const point = (event) => this.point(event);
     view.addEventListener("pointermove", point);
@@ -20,7 +20,7 @@ export class Translation {
     return [...this.view.children].map((line) => line.textContent).join("\n");
   }
 
-  /** @param {[number, number][]} pieces where the sentences of the text are in it */
+  /** @param {[number, number][]} pieces where the sentences are in the text */
   setPieces(pieces) {
     const before = this.results;
     this.showNothing();
@@ -34,7 +34,7 @@ export class Translation {
       const span = document.createElement("span");
       span.className = "sentence pending";
       span.dataset.index = i;
-      // Until it is translated, what stood there.
+      // Until the sentence is translated, show what was there before.
       span.textContent = before[i]?.text ?? "…";
       const line = lines.at(-1);
       if (line.childNodes.length) line.append(this.space);
@@ -45,7 +45,7 @@ export class Translation {
     this.view.replaceChildren(...lines);
   }
 
-  /** @param {[number, object][]} translations numbers of sentences, and what the worker found for them */
+  /** @param {[number, object][]} translations indices of sentences, and the worker's results for them */
   add(translations) {
     for (const [i, result] of translations) {
       this.results[i] = result;
@@ -54,7 +54,7 @@ export class Translation {
     }
   }
 
-  /** Show what the word of the text at a place became. */
+  /** Shows how the word at a position in the text was translated. */
   showSource(place) {
     const piece = this.pieces.findIndex(([from, to]) => from <= place && place <= to);
     const result = this.results[piece];
@@ -73,7 +73,7 @@ export class Translation {
     this.marks.show([], "");
   }
 
-  /** Show where a word of the translation comes from. */
+  /** Shows where a word of the translation comes from. */
   select(piece, word) {
     const result = this.results[piece];
     if (!result?.target[word]) return;
@@ -102,7 +102,7 @@ export class Translation {
     );
   }
 
-  /** The words of a sentence as elements. */
+  /** The words of a sentence as elements, which are created if they do not exist yet. */
   open(piece) {
     const span = this.spans[piece];
     const { text, target } = this.results[piece];
@@ -128,7 +128,7 @@ export class Translation {
     if (!sentence || !this.results[piece]) return this.showNothing();
     this.open(piece);
     const word = document.elementFromPoint(clientX, clientY)?.closest(".word");
-    // Between two words, the one before stays.
+    // Between two words, the last one stays selected.
     if (word) this.select(piece, Number(word.dataset.index));
   }
 

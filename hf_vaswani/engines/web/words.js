@@ -1,23 +1,23 @@
-// Which words of a translation come from which of its source: the tokens of the alignment, joined to words.
+// Finds which words of a translation come from which words of its source: the alignment's tokens, joined into words.
 
 const MARKERS = /^##|▁|Ġ|<\/w>|@@$/gu;
 const BYTE = /^<0x[0-9A-F]{2}>$/;
 const segmenter = globalThis.Intl?.Segmenter && new Intl.Segmenter(undefined, { granularity: "word" });
 
 export class Words {
-  /** @param {object} tokenizer of @huggingface/tokenizers; special: ids that are no text */
+  /** @param {object} tokenizer of @huggingface/tokenizers; special: ids that are not text */
   constructor(tokenizer, special) {
     this.tokenizer = tokenizer;
     this.special = new Set(special);
-    this.counts = new Map(); // tokens of words
+    this.counts = new Map(); // word → its number of tokens
   }
 
   /**
    * @param {string} source, target: a sentence and its translation
-   * @param {number[]} sourceIds, targetIds: their tokens
-   * @param {Float32Array[]} links: for each target token how much it looks at each of the source
+   * @param {number[]} sourceIds, targetIds: their token ids
+   * @param {Float32Array[]} links: for each target token, how much it attends to each source token
    * @returns {{source: [number, number][], target: [number, number][], links: [number, number][]}} where the words of
-   *   both begin and end, and pairs of a target word and a source word
+   *   both texts begin and end, and pairs of a target word and a source word
    */
   align(source, sourceIds, target, targetIds, links) {
     const words = { source: wordsOf(source), target: wordsOf(target) };
@@ -36,7 +36,7 @@ export class Words {
     return { ...words, links: [...pairs.values()] };
   }
 
-  /** Where the tokens of a translation are in it: each adds to what those before it decode to. */
+  /** Finds where the tokens of a translation are in its text: what each token adds to the decoded tokens before it. */
   targetSpans(ids, text) {
     let start = 0;
     return ids.map((_, i) => {
@@ -48,8 +48,8 @@ export class Words {
   }
 
   /**
-   * Where the tokens of a source are in it. Tokenizers may change a text, but none joins what white space separates;
-   * within such a stretch each token takes a part by its length.
+   * Finds where the tokens of a source are in its text. Tokenizers may change a text, but none joins what whitespace
+   * separates; within each such stretch, every token gets a part in proportion to its length.
    */
   sourceSpans(text, ids) {
     let units = [...text.matchAll(/\S+/gu)].map((match) => [match.index, match[0]]);
@@ -82,7 +82,7 @@ export class Words {
   }
 }
 
-/** Where the words of a text begin and end; marks between them count as words. */
+/** Finds where the words of a text begin and end; punctuation marks between them count as words. */
 export function wordsOf(text) {
   const parts = segmenter
     ? [...segmenter.segment(text)].map(({ index, segment }) => [index, segment])

@@ -1,10 +1,11 @@
-// The worker of the page: it loads the model, and translates, while the page stays free for typing.
+// The page's worker: it loads the model and translates, so that the page stays responsive while somebody types.
 //
-// transformers.js would load twice as much code, run one batch to its end, and give no attention. So this runs the
-// graphs itself: transformers.js's own tokenizer, ONNX Runtime for WebAssembly, and the search of search.js.
+// transformers.js would load twice as much code, run each batch until its last sentence is done, and return no
+// attention weights. So the worker runs the graphs itself, with transformers.js's tokenizer, ONNX Runtime for
+// WebAssembly, and the search in search.js.
 //
-// It takes {id, text} and sends, by `type`: "loading" with bytes, "ready", "pieces" with where the parts of the text
-// are, "translations" of some of them, "done", and "error".
+// It receives {id, text} and sends messages of these types: "loading" with byte counts, "ready", "pieces" with where
+// the parts of the text are, "translations" of some of them, "done", and "error".
 
 import * as ort from "./runtime/onnxruntime.js";
 import { Tokenizer } from "./runtime/tokenizers.js";
@@ -12,13 +13,13 @@ import { Search } from "./search.js";
 import { split } from "./split.js";
 import { Words } from "./words.js";
 
-const ROWS = 16; // sentences of a batch
-const WINDOW = 4 * ROWS; // sentences among which those of a length are looked for
-const LONGEST = 128; // tokens of a piece: models are trained on sentences
-const REMEMBERED = 20000; // translations
+const ROWS = 16; // sentences in a batch
+const WINDOW = 4 * ROWS; // sentences that are sorted by length together
+const LONGEST = 128; // maximum tokens in a piece: models are trained on sentences
+const REMEMBERED = 20000; // translations to cache
 
 const translated = new Map(); // text of a piece → its translation
-let latest = 0; // id of the text that was typed last
+let latest = 0; // id of the latest text
 let working;
 
 class Outdated extends Error {}
@@ -53,10 +54,10 @@ async function load() {
   const json = (name) => JSON.parse(new TextDecoder().decode(contents[`model/${name}`]));
   ort.env.wasm.wasmPaths = { mjs: address("runtime/onnxruntime-wasm.js"), wasm: address("runtime/onnxruntime.wasm") };
   ort.env.wasm.wasmBinary = contents["runtime/onnxruntime.wasm"];
-  ort.env.wasm.numThreads = 1; // several need headers that few hosts send, and slow down small models
+  ort.env.wasm.numThreads = 1; // more threads need headers that few hosts send, and slow down small models
   ort.env.logLevel = "error";
   const sessions = [];
-  // One after the other: the first one starts the runtime.
+  // One after the other, since the first one starts the runtime.
   for (const name of page.graphs) {
     sessions.push(await ort.InferenceSession.create(contents[name], { executionProviders: ["wasm"] }));
   }
@@ -67,28 +68,28 @@ async function load() {
   const special = ["pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"];
   const result = {
     tokenizer,
-    // A text of which a tokenizer leaves nothing is an empty one.
+    // If the tokenizer returns no tokens for a text, treat the text as empty.
     encode: (text) => orEnd(text ? tokenizer.encode(text).ids : []),
     search: new Search(...sessions, config, settings),
     words: new Words(tokenizer, special.flatMap((name) => settings[name] ?? config[name] ?? [])),
     longest: Math.min(config.max_position_embeddings ?? LONGEST, LONGEST),
   };
-  await result.search.run([result.encode("")], async () => {}); // the first run is slower
+  await result.search.run([result.encode("")], async () => {}); // warm up: the first run is slower
   postMessage({ type: "ready" });
   return result;
 }
 
-/** Translates a text piece by piece, in its order, and says so. */
+/** Translates a text piece by piece, roughly in order, and posts the translations as they are done. */
 async function translate(loaded, id, text) {
   const started = performance.now();
   const { tokenizer, longest } = loaded;
   const fits = (part) => {
-    if (part.length * 4 < longest) return true; // not even bytes would be more tokens
+    if (part.length * 4 < longest) return true; // even one token per byte would fit
     return part.length <= 8 * longest && tokenizer.encode(part).ids.length <= longest;
   };
   const pieces = split(text, fits);
   const texts = pieces.map(([start, end]) => text.slice(start, end));
-  const places = new Map(); // text → where it stands
+  const places = new Map(); // text → the indices of its pieces
   texts.forEach((part, i) => places.set(part, [...(places.get(part) ?? []), i]));
   const known = texts.flatMap((part, i) => (translated.has(part) ? [[i, translated.get(part)]] : []));
   postMessage({ type: "pieces", id, pieces, translations: known });
@@ -113,9 +114,9 @@ async function translate(loaded, id, text) {
   postMessage({ type: "done", id, sentences: todo.length, tokens, seconds: (performance.now() - started) / 1000 });
 }
 
-/** Batches in the order of the text; only within a window sentences of about a length are put together. */
+/** Yields batches in the order of the text; only within a window are sentences of similar length grouped together. */
 function* batches(sentences) {
-  // The first one is small, since somebody waits for it.
+  // The first batch keeps the order of the text, since somebody is waiting for its beginning.
   if (sentences.length) yield sentences.slice(0, ROWS);
   for (let start = ROWS; start < sentences.length; start += WINDOW) {
     const window = sentences.slice(start, start + WINDOW).sort((a, b) => a[1].length - b[1].length);
@@ -128,7 +129,7 @@ function remember(source, result) {
   translated.set(source, result);
 }
 
-/** Lets messages in that have come meanwhile; timers would wait for milliseconds. */
+/** Lets the worker receive messages that have arrived in the meantime; a timer would wait for milliseconds. */
 function nextTask() {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
@@ -144,7 +145,7 @@ function address(name) {
   return new URL(name, import.meta.url).href;
 }
 
-/** The bytes of a file of the page; `report` gets the number of those that have come. */
+/** Downloads a file of the page; `report` is called with the number of bytes in each part that arrives. */
 async function download(name, report = () => {}) {
   const response = await fetch(address(name));
   if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
