@@ -54,7 +54,7 @@ def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
     """Tokens as matplotlib can draw them, and the font families that they need, the default one first.
 
     Characters without an installed font are replaced by their compatibility equivalents in Unicode, such as "■" for
-    the joiner "￭" of word tokenizers, or else by their code points, as in `[4F60 597D]`, with a warning the first time.
+    the joiner "￭" of word tokenizers, or else by their code points, `[4F60 597D]`, with a warning the first time.
     Tokens of more than 16 characters are cut and end with an ellipsis.
     """
     families, missing = font_families("".join(tokens))
