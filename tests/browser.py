@@ -1,4 +1,4 @@
-"""Headless Chromium for tests of pages, where it is installed with its driver, and selenium with it."""
+"""Headless Chromium for tests of pages, if it, its driver and selenium are installed."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Tiny random models of the families of transformers that translate, each with its own tokenizer, made in place."""
+"""Tiny random models of all translation families of transformers, each with its own tokenizer, created on the fly."""
 
 import json
 from pathlib import Path

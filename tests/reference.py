@@ -1,4 +1,4 @@
-"""The Transformer in NumPy and float64, one sentence at a time, from the formulas: the yardstick of the model's tests.
+"""The Transformer in NumPy and float64, one sentence at a time, from the formulas: a reference for the model's tests.
 
 It shares no code with the package. Weights are a mapping from names as in fairseq, Bart and Marian to arrays;
 padding does not exist here, since a sentence is given without it.

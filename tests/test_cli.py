@@ -1,4 +1,4 @@
-"""Commands, and what they say and leave with where the input cannot be used."""
+"""The commands, with their messages and exit statuses for unusable input."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How errors are told."""
+"""How errors are reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files are replaced whole, and only files."""
+"""Only regular files are replaced, not devices or pipes."""
 
 import os
 

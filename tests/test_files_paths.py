@@ -1,4 +1,4 @@
-"""Paths that the system refuses: one clear line for each, status 2 and nothing written, in all commands."""
+"""Paths that the system rejects: in all commands, one clear line for each, status 2, and nothing written."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The lesson: its code runs, what it states is true, its notebooks are what their scripts say, their outputs clean."""
+"""The lesson: its code runs, its claims hold, and its notebooks match their scripts and have clean outputs."""
 
 import ast
 import importlib.util

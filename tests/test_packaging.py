@@ -1,4 +1,4 @@
-"""The wheel and the source package: what is in them, and that the wheel works where nothing else of the project is."""
+"""The wheel and the source package: what they contain, and that the wheel works without the rest of the project."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
-"""Scores of translations (BLEU, chrF2, TER, paired bootstrap), and figures of attention and of learning curves.
+"""Scores of translations (BLEU, chrF2, TER, paired bootstrap), and figures of attention, beam search and learning.
 
-`evaluate.load(hf_vaswani.evaluation.METRIC)` loads these scores without a network.
+`evaluate.load(hf_vaswani.evaluation.METRIC)` loads the scores without network access.
 """
 
 from pathlib import Path

@@ -38,8 +38,8 @@ def best_and_worst(
     sentence, then to the earlier. Repeated sources count once.
 
     Args:
-        lengths: tokens of each source.
-        number: of translations in each list.
+        lengths: number of tokens in each source.
+        number: number of translations in each list.
     """
     values = sentence_scores(hypotheses, references, ["chrf"])[0].values
     first = list({source: row for row, source in reversed(list(enumerate(sources)))}.values())
@@ -60,12 +60,12 @@ def best_and_worst(
 
 
 def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequence[int]) -> list[LengthScore]:
-    """chrF2 of the short, middle and long third of the sentences; empty where there are too few.
+    """chrF2 of the shortest, middle and longest third of the sentences; empty if there are too few.
 
-    Sentences of the same length are in one group, so that groups may differ in size.
+    Sentences of the same length are in one group, so groups may differ in size.
 
     Args:
-        lengths: tokens of each source.
+        lengths: number of tokens in each source.
     """
     if len(lengths) < FEWEST_SENTENCES:
         return []
@@ -89,7 +89,7 @@ def scores_by_length(hypotheses: list[str], references: list[str], lengths: Sequ
 
 
 def short_example(sources: list[str], hypotheses: list[str], fewest: int = 10, most: int = 60) -> dict[str, str]:
-    """The first source of `fewest` to `most` characters and its translation; if there is none, the first of all."""
+    """The first source of `fewest` to `most` characters, with its translation; if there is none, the first source."""
     rows = (row for row, source in enumerate(sources) if fewest <= len(source.strip()) <= most)
     row = next(rows, 0)
     return {"source": sources[row].strip(), "translation": hypotheses[row]}

@@ -1,4 +1,4 @@
-"""The attention between a sentence and its translation, and figures of one layer or head, all of them, or their mean.
+"""Computes and draws the attention between a sentence and its translation: one layer or head, all, or their mean.
 
 Layers and heads are counted from 0, as in the names of the parameters; negative numbers count from the last.
 """
@@ -36,10 +36,10 @@ class SentenceAttention(NamedTuple):
     """One sentence, its translation, and the attention between them."""
 
     source_tokens: list[str]  # as the encoder reads them, with special tokens
-    target_tokens: list[str]  # the decoder's start token and all that follow: one more than `weights` has rows
+    target_tokens: list[str]  # the decoder's start token and all that follow it: one more than the rows of `weights`
     weights: ForcedAttentions  # of a batch of one
     alignment: list[tuple[int, int]]  # source and target indices, without special tokens; see `alignments`
-    source_words: list[str]  # the tokens that these indices refer to
+    source_words: list[str]  # the tokens that the indices in `alignment` refer to
     target_words: list[str]
     translation: str  # the target as text
 
@@ -96,10 +96,10 @@ def sentence_attention(
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> dict[str, int]:
-    """Set the languages of a multilingual tokenizer, and give the arguments of `generate()` for the target's.
+    """Set the languages of a multilingual tokenizer, and return the arguments of `generate()` for the target language.
 
     Args:
-        given: `src_lang` and `tgt_lang`, as far as they are known.
+        given: `src_lang` and `tgt_lang`, if known.
     """
     if not hasattr(tokenizer, "_build_translation_inputs"):
         return {}
@@ -114,7 +114,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, given: dict[str, str]) -> 
 
 
 def text_errors(source: str, target: str | None) -> list[str]:
-    """What is wrong with the texts of [`sentence_attention`]."""
+    """Errors about empty texts for [`sentence_attention`]."""
     errors = [] if source.strip() else ["The text is empty. Give a sentence to translate."]
     if target is not None and not target.strip():
         errors.append("The target is empty. Give a translation, or leave it out for the model's own.")
@@ -122,7 +122,13 @@ def text_errors(source: str, target: str | None) -> list[str]:
 
 
 def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
-    """Refuse ids `(batch, length)` of a text, called `name`, that are more than a stack has positions."""
+    """Raise an `InputError` if a text has more tokens than an encoder or decoder has positions.
+
+    Args:
+        stack: the encoder or decoder.
+        ids: of the text, `(batch, length)`.
+        name: what the error calls the text.
+    """
     length, limit = ids.shape[1], position_limit(stack)
     if limit and length > limit:
         raise InputError(f"The {name} has {length} tokens, and the model has {limit} positions. Shorten it.")
@@ -138,7 +144,7 @@ def draw_sentence(
     head: Which = None,
     **generate_kwargs,
 ) -> Figure:
-    """The attention between a sentence and its translation as a matplotlib figure.
+    """Draw the attention between a sentence and its translation as a matplotlib figure.
 
     Arguments and errors are those of `sentence_attention` and `attention_figure`.
     """
@@ -149,7 +155,7 @@ def draw_sentence(
 def attention_figure(
     attention: SentenceAttention, kind: str = "cross", layer: Which = None, head: Which = None
 ) -> Figure:
-    """One kind of attention as a matplotlib figure.
+    """Draw one kind of attention as a matplotlib figure.
 
     Args:
         kind: `"encoder"`, `"decoder"` or `"cross"`.

@@ -1,7 +1,7 @@
-"""The tree that a beam search makes of one text: the candidates of each step, what became of them, and their scores.
+"""Records the tree of a beam search over one text: the candidates of each step, their scores, and what became of them.
 
-It is `generate()` itself that is watched, not a second search; see `core/generation_search_observer.py`. Figures of a
-tree are drawn by `beam_tree_figure.py`.
+The tree comes from `generate()` itself, not from a second search; see `core/generation_search_observer.py`. Figures of
+a tree are drawn by `beam_tree_figure.py`.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from .attention import check_token_count, text_errors
 from .token_text import readable_tokens
 
 Fate = Literal["kept", "finished", "pruned"]
-# Reasons to end a search, the one that says most first.
+# Reasons why a search ended, the most informative one first.
 STOP_REASONS = {
     "all_ended": "all candidates ended here, by an end token or at the longest length",
     "full": "there were as many finished hypotheses as beams, and early_stopping=True asks for no more",
@@ -29,26 +29,27 @@ STOP_REASONS = {
     "decided": "no running hypothesis could still score better than the finished ones that were asked for",
 }
 GREEDY_END = "greedy search ends with its first hypothesis"
-# The search fills its tensors with candidates that do not exist; they score lower than this.
+# The search pads its tensors with candidates that do not exist; they score lower than this.
 HIGHEST_IMPOSSIBLE = NEVER / 2
 
 
 @dataclass(frozen=True)
 class BeamCandidate:
-    """A hypothesis with one more token, which a step of the search has looked at.
+    """A hypothesis extended by one token, as considered in one step of the search.
 
     Attributes:
         number: its index in `BeamTree.candidates`.
-        step: from 1, the number of its tokens.
-        parent: number of the candidate that it continues; None at the first step.
-        log_probability: natural, of its last token, after logits processors.
-        score: sum over all its tokens, by which candidates of one step compare.
-        fate: `"kept"` was continued; `"finished"` ended among the best of its step; `"pruned"` was dropped.
-        is_end: whether it ended, by an end token or at the longest length. Pruned ones may, too: those beyond the
-            beam do not count.
-        penalized_score: of finished ones, the score divided by the length penalty, by which they are ranked. None
-            where greedy search ranks nothing.
-        rank: of finished ones at the end of the search, 1 for the best; None where better ones have pushed it out.
+        step: the step that considered it, from 1; also its number of tokens.
+        parent: number of the candidate that it extends; None at the first step.
+        log_probability: natural logarithm, of its last token, after logits processors.
+        score: sum of the log-probabilities of all its tokens, by which the candidates of a step are ranked.
+        fate: `"kept"` if the search continued it, `"finished"` if it ended among the best of its step, or `"pruned"`.
+        is_end: whether it ended, by an end token or at the longest length. A pruned candidate may have ended, too:
+            those beyond the beam do not count.
+        penalized_score: the score divided by the length penalty, by which finished hypotheses are ranked; None if it
+            is not finished, and in greedy search, which ranks nothing.
+        rank: its rank among the finished hypotheses at the end of the search, 1 for the best; None if it is not
+            finished, or was pushed out by better ones.
     """
 
     number: int
@@ -70,10 +71,10 @@ class BeamStep:
 
     Attributes:
         number: from 1.
-        candidates: numbers of those it has looked at, best first.
+        candidates: numbers of the candidates that it considered, best first.
         finished: numbers of the finished hypotheses after this step, best first.
-        reachable: the best penalized score that a running hypothesis might still end with; None in greedy search, and
-            where none runs.
+        reachable: the best penalized score that a running hypothesis could still reach; None in greedy search, and if
+            no hypothesis is running.
     """
 
     number: int
@@ -88,10 +89,10 @@ class BeamTree:
 
     Attributes:
         source_tokens: as the encoder reads them, special tokens included.
-        prompt_tokens, prompt_ids: what the output begins with: the decoder's start, and what was given.
-        candidates: of all steps, in the order of the steps.
-        stop_reason: why the last step was the last.
-        scoring: how hypotheses of different lengths compared, and when the search ended; None for greedy search.
+        prompt_tokens, prompt_ids: what the output begins with: the decoder's start token, and any prefix given.
+        candidates: the candidates of all steps, step by step.
+        stop_reason: why the search ended after the last step.
+        scoring: how hypotheses of different lengths are compared, and when the search ends; None for greedy search.
     """
 
     source: str
@@ -112,11 +113,11 @@ class BeamTree:
 
     @property
     def best(self) -> BeamCandidate:
-        """The end of the output of `generate()`."""
+        """The last candidate of the hypothesis that `generate()` returns."""
         return self.ranking[0]
 
     def path(self, candidate: BeamCandidate) -> tuple[BeamCandidate, ...]:
-        """A hypothesis from its first token to this one."""
+        """The candidates that make up a hypothesis, from its first token to the given candidate."""
         path = [candidate]
         while path[-1].parent is not None:
             path.append(self.candidates[path[-1].parent])
@@ -129,23 +130,23 @@ class BeamTree:
         return beam_tree_svg(self)
 
     def output_ids(self, candidate: BeamCandidate) -> tuple[int, ...]:
-        """A hypothesis as `generate()` returns it, the prompt first."""
+        """The token ids of a hypothesis as `generate()` returns it, the prompt first."""
         return (*self.prompt_ids, *(part.token_id for part in self.path(candidate)))
 
 
 def beam_tree(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: str, **generate_kwargs) -> BeamTree:
-    """Translate a text and keep the whole search.
+    """Translate a text and record the whole search.
 
     Args:
-        model: of this package, in evaluation mode.
+        model: a model of this package, in evaluation mode.
         text: as the model reads it, with its prefix if it needs one.
         generate_kwargs: arguments of `generate()`, such as `num_beams=4, length_penalty=0.6`; by default those of the
-            model. `num_return_sequences` hypotheses are ranked for certain; the search ends when no other can come
-            before them.
+            model. Only the first `num_return_sequences` ranks are certain: the search ends once no other hypothesis
+            can reach them.
 
     Raises:
-        InputError: the text is empty or too long, the model is not of this package, or the settings draw at random or
-            have no such search.
+        InputError: the text is empty or too long, the model is not from this package, or the settings ask for sampling
+            or for a search that cannot be recorded.
         ValueError: the text is not a string, or a setting is invalid.
     """
     check_text("text", text)
@@ -166,7 +167,7 @@ def beam_tree(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
 
 
 def search_errors(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> list[str]:
-    """Why a model's search cannot be watched."""
+    """Errors that say why a model's search cannot be recorded."""
     if not getattr(model, "shows_its_search", False):
         name = type(model).__name__
         return [
@@ -205,7 +206,7 @@ def _tree(
 def _read(
     tokenizer: PreTrainedTokenizerBase, observed: list[SearchStep]
 ) -> tuple[list[BeamCandidate], list[BeamStep]]:
-    """Candidates and steps from what the search has shown of its only sentence."""
+    """The candidates and steps of a search, from what was observed of its only sentence."""
     candidates: list[BeamCandidate] = []
     steps: list[BeamStep] = []
     hypotheses: list[int | None] = [None] * _beams(observed[0])
@@ -231,7 +232,7 @@ def _read(
                 token_id,
                 names[place],
                 log_probability,
-                # Greedy search forgets its sums.
+                # Greedy search does not keep sums.
                 before + log_probability if is_greedy else score,
                 fate,
                 is_end,
@@ -242,7 +243,7 @@ def _read(
             of_step[place] = number
             if is_finished:
                 numbers[tokens[-1]] = number
-        # A hypothesis that does not exist may continue where there are fewer candidates than beams.
+        # With fewer candidates than beams, some beams hold hypotheses that do not exist.
         hypotheses = [of_step.get(place) for place in chosen]
         finished = _finished(step, numbers)
         is_running = any(number is not None for number in hypotheses) and not bool(step.ends[0].all())
@@ -266,7 +267,7 @@ def _beams(step: SearchStep) -> int:
 
 
 def _stop_reason(step: SearchStep) -> str:
-    """The reason that says most of those that hold."""
+    """The most informative of the reasons that hold."""
     return next(text for name, text in STOP_REASONS.items() if name in step.reasons and bool(step.reasons[name][0]))
 
 

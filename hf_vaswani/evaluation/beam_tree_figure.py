@@ -1,7 +1,7 @@
-"""A beam search as an SVG figure: a column for each step, its candidates one below the other, best first.
+"""Draws a beam search as an SVG figure: a column for each step, its candidates one below the other, best first.
 
-The figure holds text that browsers draw in their own fonts: they join Arabic letters, turn right-to-left words around,
-and have the characters of Chinese and Japanese.
+The figure keeps its text as text, which browsers draw in their own fonts: they join Arabic letters, set right-to-left
+words in order, and have Chinese and Japanese characters.
 """
 
 import textwrap
@@ -13,11 +13,11 @@ from .beam_tree import BeamCandidate, BeamTree
 # Pixels.
 BOX_HEIGHT, BAND_HEIGHT, ROW_GAP, COLUMN_GAP, MARGIN, LINE_HEIGHT, NARROWEST_BOX = 36, 15, 10, 36, 14, 18, 100
 ROW = BOX_HEIGHT + BAND_HEIGHT + ROW_GAP
-NARROW, WIDE = 8, 15  # of a token's characters, generously: fonts differ
+NARROW, WIDE = 8, 15  # widths of a token's characters, on the generous side: fonts differ
 LETTER = 6.6  # mean width in sentences
 LONGEST_TOKEN = 16  # characters; longer ones are cut
 NARROWEST_FIGURE = 660
-# All begin with the figure's class: in a notebook or a page they must not change others.
+# All rules begin with the figure's class, so that they change nothing else in a notebook or a page.
 STYLE = """
 .beam-tree text { font-family: system-ui, "Noto Sans", "Noto Sans CJK SC", sans-serif; font-size: 12px; fill: #1c1c1c;
   unicode-bidi: plaintext }
@@ -48,11 +48,11 @@ LEGEND = (
 
 
 def beam_tree_svg(tree: BeamTree, links: bool = False) -> str:
-    """A search as an SVG document that needs nothing else. Boxes show their numbers in full when pointed at.
+    """Draw a search as a self-contained SVG document. Boxes show their numbers in full when pointed at.
 
     Args:
-        links: for a page that explains the figure and has the places `#candidate-NUMBER`: each box is a link to its
-            own, which the keyboard reaches, too.
+        links: for a page that has the anchors `#candidate-NUMBER` and explains the figure itself: each box becomes a
+            link to its anchor, which the keyboard reaches, too, and the legend is left out.
     """
     columns = _Columns(tree)
     width = max(columns.right + MARGIN, NARROWEST_FIGURE)
@@ -84,7 +84,7 @@ def beam_tree_svg(tree: BeamTree, links: bool = False) -> str:
         for step in tree.steps
         for row, number in enumerate(step.candidates)
     }
-    # What matters more is drawn later, over the rest.
+    # The most important paths are drawn last, over the others.
     by_importance = sorted(tree.candidates, key=lambda c: (c.number in on_best, c.fate != "pruned"))
     for candidate in by_importance:
         column, y = places[candidate.number]
@@ -103,7 +103,7 @@ def beam_tree_svg(tree: BeamTree, links: bool = False) -> str:
 
 
 class _Columns:
-    """Where the columns of the steps stand; the one before the first holds the prompt."""
+    """Positions of the columns: one for each step, after a first one that holds the prompt."""
 
     def __init__(self, tree: BeamTree):
         names = [[" ".join(tree.prompt_tokens)]]
@@ -188,7 +188,7 @@ def output_line(tree: BeamTree) -> str:
 
 
 def isolated(sentence: str) -> str:
-    """A sentence of any script, so that its direction does not mix with that of the text before it."""
+    """A sentence between Unicode isolates, so that its direction does not affect the text before it."""
     return f"\N{FIRST STRONG ISOLATE}{sentence}\N{POP DIRECTIONAL ISOLATE}"
 
 
@@ -213,7 +213,7 @@ def number_text(number: float, digits: int = 2) -> str:
 
 
 def text(raw: str) -> str:
-    """Any text for XML and HTML: escaped, without the characters that XML forbids."""
+    """Escape a text for XML and HTML, with spaces in place of unprintable characters, which XML may forbid."""
     return escape("".join(c if c.isprintable() or unicodedata.category(c) == "Cf" else " " for c in raw))
 
 
@@ -229,7 +229,7 @@ def _width(token: str) -> float:
 
 
 def _lines(sentence: str, width: float) -> list[str]:
-    """A sentence in lines for a figure of some width."""
+    """Wrap a sentence into lines that fit a figure of this width, in pixels."""
     has_wide = any(unicodedata.east_asian_width(c) in "WF" for c in sentence)
     return textwrap.wrap(sentence, int((width - 2 * MARGIN) / (12.5 if has_wide else LETTER)))
 

@@ -1,6 +1,6 @@
-"""A beam search as an HTML page of its own: the figure, and all of its numbers as tables, which anything can read.
+"""Writes a beam search as a standalone HTML page: the figure, and all of its numbers in tables, readable anywhere.
 
-The page needs no script and nothing from elsewhere. Each box of the figure is a link to its row in the tables.
+The page needs no scripts and loads nothing. Each box of the figure links to its row in the tables.
 """
 
 from .beam_tree import BeamCandidate, BeamTree

@@ -61,7 +61,7 @@ NEUTRAL = "0.35"
 # The palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), safe for color-blind readers, without its yellow,
 # which is too faint on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# More colors than these come from a color map, without its ends, which are dark. Lines of the legend in one column.
+# More colors than these come from a color map, without its dark ends. COLUMN: most legend entries in a single column.
 MANY_COLORS, COLUMN = "turbo", 8
 
 
@@ -71,7 +71,7 @@ def draw_curves(logs: list[Path], path: Path, groups: list[str] | None = None) -
     Args:
         logs: `log.jsonl` of each run, which may still be in progress.
         path: file to write, 1200 pixels wide; PNG, SVG or PDF by its suffix.
-        groups: what each run belongs to, where runs share a color; there may then be any number of them.
+        groups: the group of each run; runs of one group share a color, and there may be any number of runs.
 
     Raises:
         InputError: a log cannot be read, the figure cannot be written, or there are too many runs.
@@ -118,14 +118,14 @@ def read_log(path: Path) -> list[Record]:
 
 
 def curves_figure(runs: dict[str, list[Record]], groups: dict[str, str] | None = None) -> Figure:
-    """The curves as a matplotlib figure. With one run, each curve has its own color; with several, each run or group
-    of runs has.
+    """Draw the curves of one or several runs as a matplotlib figure.
 
-    Panels without values are left out, except for the loss where there are no values at all.
+    With one run, each curve has its own color; with several, each run or group of runs has. Panels without values are
+    left out, except for the loss panel if there are no values at all.
 
     Args:
-        runs: name → records of each run; at most seven without groups.
-        groups: name of each run → of its group.
+        runs: name of each run → its records; at most seven without groups.
+        groups: name of each run → name of its group.
     """
     is_comparison = len(runs) > 1 or groups is not None
     groups = groups or {name: f"run {name}" for name in runs}
@@ -197,7 +197,7 @@ def _draw_panel(axes: Axes, panel: Panel, runs: dict[str, Series], sentences: st
     """Draw the curves of all runs.
 
     Args:
-        run_colors: of each run where several are compared; empty where each curve has its own.
+        run_colors: the color of each run if several are compared; empty if each curve has its own color.
     """
     axes.set_ylabel(panel.label)
     axes.grid(color="0.9", linewidth=0.8)
@@ -245,7 +245,7 @@ def _mark_best(axes: Axes, curve: Curve, series: Series, color: str, has_text: b
 
 
 def _summary(runs: list[Series]) -> str:
-    """What follows the name of a run, or of a group of them, in the legend: its best values, or their range."""
+    """What follows the name of a run or a group of runs in the legend: its best values, or their range."""
     parts = []
     for curve in CURVES:
         values = [f"{_best(curve, series)[1]:#.4g}" for series in runs if curve.best and curve.key in series]

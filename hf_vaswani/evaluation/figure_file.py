@@ -1,4 +1,4 @@
-"""Saving matplotlib figures without a display, and without pyplot, which would keep them in memory."""
+"""Saves matplotlib figures without a display, and without pyplot, which would keep them in memory."""
 
 import io
 import os
@@ -14,10 +14,10 @@ PIXELS_PER_INCH = 150
 
 
 def figure_path_errors(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
-    """Why a figure cannot be written to a path, to check before the work.
+    """Errors that say why a figure cannot be written to a path, to check before the work begins.
 
     Args:
-        suffixes: those that the path may have.
+        suffixes: the suffixes that the path may have.
     """
     if error := path_error(path, is_output=True):
         return [error]

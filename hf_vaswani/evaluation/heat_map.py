@@ -1,4 +1,4 @@
-"""Attention weights as heat maps with tokens on both axes: one, or a grid with a shared color scale."""
+"""Draws attention weights as heat maps with tokens on both axes: one, or a grid with a shared color scale."""
 
 import math
 
@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from .figure_file import PIXELS_PER_INCH
 from .token_text import drawable, is_right_to_left
 
-# Inches: size of a single panel and of one among several; limits for a cell, one per token, so that a long sentence
-# makes a large figure; limit for all panels together, to which cells shrink further and then skip labels.
+# Inches: size of a single panel, and of one among several; limits on a cell, one per token, so that a long sentence
+# makes a large figure; limit on all panels together, for which cells shrink further and labels are skipped.
 ONE_PANEL, PANEL, SMALLEST_CELL, LARGEST_CELL, LARGEST_GRID = 5.5, 2.6, 0.115, 0.36, 60
 GAP, BAR_WIDTH, SHORTEST_BAR, LONGEST_BAR = 0.06, 0.16, 1.2, 3.5
 SMALLEST_FONT, LARGEST_FONT, POINTS_PER_INCH = 6.5, 10, 72  # points
@@ -29,7 +29,7 @@ def draw_attention(
     """Draw attention weights as a heat map, or as a grid of heat maps of the same tokens with one color scale.
 
     The figure grows with the number of tokens, so that they stay legible; tokens of more than 16 characters are cut.
-    Columns of a right-to-left language go from right to left. Characters without an installed font appear as code
+    Columns of a right-to-left language run from right to left. Characters without an installed font appear as code
     points.
 
     Args:
@@ -39,7 +39,7 @@ def draw_attention(
         panels_per_row: at most the number of panels; by default, the figure is neither very wide nor very high.
 
     Raises:
-        ValueError: the shape of the weights does not match the tokens, or there are none.
+        ValueError: the shape of the weights does not match the tokens, or there are no weights.
     """
     panels = weights[None] if weights.ndim == 2 else weights
     count, rows, columns = panels.shape

@@ -26,7 +26,7 @@ class Score:
     Attributes:
         value: 0 to 100, higher is better; TER is edits per 100 reference words, lower is better.
         mean, ci: of bootstrap resamples, 95% of which lie within `mean ± ci`; `None` without a bootstrap.
-        p_value: of the difference to the baseline; `None` without one.
+        p_value: of the difference from the baseline; `None` without a baseline.
     """
 
     name: str
@@ -63,8 +63,8 @@ def scores(
             `chrf={"word_order": 2}` (chrF++).
 
     Raises:
-        InputError: the numbers of lines differ, there are none, or sacreBLEU does not know or cannot load a metric,
-            a tokenizer or a setting.
+        InputError: the numbers of lines differ, there are no lines, or sacreBLEU does not know or cannot load a
+            metric, a tokenizer or a setting.
     """
     references = reference_sets(hypotheses, references)
     return [
@@ -140,10 +140,10 @@ def make_metrics(names: Iterable[str], **settings: dict) -> list[Metric]:
 
 
 def reference_sets(hypotheses: list[str], references: References) -> list[list[str]]:
-    """The sets of references, with as many lines as the hypotheses; sacreBLEU would drop excess lines.
+    """The sets of references, checked to have as many lines as the hypotheses; sacreBLEU would drop excess lines.
 
     Raises:
-        InputError: a set has another number of lines, or there are none.
+        InputError: a set has a different number of lines, or there are no hypotheses.
     """
     sets = [references] if not references or isinstance(references[0], str) else references
     if not hypotheses:

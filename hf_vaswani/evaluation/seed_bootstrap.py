@@ -1,10 +1,10 @@
 """Significance of differences between systems that were each trained several times, with different random seeds.
 
 The paired bootstrap of Koehn (2004, "Statistical Significance Tests for Machine Translation Evaluation") draws test
-sets from the sentences, and so measures how far a difference depends on the test set. That another seed would have
-given another difference (Clark et al. 2011, "Better Hypothesis Testing for Statistical Machine Translation:
-Controlling for Optimizer Instability") it cannot see: it knows one training run of each system. Here each replicate
-also draws training runs.
+sets from the sentences, and so measures how much a difference depends on the test set. It cannot tell how much the
+difference depends on the seed (Clark et al. 2011, "Better Hypothesis Testing for Statistical Machine Translation:
+Controlling for Optimizer Instability"), since it sees only one training run of each system. Here each replicate also
+draws training runs.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from .score import References, make_metrics, reference_sets
 from .significance import RESAMPLES, SEED
 
 CONFIDENCE = 0.95
-# Generators of the runs that are drawn: of the baseline, and of what is compared with it.
+# Random streams for drawing runs: one for the baseline, one for the systems compared with it.
 BASELINE, SYSTEM = 1, 2
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's mean BLEU over its runs, less that of the baseline.
+    """A system's mean BLEU over its runs, minus that of the baseline.
 
     Attributes:
-        value: of the whole test set and all runs.
-        low, high: between which 95% of the replicates' differences lie.
+        value: the difference on the whole test set, with all runs.
+        low, high: the bounds of the middle 95% of the replicates' differences.
         p_value: the share of replicates whose difference is at least as far from their mean as `value` is from 0.
     """
 
@@ -45,24 +45,23 @@ def seed_bootstrap(
 ) -> list[Difference]:
     """The difference in BLEU of each system from the first one, the baseline.
 
-    For each replicate, sentences are drawn with replacement, the same for all systems; and for each system, as many of
-    its runs as it has, with replacement. A system's score is the mean of the corpus BLEU of the drawn runs on the
-    drawn sentences. The p-value is two-sided, from the replicates' differences shifted to mean 0, with one added to
-    both sides of the fraction, as sacreBLEU computes it. With one run of each system, this is sacreBLEU's paired
-    bootstrap.
+    Each replicate draws sentences with replacement, the same ones for all systems, and for each system as many runs as
+    it has, also with replacement. A system's score is the mean of the corpus BLEU of the drawn runs on the drawn
+    sentences. The p-value is two-sided, from the replicates' differences shifted to mean 0, with one added to the
+    numerator and the denominator, as in sacreBLEU. With one run of each system, this is sacreBLEU's paired bootstrap.
 
-    Few runs say little about their spread, and a bootstrap underestimates it: with n of them, the variance among seeds
-    counts (n - 1) / n times. Two runs are the least with which it counts at all.
+    Few runs say little about the spread among seeds, and a bootstrap underestimates it: with n runs, the variance
+    among seeds is scaled by (n - 1) / n. It takes at least two runs for that variance to count at all.
 
     Args:
         systems: for each system, for each of its runs, the translations of the same text.
         references: as in [`scores`].
         resamples: number of replicates.
-        seed: of what is drawn. The result of a system does not depend on the others, besides the baseline.
+        seed: random seed of the draws. A system's result depends on the baseline, but not on the other systems.
         settings: arguments of `sacrebleu.metrics.BLEU`, such as `tokenize="none"`.
 
     Returns:
-        A difference for each system but the first.
+        The difference of each system but the first.
 
     Raises:
         InputError: as in [`scores`].
@@ -75,7 +74,7 @@ def seed_bootstrap(
         values = _replicates(metric, runs, resamples, seed, SYSTEM) - replicates
         value = float(_scores(metric, runs.sum(axis=1)).mean() - _scores(metric, baseline.sum(axis=1)).mean())
         low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-        # Of a single sentence and a single run there is nothing else to draw, and nothing is shown.
+        # With a single sentence and single runs, all draws are the same, and the difference cannot be significant.
         is_shown = runs.shape[1] > 1 or len(runs) > 1 or len(baseline) > 1
         p_value = _p_value(values, value) if is_shown else 1.0
         differences.append(Difference(value, float(low), float(high), p_value))
@@ -83,13 +82,13 @@ def seed_bootstrap(
 
 
 def sentence_statistics(metric: BLEU, runs: list[list[str]], references: References) -> np.ndarray:
-    """What BLEU counts in each sentence: lengths, matches and n-grams, of shape (runs, sentences, counts)."""
+    """What BLEU counts in each sentence (lengths, matches and n-grams): float64 `(runs, sentences, counts)`."""
     counts = [metric._extract_corpus_statistics(texts, reference_sets(texts, references)) for texts in runs]
     return np.array(counts, dtype=float)  # whole numbers, which floats multiply faster
 
 
 def _replicates(metric: BLEU, runs: np.ndarray, resamples: int, seed: int, stream: int) -> np.ndarray:
-    """The scores of a system in all replicates, of shape (resamples,)."""
+    """The scores of a system in all replicates: float64 `(resamples,)`."""
     sentence_draws, run_draws = np.random.default_rng(seed), np.random.default_rng([seed, stream])
     number, sentences = runs.shape[:2]
     scores = np.empty(resamples)
@@ -101,7 +100,7 @@ def _replicates(metric: BLEU, runs: np.ndarray, resamples: int, seed: int, strea
 
 
 def _scores(metric: BLEU, counts: np.ndarray) -> np.ndarray:
-    """The corpus BLEU of each run, from its counts of all sentences together, of shape (runs, counts)."""
+    """The corpus BLEU of each run, from its counts summed over all sentences, `(runs, counts)`."""
     return np.array([metric._compute_score_from_stats([int(count) for count in row]).score for row in counts])
 
 

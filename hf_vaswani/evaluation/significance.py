@@ -26,12 +26,12 @@ def bootstrap(
     Args:
         systems: the translations of the same text by each system; one is enough for confidence intervals.
         references, metrics, settings: as in [`scores`].
-        resamples: test sets drawn from the sentences with replacement, the same for all systems.
+        resamples: number of test sets drawn from the sentences with replacement, the same for all systems.
         seed: 1 or more; part of the signature.
 
     Returns:
         The scores of each system in the order of `metrics`, with `mean` and `ci`, and `p_value` for all but the
-        baseline: the share of resamples in which the difference is further from its mean than the true one is from 0.
+        baseline: the share of resamples whose difference is further from their mean than the measured one is from 0.
 
     Raises:
         InputError: as in [`scores`].
@@ -53,7 +53,7 @@ def bootstrap(
 
 
 def _score(name: str, signature: Signature, result: Result, baseline: Result, sentences: int) -> Score:
-    # sacreBLEU would call it significant if there is no difference, or only one sentence to resample.
+    # sacreBLEU would report significance even if there is no difference, or only one sentence to resample.
     is_certain = result.score != baseline.score and sentences > 1
     p_value = result.p_value if result is baseline or is_certain else 1.0
     return Score(name, result.score, str(signature), float(result.mean), float(result.ci), p_value)
@@ -61,7 +61,7 @@ def _score(name: str, signature: Signature, result: Result, baseline: Result, se
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Set the environment variable that is sacreBLEU's only way to set the seed."""
+    """Set sacreBLEU's seed, which it takes only from an environment variable."""
     before = os.environ.get("SACREBLEU_SEED")
     os.environ["SACREBLEU_SEED"] = str(seed)
     try:

@@ -1,4 +1,4 @@
-"""Tokens of any script as text for figures: word-boundary markers, fonts, reading order."""
+"""Turns tokens of any script into text for figures: word-boundary markers, fonts, reading order."""
 
 import contextlib
 import functools
@@ -24,7 +24,7 @@ _warned: set[str] = set()  # characters without a font that were reported
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -> list[str]:
     """Tokens as text: bytes are decoded where they form characters, and invisible characters are escaped.
 
-    The space before a word is `▁`, as in SentencePiece, for all tokenizers.
+    Spaces in byte-level tokens become `▁`, as in SentencePiece.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if "ByteLevel" in f"{backend and backend.pre_tokenizer} {backend and backend.decoder}":
@@ -34,7 +34,7 @@ def readable_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Iterable[str]) -
 
 
 def _from_bytes(token: str) -> str:
-    """A token of byte-level BPE, each of whose characters represents a byte, as text."""
+    """Decode a token of byte-level BPE, in which each character stands for a byte."""
     if not BYTES.keys() >= set(token):
         return token
     data = bytes(BYTES[character] for character in token)
@@ -53,9 +53,9 @@ def is_right_to_left(tokens: Iterable[str]) -> bool:
 def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
     """Tokens as matplotlib can draw them, and the font families that they need, the default one first.
 
-    Characters without an installed font are replaced by their compatible ones in Unicode, such as "■" for the joiner
-    "￭" of word tokenizers, or else by their code points, `[4F60 597D]`, with a warning the first time. Tokens of more
-    than 16 characters are cut and end with an ellipsis.
+    Characters without an installed font are replaced by their compatibility equivalents in Unicode, such as "■" for
+    the joiner "￭" of word tokenizers, or else by their code points, `[4F60 597D]`, with a warning the first time.
+    Tokens of more than 16 characters are cut and end with an ellipsis.
     """
     families, missing = font_families("".join(tokens))
     if missing:
@@ -77,13 +77,13 @@ def drawable(tokens: list[str]) -> tuple[list[str], list[str]]:
 
 
 def font_families(text: str) -> tuple[list[str], set[str]]:
-    """Installed font families that together cover a text, and the characters that none has."""
+    """Installed font families that together cover a text, and the characters that no font has."""
     manager = font_manager.fontManager
     default = manager.findfont(font_manager.FontProperties())
     families, missing = ["sans-serif"], set(text) - set(JOINERS) - _characters(default)
     if missing:  # fonts installed since matplotlib last looked
         for path in sorted(set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}):
-            with contextlib.suppress(Exception):  # many types, for files that FreeType cannot read
+            with contextlib.suppress(Exception):  # files that FreeType cannot read raise many types
                 manager.addfont(path)
     fonts = sorted(manager.ttflist, key=lambda font: font.name)
     # Upright sans-serif fonts of normal weight first.
@@ -96,7 +96,7 @@ def font_families(text: str) -> tuple[list[str], set[str]]:
 
 @functools.cache
 def _characters(path: str) -> frozenset[str]:
-    """The characters of a font; empty where it cannot be read."""
+    """The characters of a font; empty if it cannot be read."""
     try:
         return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
     except Exception:

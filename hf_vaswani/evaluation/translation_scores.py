@@ -1,4 +1,4 @@
-"""BLEU, chrF2 and TER as a metric of the library evaluate, which works offline.
+"""BLEU, chrF2 and TER as a metric for the library `evaluate`, which works offline.
 
 `evaluate.load` copies this file to its cache and imports it there, so it imports this package by its full name.
 """

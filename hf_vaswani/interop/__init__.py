@@ -1,4 +1,4 @@
-"""Import of other systems' models, whose kind is detected, and export to Marian."""
+"""Imports other systems' models, detecting which system each one comes from, and exports to Marian."""
 
 from .folders import export_checkpoint, import_checkpoint
 from .marian import write as export_marian

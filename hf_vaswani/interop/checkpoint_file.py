@@ -1,8 +1,8 @@
 """Reads another system's PyTorch checkpoint as data: its pickle may hold tensors, containers and options, not code.
 
-`torch.load(weights_only=True)` rejects all classes that are not allowlisted. A checkpoint of fairseq or OpenNMT keeps
-its options in an `argparse.Namespace`, which is allowed since it only holds attributes; a few of their own classes are
-replaced by one that only keeps its pickled state.
+`torch.load(weights_only=True)` rejects all classes that are not allowlisted. Checkpoints of fairseq and OpenNMT keep
+their options in an `argparse.Namespace`, which is allowed since it only holds attributes. A few of these systems' own
+classes are replaced by a stand-in that only keeps the pickled state.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from ..files import AGAIN
 
 
 class Inert:
-    """Replaces an object of a known class: keeps its pickled state and does nothing."""
+    """Stands in for an object of a known class: keeps its pickled state and does nothing else."""
 
     state = None
 
@@ -32,7 +32,7 @@ class Inert:
         self.state = state
 
 
-# Classes in checkpoints of older versions of fairseq and OpenNMT-py, of which only the state is used, if anything.
+# Classes in checkpoints of older versions of fairseq and OpenNMT-py; only their state is used, if anything.
 KNOWN_CLASSES = (
     "fairseq.meters.AverageMeter", "fairseq.meters.TimeMeter", "fairseq.meters.StopwatchMeter",
     "onmt.inputters.text_dataset.TextMultiField", "onmt.inputters.text_dataset._feature_tokenize",
@@ -48,10 +48,10 @@ _lock = threading.Lock()
 
 
 def read_checkpoint(path: str) -> dict:
-    """The contents of a file written by `torch.save`, on the CPU.
+    """Read a file written by `torch.save`, with tensors on the CPU.
 
     Raises:
-        InputError: the file is truncated, is not a checkpoint, or holds forbidden classes (lists them).
+        InputError: the file is truncated, is not a checkpoint, or holds forbidden classes, which the error lists.
     """
     try:
         with _allowed_classes():

@@ -1,4 +1,4 @@
-"""The common result of all readers, checked and built into a model, and what the readers share."""
+"""The result that all readers return, which is checked and built into a model, and the helpers that they share."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable
@@ -23,12 +23,12 @@ PLAIN = (bool, int, float, str, list, type(None))
 
 @dataclass
 class Conversion:
-    """Another system's model in terms of this one.
+    """Another system's model in terms of this package's: its configuration and its parameter names.
 
     Attributes:
-        source: what it was read from, for messages.
+        source: what the model was read from, for messages.
         config: the architecture.
-        weights: all parameters under this model's names, tied ones under each of their names.
+        weights: all parameters under this package's names, tied ones under each of their names.
         generation_config: the search settings of the other system, if known.
         make_tokenizer: builds the tokenizer; returns None if the source has none.
         splitting: a description of how that tokenizer splits text.
@@ -42,10 +42,11 @@ class Conversion:
     splitting: str = "the source's own tokenizer splits text"
 
     def build(self, dtype: torch.dtype = torch.float32) -> VaswaniForConditionalGeneration:
-        """The model in evaluation mode, with copies of the weights.
+        """Build the model, in evaluation mode and with copies of the weights.
 
         Raises:
-            InputError: weights are missing, unknown, not floating-point or of a shape that the configuration excludes.
+            InputError: weights are missing, unknown or not floating-point, or their shapes do not fit the
+                configuration.
         """
         if not isinstance(dtype, torch.dtype):
             raise ValueError(f"dtype must be a torch.dtype, such as torch.float32, got {dtype!r}.")
@@ -86,11 +87,12 @@ class Conversion:
 def weight_errors(
     source: str, mismatched: Iterable[tuple[str, tuple, tuple]], missing: Iterable[str], unknown: Iterable[str]
 ) -> list[str]:
-    """The mismatches between the weights of a source and its configuration.
+    """Errors for mismatches between the weights of a source and its configuration.
 
     Args:
         mismatched: name, shape found and shape expected of each weight with the wrong shape.
-        missing, unknown: names of weights that are only expected or only found.
+        missing: names of weights that are expected but not found.
+        unknown: names of weights that are found but not expected.
     """
     mismatched = list(mismatched)
     errors = [
@@ -107,7 +109,7 @@ def weight_errors(
 
 
 def split_projections(attention: str, kind: str, joined: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Weights or biases of query, key and value projections, which fairseq and torch join in this order."""
+    """Split a joined weight or bias of fairseq or torch into those of the query, key and value projections."""
     return {f"{attention}.{name}_proj.{kind}": part for name, part in zip("qkv", joined.chunk(3))}
 
 
@@ -115,7 +117,7 @@ def make_config(source: str, **fields) -> VaswaniConfig:
     """The config of another system's model.
 
     Raises:
-        InputError: lists all values that contradict each other.
+        InputError: lists all invalid or conflicting values.
     """
     try:
         return VaswaniConfig(**fields)
@@ -124,10 +126,12 @@ def make_config(source: str, **fields) -> VaswaniConfig:
 
 
 def embedding_fields(source: str, weights: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Sizes and tying of embeddings and output projection by their values; adds the shared matrix to the weights.
+    """Config fields for the sizes and tying of the embeddings and the LM head, inferred from their weights.
+
+    Matrices with equal values count as tied. A shared embedding matrix is added to `weights`.
 
     Raises:
-        InputError: one of the three is missing or not a matrix.
+        InputError: the source embeddings, the target embeddings or the LM head is missing or not a matrix.
     """
     names = (SOURCE_EMBEDDINGS, TARGET_EMBEDDINGS, LM_HEAD)
     errors = [name for name in names if name not in weights or weights[name].dim() != 2]
@@ -150,7 +154,7 @@ def _is_equal(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def is_sinusoidal(table: torch.Tensor, layout: str, exponent: str, offset: int = 0) -> bool:
-    """Whether a stored position table `(length, d_model)` has a layout, up to rounding in half precision."""
+    """Whether a stored position table `(length, d_model)` holds these sinusoids, up to rounding in half precision."""
     if table.dim() != 2 or not table.is_floating_point() or table.numel() == 0 or table.shape[1] % 2:
         return False
     expected = sinusoidal_positions(torch.arange(len(table)) + offset, table.shape[1], layout, exponent).double()
@@ -158,10 +162,10 @@ def is_sinusoidal(table: torch.Tensor, layout: str, exponent: str, offset: int =
 
 
 def check_state(source: str, state: object) -> dict[str, torch.Tensor]:
-    """The weights of a checkpoint by name, which must be dense tensors.
+    """The weights of a checkpoint by name, after checking that they are dense tensors.
 
     Raises:
-        InputError: they are not.
+        InputError: there are no weights, or some are not dense tensors.
     """
     if not isinstance(state, dict) or not state:
         raise InputError(f"{source} holds {_kind(state)} in place of weights.")
@@ -179,7 +183,7 @@ def check_options(source: str, options: object) -> dict[str, Any]:
     """The options of a checkpoint by name.
 
     Raises:
-        InputError: they are something else.
+        InputError: they are neither a `Namespace` nor a dict with strings as keys.
     """
     if isinstance(options, Namespace):
         return dict(vars(options))
@@ -198,7 +202,7 @@ def not_neutral(options: dict[str, Any], neutral: dict[str, tuple]) -> list[str]
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first names in sorted order, and the number of further ones."""
+    """The first names in sorted order, and how many more there are."""
     names = sorted(names)
     rest = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,7 +1,7 @@
-"""fairseq's `.pt` checkpoints of `transformer*` translation models, of all versions since 2018, without fairseq.
+"""Reads fairseq's `.pt` checkpoints of `transformer*` translation models, of all versions since 2018, without fairseq.
 
 Options are read from `args` or `cfg`, dictionaries from `dict.LANGUAGE.txt` next to the checkpoint. Weights have the
-same names as here, except in older versions. The options that matter are those in fairseq's source code, 0.5 to 0.12.
+same names as here, except in older versions. The options handled are those in fairseq's source code, 0.5 to 0.12.
 """
 
 import re
@@ -58,12 +58,12 @@ DEFAULTS = {
 }  # fmt: skip
 # The options to read from each group of `cfg`; None for all.
 GROUPS = {"criterion": ("label_smoothing",), "task": ("source_lang", "target_lang"), "model": None}
-# Architectures with the same names of weights, but a different forward pass or task.
+# Architectures with the same weight names, but a different forward pass or task.
 OTHER_ARCHITECTURES = (
     "transformer_lm", "transformer_unidirectional", "transformer_monotonic", "transformer_from_pretrained",
     "transformer_pointer",
 )  # fmt: skip
-# Options that fairseq has for each stack, and this model only once.
+# Options that fairseq has for each stack, but this model only once.
 ONE_FOR_BOTH = (
     ("encoder_embed_dim", "decoder_embed_dim"),
     ("encoder_normalize_before", "decoder_normalize_before"),
@@ -72,17 +72,17 @@ ONE_FOR_BOTH = (
 
 
 def is_checkpoint(contents: dict) -> bool:
-    """Whether the contents of a file are fairseq's."""
+    """Whether the contents of a file are a fairseq checkpoint."""
     return "model" in contents and ("args" in contents or "cfg" in contents)
 
 
 def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conversion:
-    """A fairseq checkpoint.
+    """Read a fairseq checkpoint.
 
     Args:
         path: the file, with vocabularies in the same folder.
         contents: from `read_checkpoint`.
-        vocabularies: folder with `dict.LANGUAGE.txt` and subword files, if not that of the checkpoint.
+        vocabularies: folder with `dict.LANGUAGE.txt` and subword files; default: the checkpoint's folder.
 
     Raises:
         InputError: lists all unsupported options, or weights that do not fit the options.
@@ -112,7 +112,7 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
         activation_function=ACTIVATIONS[options["activation_fn"]],
         dropout=options["dropout"],
         attention_dropout=options["attention_dropout"],
-        # The name in older versions, which newer ones still accept.
+        # Older versions call it relu_dropout, which newer ones still accept.
         activation_dropout=options["activation_dropout"] or options["relu_dropout"],
         encoder_layerdrop=options["encoder_layerdrop"],
         decoder_layerdrop=options["decoder_layerdrop"],
@@ -142,7 +142,7 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
 
 
 def read_options(source: str, contents: dict) -> dict:
-    """The options of a checkpoint under fairseq's flat names, completed by its defaults."""
+    """The options of a checkpoint under fairseq's flat names, with fairseq's defaults filled in."""
     found = {}
     if contents.get("args") is not None:
         found.update(check_options(source, contents["args"]))
@@ -159,7 +159,7 @@ def read_options(source: str, contents: dict) -> dict:
 
 
 def unsupported(options: dict) -> list[str]:
-    """All options that this model does not support."""
+    """An error for each option that this model does not support."""
     errors = not_neutral(options, NEUTRAL)
     for first, second in ONE_FOR_BOTH:
         if options[first] != options[second]:
@@ -179,7 +179,7 @@ def unsupported(options: dict) -> list[str]:
 
 
 def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Tensor]:
-    """Weights under the names of fairseq's last version: only parameters, and tied ones under each name."""
+    """Rename weights as in fairseq's last version; keep only parameters, tied ones under each of their names."""
     norms = {
         "encoder": ("self_attn_layer_norm", "final_layer_norm"),
         "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
@@ -211,7 +211,10 @@ def upgrade(state: dict[str, torch.Tensor], options: dict) -> dict[str, torch.Te
 
 
 def _positions(options: dict, weights: dict[str, torch.Tensor]) -> tuple[dict, list[str]]:
-    """Config fields of fairseq's positions. A learned table begins with rows for padding that are never used."""
+    """Config fields for fairseq's positions, and errors.
+
+    A learned table begins with rows that fairseq never uses, up to that of padding; they are cut off in `weights`.
+    """
     fields = {"positions_skip_padding": True}
     if options["no_token_positional_embeddings"]:
         return {"position_type": "none"}, []
@@ -231,7 +234,7 @@ def _positions(options: dict, weights: dict[str, torch.Tensor]) -> tuple[dict, l
 
 
 def _final_norm_errors(options: dict, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> list[str]:
-    """Errors about the final norm, which only the weights tell: pre-norm stacks before version 3 had none."""
+    """Errors about the final norm, which only the weights reveal: pre-norm stacks before version 3 had none."""
     encoder, decoder = (f"model.{stack}.layer_norm.weight" in weights for stack in ("encoder", "decoder"))
     if encoder != decoder:
         return [f"a final norm only in the {'encoder' if encoder else 'decoder'} is not supported."]
@@ -267,7 +270,7 @@ def _make_tokenizer(
 
 
 def _flat(options: dict) -> dict:
-    """Nested options under flat names: `{"encoder": {"embed_dim": 512}}` is `encoder_embed_dim`."""
+    """Nested options under flat names: `{"encoder": {"embed_dim": 512}}` becomes `{"encoder_embed_dim": 512}`."""
     flat = {}
     for name, value in options.items():
         if name in ("encoder", "decoder", "quant_noise") and isinstance(value, dict | Namespace):

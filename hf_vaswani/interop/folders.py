@@ -1,4 +1,4 @@
-"""Folders of imported and exported models, complete or absent."""
+"""Writes folders of imported and exported models, either complete or not at all."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ from .sources import read_source
 
 
 def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: str | Path | None = None) -> str | None:
-    """Write a folder with another system's model and its tokenizer, ready for `from_pretrained` and `pipeline`.
+    """Import another system's model and tokenizer into a folder, ready for `from_pretrained` and `pipeline`.
 
     Args:
         source: folder, `.pt` file or Hub id, as for `import_model`.
-        output: folder to create; it may exist only if empty.
-        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, if not that of the checkpoint.
+        output: folder to create; if it exists, it must be empty.
+        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`; default: the checkpoint's folder.
 
     Returns:
         A description of how the tokenizer splits text; None if the source has no tokenizer.
@@ -42,11 +42,11 @@ def import_checkpoint(source: str | Path, output: str | Path, *, vocabularies: s
 def export_checkpoint(
     model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase | None, output: str | Path
 ) -> None:
-    """Write a folder of transformers' MarianMT with the same weights and tokenizer.
+    """Export a model and its tokenizer to a folder, as a MarianMT model of transformers.
 
     A tokenizer with two vocabularies becomes two plain ones, in the subfolders `source_tokenizer` and
     `target_tokenizer`. With this package, or with `trust_remote_code=True`, `AutoTokenizer` joins them again;
-    otherwise it finds no tokenizer, rather than using that of the source for both sides.
+    otherwise it finds no tokenizer, so that it cannot use the source tokenizer for both sides.
 
     Raises:
         InputError: lists everything that Marian cannot express; or `output` cannot be written.
@@ -58,7 +58,7 @@ def export_checkpoint(
 def write_marian(
     model: VaswaniForConditionalGeneration, tokenizer: PreTrainedTokenizerBase | None, folder: Path
 ) -> None:
-    """The same into a folder that exists."""
+    """Do the same as [`export_checkpoint`], but in a folder that already exists."""
     marian.write(model).save_pretrained(folder)
     if tokenizer is not None:
         save_tokenizer(tokenizer, folder, beside_other_model=True)

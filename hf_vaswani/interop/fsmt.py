@@ -1,4 +1,4 @@
-"""FSMT models of transformers: fairseq's WMT19 models, post-norm, with fairseq's positions."""
+"""Reads FSMT models of transformers: fairseq's WMT19 models, post-norm, with fairseq's positions."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ MODEL_CLASS = FSMTForConditionalGeneration
 
 
 def read(source: str | Path | FSMTForConditionalGeneration) -> Conversion:
-    """An FSMT model, its folder or its Hub id."""
+    """Read an FSMT model, given as a model, a folder or a Hub id."""
     model, name = open_model(MODEL_CLASS, source)
     weights = dict(model.state_dict())
     tables = [weights.pop(f"model.{stack}.embed_positions.weight") for stack in ("encoder", "decoder")]

@@ -1,4 +1,4 @@
-"""MarianMT models of transformers, such as OPUS-MT: import, and export of whatever Marian can express.
+"""Imports MarianMT models of transformers, such as OPUS-MT, and exports any model that Marian can express.
 
 Marian's architecture is the paper's, post-norm, except for sinusoids in halves, a bias on the logits and a decoder
 that starts with the padding token. The weights have the same names.
@@ -22,7 +22,7 @@ LAYER_NORM_EPS = 1e-5
 
 
 def read(source: str | Path | MarianMTModel) -> Conversion:
-    """A MarianMT model, its folder or its Hub id."""
+    """Read a MarianMT model, given as a model, a folder or a Hub id."""
     model, name = open_model(MODEL_CLASS, source)
     config, weights = model.config, dict(model.state_dict())
     if config.is_decoder:
@@ -31,7 +31,8 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
         raise InputError(f"{name} has a position table that does not hold Marian's sinusoids.")
     weights["lm_head.bias"] = weights.pop("final_logits_bias")[0]
     weights.pop(SHARED, None)
-    # transformers ties nothing if `tie_word_embeddings` is off, whatever the other option says, so values decide.
+    # transformers ties nothing if `tie_word_embeddings` is off, whatever the other option says. Matrices therefore
+    # count as tied only if both their values and their option say so.
     fields = embedding_fields(name, weights)
     fields["share_encoder_decoder_embeddings"] &= config.share_encoder_decoder_embeddings
     fields["tie_word_embeddings"] &= config.tie_word_embeddings
@@ -41,7 +42,7 @@ def read(source: str | Path | MarianMTModel) -> Conversion:
 
 
 def write(model: VaswaniForConditionalGeneration) -> MarianMTModel:
-    """The same model as a MarianMTModel, with the same logits.
+    """Convert a model to a `MarianMTModel` with the same logits.
 
     Interleaved sinusoids can be exported too: the order of the dimensions of the residual stream is arbitrary, so all
     weights are permuted to put the sines before the cosines.
@@ -109,10 +110,10 @@ def sines_first(d_model: int) -> torch.Tensor:
 
 
 def permute_residual_stream(weights: dict[str, torch.Tensor], order: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The weights of the same function with the dimensions of the residual stream permuted.
+    """Permute the dimensions of the residual stream in all weights, which does not change the model's function.
 
-    The stream is the last dimension of the layers that read it (projections to queries, keys, values and the inner
-    width, the output projection) and of the embeddings; the first dimension of those that write to it and the norms.
+    The stream is the last dimension of the embeddings and of the layers that read it (the query, key and value
+    projections, `fc1` and the LM head), and the first dimension of the norms and of the layers that write to it.
     """
     writers = (".out_proj.", ".fc2.")
     permuted = {}

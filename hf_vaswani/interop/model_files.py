@@ -1,8 +1,8 @@
-"""What is wrong with the files in a model's folder, by file name.
+"""Checks the files in a model's folder, and says which file is damaged or missing.
 
 transformers raises many types of exceptions for damaged files, mostly without the file name, and ignores some damage
-silently. Commands and importers use these checks before loading, for what nothing else would notice, and after a
-failure, to find the file.
+silently. Commands and importers run these checks before loading, to catch what nothing else would notice, and after a
+failure, to find the file that caused it.
 """
 
 import json
@@ -22,7 +22,7 @@ INDEX_FILES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
 def model_kind(folder: Path) -> str:
-    """The `model_type` of `config.json`: marian, t5, vaswani.
+    """The `model_type` of `config.json`, such as marian, t5 or vaswani.
 
     Raises:
         InputError: the file is damaged or has no model_type.
@@ -36,7 +36,7 @@ def model_kind(folder: Path) -> str:
 
 
 def check_settings(folder: Path) -> None:
-    """Check `config.json` and `generation_config.json` of a model that translates.
+    """Check `config.json` and `generation_config.json` of a translation model.
 
     Raises:
         InputError: lists all errors: a damaged file, or the config of another kind of model.
@@ -55,7 +55,7 @@ def has_weights(folder: Path) -> bool:
 
 
 def weight_file_errors(folder: Path) -> list[str]:
-    """What is wrong with the weight files, damaged or missing; files written by `torch.save` are not checked."""
+    """Errors for damaged or missing weight files; files written by `torch.save` are not checked."""
     if not has_weights(folder):
         return [f"{folder} has no weights (model.safetensors). Let its training finish, or name another folder."]
     errors: list[str] = []
@@ -71,7 +71,7 @@ def weight_file_errors(folder: Path) -> list[str]:
 
 
 def _read_config(path: Path) -> PreTrainedConfig:
-    """The config of a model that translates."""
+    """Read and check the config of a translation model."""
     kind, dtype = model_kind(path.parent), read_json(path).get("dtype")
     if not (dtype is None or isinstance(dtype, str | dict)):
         raise InputError(f"{path}: dtype must be the name of one, got {json.dumps(dtype)}. {AGAIN}")

@@ -1,4 +1,4 @@
-"""How large a model is, and whether it fits into this machine's memory, known before it is built."""
+"""How large a model is, and whether it fits into this machine's memory, before it is built."""
 
 import copy
 import math
@@ -38,7 +38,7 @@ def memory_errors(config: VaswaniConfig, bytes_per_parameter: int) -> list[str]:
 
 
 def free_memory() -> float:
-    """Bytes that this process can still allocate, swap included; infinite if the system does not say."""
+    """Bytes of free memory, swap included, but at most the cgroup's limit; infinite if the system does not say."""
     limits = [math.inf]
     with suppress(OSError):
         values = dict(line.split(":") for line in MEMORY_FILE.read_text().splitlines())

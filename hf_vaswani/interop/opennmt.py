@@ -1,7 +1,7 @@
-"""OpenNMT-py's checkpoints of Transformers, versions 1 to 3, without OpenNMT-py.
+"""Reads Transformer checkpoints of OpenNMT-py, versions 1 to 3, without OpenNMT-py.
 
-Its architecture is pre-norm with a final norm in each stack, LayerNorm with eps 1e-6, and a bias on the logits. The
-meaning of options is that of its source code, 0.9 to 3.5; biases and tied parameters are known from the weights.
+Its architecture is pre-norm with a final norm in each stack, LayerNorm with eps 1e-6, and a bias on the logits.
+Options mean what they mean in its source code, 0.9 to 3.5; biases and tied parameters are inferred from the weights.
 """
 
 import re
@@ -38,7 +38,7 @@ NEUTRAL = {
     "num_kv": ZERO, "multiquery": OFF, "parallel_residual": OFF, "shared_layer_norm": OFF, "copy_attn": OFF,
     "lora_embedding": OFF, "lora_layers": EMPTY, "quant_layers": EMPTY,
 }  # fmt: skip
-# This model's name of each part of a layer → OpenNMT's.
+# This model's name for each part of a layer → OpenNMT's.
 ENCODER_PARTS = {
     "self_attn_layer_norm": "layer_norm",
     "self_attn.q_proj": "self_attn.linear_query",
@@ -67,12 +67,12 @@ EMBEDDINGS = "embeddings.make_embedding.emb_luts.0.weight"
 
 
 def is_checkpoint(contents: dict) -> bool:
-    """Whether the contents of a file are OpenNMT-py's."""
+    """Whether the contents of a file are an OpenNMT-py checkpoint."""
     return {"vocab", "opt"} <= contents.keys()
 
 
 def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conversion:
-    """An OpenNMT-py checkpoint.
+    """Read an OpenNMT-py checkpoint.
 
     Args:
         path: the file, for messages.
@@ -138,7 +138,7 @@ def read(path: Path, contents: dict, vocabularies: Path | None = None) -> Conver
 
 
 def unsupported(options: dict, state: dict[str, torch.Tensor]) -> list[str]:
-    """All options that this model does not support."""
+    """An error for each option that this model does not support."""
     errors = not_neutral(options, NEUTRAL)
     activation = options.get("pos_ffn_activation_fn", "relu")
     if str(activation) not in ACTIVATIONS:
@@ -151,7 +151,10 @@ def unsupported(options: dict, state: dict[str, torch.Tensor]) -> list[str]:
 
 
 def _positions(path: Path, options: dict, state: dict[str, torch.Tensor]) -> dict:
-    """Config fields of positions; without them, OpenNMT-py does not scale embeddings. A table overrides options."""
+    """Config fields for positions. A stored table overrides the options.
+
+    Without positions, OpenNMT-py does not scale embeddings either.
+    """
     tables = [
         tensor.flatten(0, -2) if tensor.dim() > 1 else tensor
         for name, tensor in state.items()
@@ -169,10 +172,10 @@ def _positions(path: Path, options: dict, state: dict[str, torch.Tensor]) -> dic
 
 
 def read_vocabularies(path: Path, vocabulary: object) -> dict[str, list[str]]:
-    """The tokens of `"src"` and `"tgt"` in order of their ids: lists in version 3, torchtext fields before.
+    """The tokens of `"src"` and `"tgt"` in order of their ids, from lists (version 3) or torchtext fields (earlier).
 
     Raises:
-        InputError: there are no tokens.
+        InputError: there are no tokens, or some are not text.
     """
     try:
         vocabularies = {side: _tokens(vocabulary[side]) for side in ("src", "tgt")}
@@ -214,7 +217,7 @@ def _ffn_dim(weights: dict[str, torch.Tensor], stack: str) -> int:
 
 
 def _rename(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Weights under this model's names, without the table of sinusoids."""
+    """Rename weights to this model's names, and drop the table of sinusoids."""
     names = {}
     for stack, layers, parts in (
         ("encoder", "encoder.transformer", ENCODER_PARTS),
@@ -247,7 +250,7 @@ def _first(rate: float | list[float] | None) -> float | None:
 
 
 def _make_tokenizer(vocabularies: dict[str, list[str]]) -> PreTrainedTokenizerBase:
-    """The tokenizer; OpenNMT-py ends the target with `</s>`, but not the source."""
+    """Build the tokenizer; OpenNMT-py ends the target with `</s>`, but not the source."""
     target_special = [UNK, PAD, BOS, EOS]
     source_special = [token for token in target_special if token in vocabularies["src"]]
     source = word_backend(vocabularies["src"], UNK, None, source_special)

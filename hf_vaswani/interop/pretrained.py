@@ -1,7 +1,7 @@
-"""Loads another transformers model and its tokenizer strictly: a missing weight is an error, not a random one.
+"""Loads transformers models and their tokenizers strictly: missing weights are errors, not initialized at random.
 
-Code in a folder is never run. transformers raises many types of exceptions if a file is damaged, missing or not what
-it claims to be; each becomes one clear error.
+An import never runs code from a folder. transformers raises many types of exceptions if a file is damaged, missing or
+not what it claims to be; each becomes one clear error.
 """
 
 import copy
@@ -33,7 +33,7 @@ COMMON_FIELDS = (
 def open_model(
     model_class: type[PreTrainedModel], source: str | Path | PreTrainedModel
 ) -> tuple[PreTrainedModel, str]:
-    """A given model, or that of a folder or Hub id, and its name for messages."""
+    """The given model, or the one that is loaded from a folder or Hub id, and its name for messages."""
     if isinstance(source, model_class):
         return source, source.name_or_path or f"the {model_class.__name__}"
     return load_model(model_class, str(source)), str(source)
@@ -42,12 +42,12 @@ def open_model(
 def conversion_of(
     source: str | Path | PreTrainedModel, model: PreTrainedModel, name: str, weights: dict[str, torch.Tensor], **fields
 ) -> Conversion:
-    """The conversion of an opened model.
+    """Make the [`Conversion`] of an opened model.
 
     Args:
         source: what the model was opened from; only a folder or a Hub id has a tokenizer.
-        weights: under this model's names.
-        fields: of the config, besides those in `COMMON_FIELDS`.
+        weights: under this package's names.
+        fields: config fields besides those in `COMMON_FIELDS`.
     """
     fields |= {"sinusoid_layout": "halves", "label_smoothing": 0.0, **common_fields(model.config)}
     rows = {"source": fields["vocab_size"], "target": fields["decoder_vocab_size"]}
@@ -62,10 +62,11 @@ def conversion_of(
 
 
 def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedModel:
-    """The model of a folder or a Hub id, in float32.
+    """Load a model from a folder or a Hub id, in float32.
 
     Raises:
-        InputError: a file is damaged, missing or dangerous, or weights do not fit the configuration.
+        InputError: a file is damaged, missing or unsafe, or the weights do not fit the configuration, are quantized,
+            or are not finite.
     """
     if Path(source).is_dir():
         check_settings(Path(source))
@@ -81,20 +82,20 @@ def load_model(model_class: type[PreTrainedModel], source: str) -> PreTrainedMod
 
 
 def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A model and transformers' report on how its weights fit: missing, unexpected and mismatched keys.
+    """Load a model, with transformers' report on how its weights fit: missing, unexpected and mismatched keys.
 
     Args:
-        model_class: a class of models, or of the Auto classes.
+        model_class: a model class or an Auto class.
         options: further arguments of `from_pretrained`.
 
     Raises:
-        InputError: a file is damaged, missing or dangerous.
+        InputError: a file is damaged, missing or unsafe.
     """
     verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # its warnings are in the report too
+    logging.set_verbosity_error()  # the warnings are in the report too
     try:
         return model_class.from_pretrained(source, output_loading_info=True, ignore_mismatched_sizes=True, **options)
-    except InputError:  # of an engine of this package
+    except InputError:  # from one of this package's engines
         raise
     except Exception as error:  # of many types, for damaged or missing files
         raise InputError.of(_why_not_loaded(source, error)) from None
@@ -103,13 +104,13 @@ def read_weights(model_class: type, source: str, **options) -> tuple[PreTrainedM
 
 
 def damage_errors(source: str, weights: Iterable[tuple[str, torch.Tensor]]) -> list[str]:
-    """An error for the weights with values that are not finite, or none; `weights` are names and tensors."""
+    """One error that lists all weights with non-finite values, or none; `weights` are names and tensors."""
     damaged = damaged_weights(weights)
     return [f"{source} has weights with values that are NaN or infinite: {listed(damaged)}. {AGAIN}"] * bool(damaged)
 
 
 def _why_not_loaded(source: str, error: Exception) -> list[str]:
-    """The damaged files, or the error of transformers if none are found."""
+    """An error for each damaged file, or transformers' own error if none is found."""
     folder = Path(source)
     errors = weight_file_errors(folder) if folder.is_dir() else []
     for path in sorted(folder.glob("pytorch_model*.bin")):
@@ -134,7 +135,7 @@ def common_fields(config: PreTrainedConfig) -> dict[str, Any]:
 
 
 def generation_settings(model: PreTrainedModel) -> GenerationConfig:
-    """A model's search settings; the default of transformers, 20 tokens after the start token, becomes explicit."""
+    """A model's search settings, with transformers' default limit, 20 tokens after the start token, made explicit."""
     settings = copy.deepcopy(model.generation_config)
     if settings.max_length is None and settings.max_new_tokens is None:
         settings.max_length = 21
@@ -142,21 +143,21 @@ def generation_settings(model: PreTrainedModel) -> GenerationConfig:
 
 
 def matching_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConfig) -> PreTrainedTokenizerBase | None:
-    """The tokenizer in the folder or at the Hub id of a model, checked against it; None for a folder without one.
+    """Load the tokenizer of a model, and check that it fits the model; None for a folder without a tokenizer.
 
     Args:
-        source: folder or Hub id.
-        rows: of the embeddings of `"source"` and `"target"`.
-        config: the model's, whose special tokens must be those of the tokenizer.
+        source: the model's folder or Hub id.
+        rows: how many embeddings the `"source"` and the `"target"` have.
+        config: the model's; its padding and end tokens must be the tokenizer's.
 
     Raises:
-        InputError: it cannot be read, or belongs to another model.
+        InputError: the tokenizer cannot be read, or belongs to another model.
     """
     if Path(source).is_dir() and not has_tokenizer(Path(source)):
         return None
     tokenizer = load_tokenizer(source, trust_remote_code=False)
     if isinstance(tokenizer, FSMTTokenizer) and tokenizer.eos_token is None:
-        tokenizer.eos_token = tokenizer.sep_token  # which ends its texts
+        tokenizer.eos_token = tokenizer.sep_token  # FSMT ends its texts with it
     try:
         errors = _misfits(source, tokenizer, rows, config)
     except TypeError:  # some tokenizers accept ids of any type
@@ -169,7 +170,7 @@ def matching_tokenizer(source: str, rows: dict[str, int], config: PreTrainedConf
 def _misfits(
     source: str, tokenizer: PreTrainedTokenizerBase, rows: dict[str, int], config: PreTrainedConfig
 ) -> list[str]:
-    """Ids without an embedding, embeddings without an id, and special tokens with other ids in the model."""
+    """Errors for ids without an embedding, embeddings without an id, and special tokens whose ids differ."""
     sides = zip(("source", "target"), vocabularies(tokenizer), strict=True)
     sizes = {side: (len(tokens), max(tokens.values(), default=-1)) for side, tokens in sides}
     errors = [

@@ -22,11 +22,11 @@ NATIVE_MARIAN = (
     "is in Marian's native format, which is not supported. Convert it to a MarianMT folder first, with "
     "convert_marian_to_pytorch.py of the transformers repository."
 )
-# Modules for models of transformers by the `model_type` of their configs. Each has a `MODEL_CLASS` and
+# Modules that read models of transformers, by the `model_type` of their configs. Each has a `MODEL_CLASS` and
 # `read(model, or its folder or Hub id)`.
 PRETRAINED = {"marian": marian, "fsmt": fsmt}
-# Modules for files written by `torch.save`, in the order in which they are tried. Each has `is_checkpoint(contents)`
-# and `read(path, contents, folder of vocabularies or None)`.
+# Modules that read files written by `torch.save`, in the order in which they are tried. Each has
+# `is_checkpoint(contents)` and `read(path, contents, folder of vocabularies or None)`.
 CHECKPOINTS = (opennmt, fairseq)
 
 Source = str | Path | PreTrainedModel | nn.Transformer
@@ -41,29 +41,29 @@ def import_model(
         source: a `MarianMTModel` or `FSMTForConditionalGeneration`, its folder or Hub id; a `.pt` file of fairseq or
             OpenNMT-py, or a folder with one; or a `torch.nn.Transformer`.
         dtype: of the imported weights.
-        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`, if not that of the checkpoint.
+        vocabularies: folder with fairseq's `dict.LANGUAGE.txt`; default: the checkpoint's folder.
         options: for a `torch.nn.Transformer`, the parts around it: see `hf_vaswani.interop.torch_transformer.read`.
 
     Returns:
         The model in evaluation mode. Its `generation_config` has the search settings of the source, if known.
 
     Raises:
-        InputError: lists everything that this model does not support; or a file is damaged or dangerous.
+        InputError: lists everything that this model does not support; or a file is damaged or unsafe.
     """
     return read_source(source, vocabularies, **options).build(dtype)
 
 
 def import_tokenizer(source: str | Path, *, vocabularies: str | Path | None = None) -> PreTrainedTokenizerBase | None:
-    """The tokenizer of a source; None if it has none.
+    """Convert the tokenizer of a source; None if it has none.
 
     Raises:
-        InputError: it does not fit the weights of the source.
+        InputError: as in [`import_model`], or the tokenizer does not fit the weights.
     """
     return read_source(source, vocabularies).make_tokenizer()
 
 
 def read_source(source: Source, vocabularies: str | Path | None = None, **options) -> Conversion:
-    """The conversion of another system's model, not yet built; arguments as in [`import_model`]."""
+    """Read another system's model without building it; arguments as in [`import_model`]."""
     if isinstance(source, nn.Transformer):
         return torch_transformer.read(source, **options)
     if options:
@@ -90,7 +90,7 @@ def read_source(source: Source, vocabularies: str | Path | None = None, **option
 
 
 def _checkpoint_in(folder: Path) -> Path:
-    """The only checkpoint of a folder; out of several, the one that fairseq calls the best or the last."""
+    """The checkpoint in a folder: `model.pt`, or else fairseq's best or last one, or else the only one."""
     checkpoints = sorted(path for path in folder.glob("*.pt") if path.is_file())
     for name in ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt"):
         if folder / name in checkpoints:

@@ -1,4 +1,4 @@
-"""`torch.nn.Transformer` modules: two stacks, post- or pre-norm, with optional embeddings and output projection.
+"""Reads `torch.nn.Transformer` modules, post- or pre-norm, and, if given, the embeddings and LM head around them.
 
 The module has no embeddings, positions or output projection. By default, the imported model therefore adds no
 positions, and `model.model(inputs_embeds=source, decoder_inputs_embeds=target)` gives the module's output.
@@ -21,7 +21,7 @@ SOURCE_EMBEDDING, TARGET_EMBEDDING = "model.encoder.embed_tokens", "model.decode
 LM_HEAD = "lm_head"
 ACTIVATIONS = {F.relu: "relu", torch.relu: "relu", F.gelu: "gelu", F.silu: "silu", torch.tanh: "tanh"}
 ACTIVATION_MODULES = {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu", nn.Tanh: "tanh"}
-# This model's name of each part of a layer → torch's.
+# This model's name for each part of a layer → torch's.
 ENCODER_PARTS = {
     "self_attn": "self_attn",
     "self_attn_layer_norm": "norm1",
@@ -44,12 +44,12 @@ def read(
     output_projection: nn.Linear | None = None,
     **fields,
 ) -> Conversion:
-    """A `torch.nn.Transformer` and the parts around it.
+    """Read a `torch.nn.Transformer` and the parts around it.
 
     Args:
-        module: the two stacks.
-        source_embedding, target_embedding, output_projection: the parts around them; new ones are initialized if not
-            given. Parts that share a parameter still do so afterwards.
+        module: the encoder and the decoder.
+        source_embedding, target_embedding, output_projection: the parts around them; those that are not given are
+            initialized as new. Parts that share a parameter stay tied.
         fields: further fields of `VaswaniConfig`, such as `position_type="sinusoidal"`, `scale_embedding=True` and
             special tokens. By default no positions are added and embeddings are not scaled.
 
@@ -88,7 +88,7 @@ def read(
 
 
 def unsupported(module: nn.Transformer, given: dict[str, nn.Module]) -> list[str]:
-    """All features of the module and the parts around it that this model does not support."""
+    """The features of the module and of the parts around it that this model does not support."""
     errors = []
     if type(module).forward is not nn.Transformer.forward:
         errors.append(f"a forward pass of its own ({type(module).__name__})")
@@ -156,7 +156,7 @@ def _activation(layer: nn.Module) -> str | None:
 
 
 def _module_fields(module: nn.Transformer) -> dict[str, Any]:
-    """The fields that are known from the module's shapes and forward pass."""
+    """Config fields that the module's shapes and forward pass determine."""
     encoder, decoder = module.encoder.layers[0], module.decoder.layers[0]
     has_bias = encoder.linear1.bias is not None
     return {
@@ -177,7 +177,7 @@ def _module_fields(module: nn.Transformer) -> dict[str, Any]:
 
 
 def _free_fields(module: nn.Transformer, given: dict[str, nn.Module]) -> dict[str, Any]:
-    """The fields outside the module or only for training, which the caller may override."""
+    """Config fields for what is outside the module or matters only in training; the caller may override them."""
     layer = module.encoder.layers[0]
     fields = {
         "dropout": layer.dropout1.p,
@@ -193,7 +193,7 @@ def _free_fields(module: nn.Transformer, given: dict[str, nn.Module]) -> dict[st
 
 
 def _embedding_fields(given: dict[str, nn.Module]) -> dict[str, Any]:
-    """Sizes and tying of embeddings and output projection: parts with the same parameter stay tied."""
+    """Config fields for the sizes and tying of the embeddings and the LM head: shared parameters stay tied."""
     if not given:
         return {}
     source, target, output = (given.get(name) for name in (SOURCE_EMBEDDING, TARGET_EMBEDDING, LM_HEAD))

@@ -1,10 +1,10 @@
-"""What a model may have that no other system or engine can express."""
+"""Features of a model that no other system or engine can express."""
 
 from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 
 
 def unexportable(model: VaswaniForConditionalGeneration) -> dict[str, bool]:
-    """Such features in words, and whether the model has them."""
+    """A description of each feature that cannot be exported → whether the model has it."""
     return {
         "an adapter (merge it: train it with --merge true, or call PEFT's merge_and_unload())": hasattr(
             model, "peft_config"

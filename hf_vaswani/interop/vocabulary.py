@@ -1,7 +1,7 @@
-"""Tokenizers from the vocabularies of fairseq and OpenNMT, whose checkpoints have tokens, but not how text is split.
+"""Builds tokenizers for fairseq and OpenNMT models, whose checkpoints have tokens but do not say how text is split.
 
-A subword model next to the checkpoint splits the text; otherwise tokens are separated by spaces, like the training
-text of the model, and `@@` at the end of a piece joins it to the next one in decoding.
+A subword model next to a fairseq checkpoint splits the text. Otherwise tokens must be separated by spaces, as in the
+model's training text, and decoding joins a piece that ends in `@@` to the next one.
 """
 
 import json
@@ -22,10 +22,10 @@ SPLIT_AT_SPACES = "text must come as the tokens of the vocabulary, separated by 
 
 
 def read_dictionary(path: Path, special_tokens: Sequence[str]) -> list[str]:
-    """The symbols of a fairseq `dict.LANGUAGE.txt` in order: one per line, with its count after the last space.
+    """Read the symbols of a fairseq `dict.LANGUAGE.txt`: one per line, with its count after the last space.
 
     Raises:
-        InputError: lists the lines without a count or with a repeated symbol.
+        InputError: the file cannot be read, or lines have no count or repeat a symbol; the error lists them.
     """
     try:
         lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
@@ -49,12 +49,12 @@ def read_dictionary(path: Path, special_tokens: Sequence[str]) -> list[str]:
 def dictionary_tokenizer(
     folder: Path, source: list[str], target: list[str], languages: tuple[str, str]
 ) -> PreTrainedTokenizerBase:
-    """The tokenizer of a fairseq model: `</s>` ends source and target.
+    """Build the tokenizer of a fairseq model: `</s>` ends source and target.
 
     Args:
-        folder: may hold a subword model: BPE codes or a SentencePiece model.
+        folder: may hold a subword model, as BPE codes or a SentencePiece model.
         source, target: symbols of each side in order of their ids.
-        languages: codes of source and target, for Moses' rules.
+        languages: language codes of source and target, for the rules of the Moses tokenizer.
     """
     codes, pieces = _first_file(folder, BPE_CODES), _first_file(folder, SENTENCEPIECE_MODELS)
     if codes:
@@ -78,7 +78,7 @@ def describe_splitting(folder: Path) -> str:
 
 
 def join_backends(source: Tokenizer, target: Tokenizer, **special_tokens: str) -> PreTrainedTokenizerBase:
-    """One tokenizer from two backends; a plain fast tokenizer if both are the same."""
+    """Combine two backends into one tokenizer; if they are the same, it is a plain fast tokenizer."""
     settings = {**special_tokens, "model_input_names": ["input_ids", "attention_mask"]}
     if source.to_str() == target.to_str():
         return PreTrainedTokenizerFast(tokenizer_object=source, **settings)
@@ -88,7 +88,7 @@ def join_backends(source: Tokenizer, target: Tokenizer, **special_tokens: str) -
 def word_backend(
     tokens: Sequence[str], unk_token: str, end: str | None, special_tokens: Sequence[str] = ()
 ) -> Tokenizer:
-    """A tokenizer for space-separated tokens, whose ids are their indices in `tokens`.
+    """Build a backend for space-separated tokens, whose ids are their indices in `tokens`.
 
     Args:
         end: token to append to each text, if any.
@@ -114,7 +114,7 @@ def _first_file(folder: Path, names: Sequence[str]) -> Path | None:
 
 
 def _bpe_tokenizer(codes: Path, source: list[str], target: list[str], languages: tuple[str, str]) -> FSMTTokenizer:
-    """Moses' tokenizer and codes of subword-nmt or fastBPE, as in fairseq's published models."""
+    """The Moses tokenizer with BPE codes of subword-nmt or fastBPE, as in fairseq's published models."""
     return _open(
         FSMTTokenizer,
         codes,
@@ -132,7 +132,7 @@ def _bpe_tokenizer(codes: Path, source: list[str], target: list[str], languages:
 def _sentencepiece_tokenizer(
     model: Path, source: list[str], target: list[str], languages: tuple[str, str]
 ) -> MarianTokenizer:
-    """A SentencePiece model whose pieces have other ids in the dictionary, as in Marian's tokenizer."""
+    """A SentencePiece model whose pieces get their ids from the dictionary, as in Marian's tokenizer."""
     return _open(
         MarianTokenizer,
         model,
@@ -151,7 +151,7 @@ def _sentencepiece_tokenizer(
 def _open(
     tokenizer_class: type[PreTrainedTokenizerBase], model: Path, vocabularies: dict[str, dict[str, int]], **arguments
 ) -> PreTrainedTokenizerBase:
-    """A tokenizer that reads a subword model and its vocabularies, by the names of arguments, from files."""
+    """Create a tokenizer that takes its vocabularies as files; `vocabularies` maps argument names to contents."""
     with tempfile.TemporaryDirectory() as folder:
         for name, vocabulary in vocabularies.items():
             path = Path(folder) / name
@@ -164,12 +164,12 @@ def _open(
                 f"{tokenizer_class.__name__} needs a package that is not installed: pip install 'hf_vaswani[interop]' "
                 f"({reason(error)[:200]})"
             ) from None
-        except Exception as error:  # of many types, for a damaged subword model
+        except Exception as error:  # a damaged subword model can raise anything
             raise InputError(f"{model} cannot be read as a subword model: {reason(error)[:200]}") from None
 
 
 def _word_end_marked(token: str) -> str:
-    """A token with its end of word marked instead of its continuation: `foo@@` → `foo`, `foo` → `foo</w>`."""
+    """Mark the ends of words instead of continuations: `foo@@` → `foo`, `foo` → `foo</w>`."""
     if token in ("<s>", "<pad>", "</s>", "<unk>"):
         return token
     return token.removesuffix(JOINER) if token.endswith(JOINER) else f"{token}</w>"

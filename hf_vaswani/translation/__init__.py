@@ -1,10 +1,10 @@
-"""Translating with a trained model: texts, files, several models together, and scores of given pairs.
+"""Translates with trained models: texts, files, ensembles of models, and scores of given translations.
 
-`load` opens a model with its tokenizer, `ensemble` makes one model of several. All translation goes through the engine
-of `core/pipeline_engine.py`: `translate` hands it a list of texts, `lines` the windows of a file or stream (`windows`)
-for an output that can be resumed (`resumable_output`), `mbr` ranks the candidates that it gives by their `utility`.
-`pair_scores` scores translations that are given. `batch_translator` translates a column of batches, and `shards` a
-folder of files on Ray, both with what `translator_settings` opens in each process.
+`load` opens a model with its tokenizer, and `ensemble` combines several models into one. All translation goes through
+the engine of `core/pipeline_engine.py`: `translate` hands it a list of texts; `lines` hands it the windows of a file
+or stream (`windows`), for an output that can be resumed (`resumable_output`); `mbr` ranks the candidates that it
+returns by their `utility`. `pair_scores` scores given translations. `batch_translator` translates a column of each
+batch, and `shards` a folder of files on Ray; both open a translator in each process from `translator_settings`.
 """
 
 from typing import TYPE_CHECKING, Any

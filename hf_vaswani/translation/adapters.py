@@ -1,4 +1,4 @@
-"""Adapters of PEFT, such as LoRA's: folders that hold a few weights and name the model that all others are of."""
+"""Loads PEFT adapters, such as LoRA: folders with a few weights and the name of the base model that has the rest."""
 
 import json
 import warnings
@@ -16,20 +16,20 @@ ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
 def adapter_base(path: str) -> str | None:
-    """The base model, a folder or a Hub id, that an adapter names; None for anything but an adapter.
+    """The base model (a folder or a Hub id) that an adapter names; None for anything that is not an adapter.
 
     Args:
-        path: folder or Hub id. A whole model with an adapter beside it does not count: transformers loads both.
+        path: folder or Hub id. A whole model with an adapter beside it is not one: transformers loads both.
 
     Raises:
-        InputError: an adapter that names no base model, has no weights, or for which PEFT is not installed.
+        InputError: the adapter names no base model or has no weights, or PEFT is not installed.
     """
     folder = Path(path)
     if folder.is_dir() and (folder / "config.json").exists():
         return None
     try:
         config_file = find_adapter_config_file(path)
-    except Exception:  # not a Hub id, no such model, no connection: loading the model tells
+    except Exception:  # not a Hub id, no such model, no connection: loading the model reports it
         return None
     if config_file is None:
         return None
@@ -55,7 +55,7 @@ def adapter_base(path: str) -> str | None:
 
 
 def has_own_tokenizer(path: str) -> bool:
-    """Whether an adapter, a folder or a Hub id, comes with a tokenizer, which it does where tokens were added."""
+    """Whether an adapter (a folder or a Hub id) comes with its own tokenizer, as it does if tokens were added."""
     if Path(path).is_dir():
         return has_tokenizer(Path(path))
     quiet = ("gated_repo", "missing_entries", "connection_errors")
@@ -64,12 +64,12 @@ def has_own_tokenizer(path: str) -> bool:
 
 
 def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
-    """The same model with an adapter's weights in its layers, and with its search settings, where it has some.
+    """Add an adapter to a model: its weights to the layers, and its search settings, if it has any.
 
-    Not merged: where matrices are tied, an adapter on one of them would change all.
+    The weights are not merged: with tied matrices, merging an adapter into one of them would change them all.
 
     Raises:
-        InputError: an adapter that does not fit the model, or that does not change its layers.
+        InputError: the adapter does not fit the model, or is not of a kind that changes its layers.
     """
     from peft import PeftConfig, PeftModel
 
@@ -82,12 +82,12 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # PEFT only warns about it, and continues with an adapter of which a part is untrained.
+            # PEFT only warns about missing weights, and continues with an adapter that is partly untrained.
             warnings.filterwarnings("error", message="Found missing adapter keys")
             adapted = PeftModel.from_pretrained(model, path, config=config, autocast_adapter_dtype=False)
         model.generation_config = generation_config_in(path) or model.generation_config
     except InputError:
         raise
-    except Exception as error:  # PEFT raises many kinds for files that are damaged or of another model
+    except Exception as error:  # PEFT raises many types for damaged files and for adapters of other models
         raise InputError(f"{path} cannot be loaded: {reason(error)}") from None
     return adapted.get_base_model()

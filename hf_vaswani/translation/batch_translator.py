@@ -1,7 +1,7 @@
-"""Translates a column of batches: for actors of Ray Data, `datasets.map`, and Spark's `mapInPandas`.
+"""Translates a column of each batch, for Ray Data's actors, `datasets.map` and Spark's `mapInPandas`.
 
-What hands out the batches decides where they are translated, and starts the processes. Each of them gets a copy of
-this object without the model, and loads that when the first batch comes.
+Whatever hands out the batches decides where they are translated, and starts the processes. Each process gets a copy of
+the translator without the model, and loads the model when its first batch arrives.
 """
 
 import logging
@@ -24,15 +24,16 @@ class BatchTranslator:
     """Adds translations to batches of rows.
 
     Args:
-        model: folder or Hub id of a model, an adapter, or an engine's folder.
-        column: of the texts.
-        output_column: of the translations.
-        error_column: of the reasons why texts have no translation, "" where there is none; by default they are logged.
-        num_workers: processes that translate a batch on a CPU; more than one where nothing else uses the cores.
-        dtype: to compute in; default: that of the weights.
-        quantize: `"int8"` for weights of 8 bits on a CPU.
-        src_lang, tgt_lang: of multilingual models.
-        options: arguments of the pipeline's calls and of `generate()`: `num_beams=4`, `split_sentences=True`.
+        model: folder or Hub id of a model or an adapter, or a folder exported for an engine.
+        column: name of the column with the texts.
+        output_column: name of the column for the translations.
+        error_column: name of a column that says why a text has no translation, "" if it has one; by default, errors
+            are logged.
+        num_workers: processes that translate a batch on a CPU; use more than one only if the other cores are idle.
+        dtype: dtype to compute in; default: that of the weights.
+        quantize: `"int8"` for 8-bit weights on a CPU.
+        src_lang, tgt_lang: languages, for multilingual models.
+        options: arguments of the pipeline call and of `generate()`, such as `num_beams=4` or `split_sentences=True`.
     """
 
     def __init__(
@@ -59,19 +60,20 @@ class BatchTranslator:
         return {**vars(self), "_translate": None}
 
     def __call__(self, batch: Any) -> Any:
-        """A batch with its translations.
+        """Add translations to a batch.
 
-        A text that cannot be translated gets an empty translation. None, and what pandas has in its place, stays None.
+        A text that cannot be translated gets an empty translation. A missing value (None, NaN or pandas's NA) gets
+        None.
 
         Args:
-            batch: columns by name, lists or NumPy arrays; or a pandas `DataFrame`, or an Arrow `Table`.
+            batch: a mapping from column names to lists or NumPy arrays, a pandas `DataFrame`, or an Arrow `Table`.
 
         Returns:
-            A batch of the same kind with the further columns; the one that was given stays as it is.
+            A batch of the same type with the new columns; the given batch is not changed.
 
         Raises:
             InputError: the model cannot be loaded, or the column is missing or holds no text at all.
-            Exception: the last error, where 64 texts or more come to nothing else: the cause is not the texts.
+            Exception: the last error, if 64 or more texts all fail: then the texts are not the cause.
         """
         names = list(batch.column_names if hasattr(batch, "append_column") else batch.keys())
         if self.column not in names:
@@ -85,7 +87,7 @@ class BatchTranslator:
         return _with_columns(batch, added)
 
     def _translated(self, values: list[Any]) -> tuple[list[str | None], list[str]]:
-        """A translation for each value, and why it has none."""
+        """The translation of each value, and why it has none ("" if it has one)."""
         translations: list[str | None] = [None] * len(values)
         # Not None: the first batch decides the type of a column in datasets, and is likely to have no error.
         errors = [""] * len(values)
@@ -124,7 +126,7 @@ def _with_columns(batch: Any, added: Mapping[str, Sequence[str | None]]) -> Any:
     if hasattr(batch, "assign"):  # pandas
         import pandas as pd
 
-        # Of any other type, None would become NaN.
+        # With any other dtype, None would become NaN.
         return batch.assign(**{name: pd.Series(values, batch.index, object) for name, values in added.items()})
     if hasattr(batch, "append_column"):  # Arrow
         import pyarrow as pa

@@ -1,7 +1,8 @@
 """Several models that translate as one: the mean of their distributions over the next token (Sutskever et al. 2014).
 
-An ensemble is a model like any other: `generate()` with all that it takes, the pipeline, scores of given pairs. To the
-search it is one decoder with the layers of all members; their encoder outputs lie side by side.
+An ensemble is a model like any other: it works with `generate()` and all its arguments, with the pipeline, and with
+scores of given pairs. The search sees one decoder with the layers of all members; their encoder outputs are
+concatenated.
 """
 
 import copy
@@ -26,14 +27,14 @@ SHARED_FIELDS = ("vocab_size", "decoder_vocab_size", "decoder_start_token_id", "
 
 
 class EnsembleEncoder(nn.Module):
-    """The encoders of all members, whose outputs lie side by side."""
+    """The encoders of all members, with their outputs concatenated."""
 
     main_input_name = "input_ids"
 
     def __init__(self, members: Sequence[VaswaniForConditionalGeneration]):
         super().__init__()
         self.members = nn.ModuleList(member.get_encoder() for member in members)
-        # Where texts are to be cut.
+        # Texts are cut to the smallest number of positions.
         self.embed_positions = min(self.members, key=positions).embed_positions
 
     def forward(self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs):
@@ -43,15 +44,15 @@ class EnsembleEncoder(nn.Module):
 
 
 class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
-    """Models of one vocabulary as one model, for translation alone.
+    """Several models with the same vocabulary as one model, for translation only.
 
     Architectures, sizes and training may differ; tokens must not. Search settings are those of the first member.
 
     Args:
-        members: at least one, all on one device.
+        members: at least one model, all on the same device.
 
     Raises:
-        ValueError: where the members' vocabularies or special tokens differ.
+        ValueError: the members' vocabulary sizes, special tokens or languages differ, or one is not a Vaswani model.
     """
 
     config_class = VaswaniConfig
@@ -76,7 +77,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         return self.encoder
 
     def get_decoder(self, *args, **kwargs) -> nn.Module:
-        """The decoder whose positions end first."""
+        """The decoder with the fewest positions."""
         return min((member.get_decoder() for member in self.members), key=positions)
 
     def get_output_embeddings(self) -> nn.Module:
@@ -96,10 +97,12 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
         return_dict: bool | None = None,
         output_attentions: bool | None = None,
     ) -> Seq2SeqLMOutput:
-        """Arguments as in [`VaswaniForConditionalGeneration`]. The logits are logarithms of the mean probabilities.
+        """Compute logits that are the logarithms of the members' mean probabilities.
+
+        Arguments are those of [`VaswaniForConditionalGeneration`].
 
         Raises:
-            ValueError: where attentions are asked for.
+            ValueError: attentions are requested.
         """
         if output_attentions:
             raise ValueError("An ensemble has no attention of its own, and no alignments. Ask one of its models.")
@@ -147,10 +150,10 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
 
 
 class EnsembleStep:
-    """A step of the decoders of all members.
+    """A step of the decoders of all members, for a search.
 
     Args:
-        ensemble: to be searched with.
+        ensemble: the ensemble to search with.
     """
 
     def __init__(self, ensemble: Ensemble):
@@ -158,7 +161,7 @@ class EnsembleStep:
         self.steps = [member.decoder_step() or ModuleStep(member) for member in ensemble.members]
 
     def states(self, step: StepInput) -> torch.Tensor:
-        """As in [`DecoderStep`], but gives the logits of the members together."""
+        """As in [`DecoderStep`], but returns the logits of the ensemble."""
         widths, caches = self.ensemble.widths(), self.ensemble.caches(step.cache)
         log_probs = [
             member.logits(member.states(replace(step, cache=cache, encoder_output=part))).float().log_softmax(-1)
@@ -167,12 +170,12 @@ class EnsembleStep:
         return mean_distribution(log_probs)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
-        """What [`states`] gives."""
+        """The output of [`states`], which is already logits."""
         return states
 
 
 def mean_distribution(log_probs: list[torch.Tensor]) -> torch.Tensor:
-    """Logarithms of the means of probabilities."""
+    """The logarithms of the mean probabilities."""
     return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))
 
 
@@ -182,7 +185,7 @@ def positions(stack: nn.Module) -> float:
 
 
 def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
-    """Refuse members that do not have the same tokens."""
+    """Raise a `ValueError` unless all members are Vaswani models with the same tokens and languages."""
     if isinstance(members, str) or not isinstance(members, Sequence):
         raise ValueError(f"members must be a list of models, got {type(members).__name__}.")
     if not members:

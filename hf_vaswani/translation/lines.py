@@ -1,6 +1,6 @@
 """Translates any number of lines of text, in order and window by window, into plain text or JSON lines.
 
-A line that cannot be translated gets an empty translation and a report, and costs no other line.
+A line that cannot be translated gets an empty translation and is reported; other lines are not affected.
 """
 
 import json
@@ -31,14 +31,14 @@ class LineTranslator:
 
     Args:
         translator: a translation pipeline.
-        utility, samples: those of [`translate_mbr`], where it chooses the translations.
-        n_best: translations a line.
-        seed: of samples, which depend on it and the window alone.
-        options: further arguments of the pipeline. A line beyond the limit is not translated, or in pieces with
-            `split_sentences=True`.
+        utility, samples: as in [`translate_mbr`]; with a utility, it chooses the translations.
+        n_best: number of translations per line.
+        seed: seed for samples, which depend only on it and the window.
+        options: further arguments of the pipeline. A line beyond the length limit is not translated, unless
+            `split_sentences=True` divides it.
 
     Raises:
-        ValueError: for arguments that the pipeline refuses.
+        ValueError: the pipeline rejects an argument.
     """
 
     def __init__(
@@ -72,18 +72,18 @@ class LineTranslator:
 
 
 class TranslatedWindow(NamedTuple):
-    """What a window becomes: plain text, which goes from one process to another.
+    """The output of a window, as plain values that can be passed between processes.
 
     Attributes:
-        content: its lines of the output.
-        errors: position in the window of each line that could not be translated, from 0 on, and why.
+        content: the window's lines of the output.
+        errors: the position in the window, from 0, of each line that could not be translated, and why.
     """
 
     content: str
     errors: list[tuple[int, str]]
 
 
-# Writes a line of the output: a line of the input and its translations.
+# Formats a line of the output, from a line of the input and its translations.
 LineWriter = Callable[[Line, Result], str]
 WindowWork = Callable[[list[Line]], TranslatedWindow]
 
@@ -91,14 +91,14 @@ WindowWork = Callable[[list[Line]], TranslatedWindow]
 def translate_window(
     translate: Callable[[list[Line]], list[Result]], write_line: LineWriter, window: list[Line]
 ) -> TranslatedWindow:
-    """Translate a window into its part of the output; arguments as of [`translate_lines`]."""
+    """Translate a window into its part of the output; arguments as in [`translate_lines`]."""
     results = translate(window)
     errors = [(place, error_message(result)) for place, result in enumerate(results) if isinstance(result, Exception)]
     return TranslatedWindow("".join(f"{write_line(line, result)}\n" for line, result in zip(window, results)), errors)
 
 
 def one_by_one(work: WindowWork, those: Iterable[list[Line]]) -> Iterator[tuple[list[Line], TranslatedWindow]]:
-    """Each window and what it becomes."""
+    """Apply `work` to one window after another; yields each window with its output."""
     return ((window, work(window)) for window in those)
 
 
@@ -112,19 +112,19 @@ def translate_lines(
     is_waiting: Callable[[], bool] = lambda: False,
     over: Callable[..., Iterator[tuple[list[Line], TranslatedWindow]]] = one_by_one,
 ) -> None:
-    """Translate lines into an output that has begun.
+    """Translate lines into an output that is already open.
 
     Args:
-        lines: those that are not in the output yet, read as they are needed.
-        translate: such as a [`LineTranslator`].
+        lines: the lines that are not in the output yet, read as needed.
+        translate: translates a window, as a [`LineTranslator`] does.
         write_line: [`as_text`] or [`as_json`].
-        report: gets the number of each line that could not be translated, from 1 on, and why.
-        progress: called with the number of lines that are done, after each window.
-        is_waiting: as [`windows`] takes it.
-        over: who works on the windows, and gives them back in order: [`one_by_one`], or several processes.
+        report: called with the number, from 1, of each line that could not be translated, and why.
+        progress: called after each window with the number of lines done so far.
+        is_waiting: as in [`windows`].
+        over: applies the work to all windows and yields them in order: [`one_by_one`], or several processes.
     """
     work = partial(translate_window, translate, write_line)
-    # Closed at once where the output cannot be written: other processes wait for the next window.
+    # Closed at once if the output cannot be written: other processes wait for the next window.
     with closing(over(work, windows(lines, output.progress.windows, is_waiting))) as translated:
         for window, result in translated:
             write_window(window, result, output, report)
@@ -142,24 +142,24 @@ def write_window(
 
 
 def as_text(line: Line, result: Result) -> str:
-    """The best translation, as one line; an empty one where there is none."""
+    """The best translation on one line; empty if there is none."""
     return "" if isinstance(result, Exception) else without_line_breaks(result[0]["translation_text"])
 
 
 def without_line_breaks(text: str) -> str:
-    """A translation as a line of a file, in which a line break would move all lines after it."""
+    """Replace line breaks with spaces, for a file in which a line break would shift all lines after it."""
     return LINE_BREAK.sub(" ", text)
 
 
 def write_translations(path: Path, translations: Iterable[str]) -> None:
-    """Write translations into a file, one a line."""
+    """Write translations to a file, one per line."""
     path.write_text("".join(f"{without_line_breaks(text)}\n" for text in translations), encoding="utf-8")
 
 
 def as_json(line: Line, result: Result) -> str:
     """A JSON record of a line and its translations.
 
-    It has `source` and `translations`, best first, each with `text` and what else was asked for; and `error` where
+    It has `source` and `translations`, best first, each with `text` and whatever else was requested; and `error` if
     there is no translation.
     """
     record: dict[str, Any] = {"source": line.text, "translations": []}

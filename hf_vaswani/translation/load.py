@@ -1,4 +1,4 @@
-"""Loads a trained model with its tokenizer, and says plainly what is missing where that fails."""
+"""Loads a trained model with its tokenizer, and says plainly what is missing if that fails."""
 
 import hashlib
 import json
@@ -32,10 +32,10 @@ from .ensemble import Ensemble
 def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """Load several models as one that translates with all of them, and the tokenizer that they share.
 
-    Arguments are those of [`load`]. One path gives that model.
+    Arguments are those of [`load`]. A single path gives that model itself.
 
     Raises:
-        InputError: also where the models do not have the same tokens.
+        InputError: as in [`load`], or the models do not have the same tokens.
     """
     (model, tokenizer), *others = [load(path, dtype) for path in paths]
     if not others:
@@ -50,10 +50,10 @@ def load_ensemble(paths: list[str], dtype: str | None = None) -> tuple[PreTraine
 
 
 def tokenizer_errors(tokenizers: Mapping[str, PreTrainedTokenizerBase]) -> list[str]:
-    """That models which are to translate together have other tokens than the first one.
+    """Errors for models of an ensemble whose tokens differ from those of the first.
 
     Args:
-        tokenizers: of each model, by its path.
+        tokenizers: path of each model → its tokenizer.
     """
     first, *others = tokenizers
     return [
@@ -66,16 +66,16 @@ def tokenizer_errors(tokenizers: Mapping[str, PreTrainedTokenizerBase]) -> list[
 def load(
     path: str, dtype: str | None = None, trust_remote_code: bool | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """Load model and tokenizer from a folder or the Hub, onto an accelerator where there is one.
+    """Load a model and its tokenizer from a folder or the Hub, onto an accelerator if there is one.
 
     Args:
-        path: a model, or a PEFT adapter; where that has no tokenizer, its base model's is taken.
+        path: a model, or a PEFT adapter; an adapter without a tokenizer uses that of its base model.
         dtype: `"float32"`, `"bfloat16"` or `"float16"`; default: that of the weights.
-        trust_remote_code: whether code that comes with the model may run, where its type is unknown here; by default
+        trust_remote_code: whether code that comes with the model may run, if its type is unknown here; by default
             transformers asks the user.
 
     Raises:
-        InputError: where config, weights or tokenizer are missing.
+        InputError: the config, weights or tokenizer are missing, damaged, or do not fit together.
     """
     if Path(path).is_file():
         raise InputError(f"{path} is a file. Name the folder of a model.")
@@ -97,7 +97,7 @@ def load(
 def _load_whole(
     path: str, dtype: str | None, tokenizer_path: str | None = None, trust_remote_code: bool | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """Model and tokenizer, from a folder of its own or, by default, the model's."""
+    """Load a model and a tokenizer, which is in the model's folder unless `tokenizer_path` names another."""
     if Path(path).is_dir():
         check_folder(Path(path), tokenizer_path is None)
         if not trust_remote_code or model_kind(Path(path)) in CONFIG_MAPPING:
@@ -106,7 +106,7 @@ def _load_whole(
     if trust_remote_code is not None:
         given["trust_remote_code"] = trust_remote_code
     model, report = read_weights(AutoModelForSeq2SeqLM, path, **given)
-    # Of a quantized tensor, those that it is made of.
+    # For a quantized tensor, the tensors that it is made of.
     tensors = ((name, part) for name, weight in model.named_parameters() for part in _plain_tensors(weight))
     if errors := _weight_errors(path, model, report) + damage_errors(path, tensors):
         raise InputError.of(errors)
@@ -114,16 +114,16 @@ def _load_whole(
 
 
 def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> str:
-    """Digest of a model, its generation config and its tokenizer, the same wherever the model stands.
+    """Digest of a model, its generation config and its tokenizer, the same in any folder and on any device.
 
-    Of each tensor the first 64 values are read, which training changes.
+    It covers the first 64 values of each tensor, which training changes.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         for part in _plain_tensors(tensor):
             values = part.flatten()[:64].float().cpu().tolist()
             digest.update(json.dumps([name, list(part.shape), values]).encode())
-    # Of a model that another engine computes, which has no tensors here.
+    # For a model that runs in another engine and has no tensors here.
     digest.update(str(getattr(model.config, "weights_digest", "")).encode())
     generation = model.generation_config.to_diff_dict()
     generation.pop("transformers_version", None)
@@ -132,7 +132,7 @@ def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> s
 
 
 def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensors that a tensor is made of: itself, or for a quantized one its codes, its scales and so on."""
+    """The tensors that a tensor is made of: itself, or for a quantized tensor its codes, its scales and so on."""
     if not hasattr(tensor, "__tensor_flatten__"):
         yield tensor
         return
@@ -141,10 +141,10 @@ def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _weight_errors(path: str, model: PreTrainedModel, report: dict[str, Any]) -> list[str]:
-    """What is wrong between weights and config. transformers draws at random what is missing or of another shape."""
+    """Errors for weights that do not fit the config: transformers would initialize them at random."""
     missing, unexpected = report["missing_keys"], report["unexpected_keys"]
     if model.config.model_type != VaswaniConfig.model_type:
-        # Those of others have buffers that can be left out, and weights of old versions that nothing needs.
+        # Other models have buffers that may be missing, and weights of old versions that nothing needs.
         names = dict(model.named_parameters()).keys()
         missing, unexpected = (
             names & set(missing),
@@ -154,14 +154,14 @@ def _weight_errors(path: str, model: PreTrainedModel, report: dict[str, Any]) ->
 
 
 def _is_of_a_further_layer(name: str, names: Collection[str]) -> bool:
-    """Whether a weight would be the model's with 0 for a number in its name: the config has too few layers."""
+    """Whether a weight belongs to a layer beyond those of the config: with 0 as the number, the model has its name."""
     numbers = re.finditer(r"(?<=\.)\d+(?=\.)", name)
     return any(f"{name[: number.start()]}0{name[number.end() :]}" in names for number in numbers)
 
 
 def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
     error = vocabulary_error(model, tokenizer)
-    # Those of others may have more embeddings than tokens, but not fewer.
+    # Other models may have more embeddings than tokens, but not fewer.
     tokens, rows = (len(tokenizer), target_vocab_size(tokenizer)), len(model.get_input_embeddings().weight)
     if tokens[0] > rows or tokens[1] > getattr(model.config, "decoder_vocab_size", tokens[1]):
         error = error or f"the tokenizer has {max(tokens):,} tokens, more than the model has embeddings"
@@ -172,10 +172,10 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
 
 
 def check_folder(folder: Path, needs_tokenizer: bool = True) -> None:
-    """Refuse a folder that lacks what a model is loaded from.
+    """Check that a folder has the files that a model is loaded from.
 
     Raises:
-        InputError: naming what is missing.
+        InputError: a file is missing; the error names it.
     """
     if not (folder / CONFIG_FILE).exists():
         raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")

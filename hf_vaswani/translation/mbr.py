@@ -1,9 +1,9 @@
-"""Minimum Bayes risk decoding: of many candidates, the translation that the model finds best on average.
+"""Minimum Bayes risk decoding: from many candidates, chooses the translation with the highest expected utility.
 
-Beam search looks for the most probable translation; this looks for the one that is most like all that the model could
-have said. Its samples stand for both: each candidate is compared with every sample as if that were the reference, and
-the one with the highest mean utility is taken (Eikema & Aziz 2020; Freitag et al. 2022). Epsilon sampling (Freitag et
-al. 2023) leaves out tokens that are too improbable to be meant.
+Beam search looks for the most probable translation; this looks for the one that is most similar to everything that the
+model could have said. The model's samples are both candidates and references: each candidate is compared with every
+sample as if the sample were the reference, and the one with the highest mean utility wins (Eikema & Aziz 2020; Freitag
+et al. 2022). Epsilon sampling (Freitag et al. 2023) never draws very improbable tokens.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,15 +41,15 @@ def rank_candidates(
     """Rank the candidates of one sentence, best first.
 
     Args:
-        candidates: samples or an n-best list. One that comes several times is ranked once, where it came first.
-        utility: `"chrf"`, `"bleu"`, or a function of hypotheses and references that gives what each hypothesis is
-            worth by each reference, `(hypotheses, references)`. All strings that it gets of one side differ.
-        weights: of the references, in proportion, such as the probabilities of an n-best list; default: all the same.
+        candidates: samples or an n-best list. A repeated candidate is ranked once; ties keep the given order.
+        utility: `"chrf"`, `"bleu"`, or a function of hypotheses and references that returns the utility of each
+            hypothesis for each reference, `(hypotheses, references)`. Neither of its lists has duplicates.
+        weights: relative weights of the references, such as the probabilities of an n-best list; default: equal.
         references: what the candidates are compared with; default: the candidates themselves.
 
     Raises:
-        ValueError: no reference, another number of weights than of references, weights that are not proportions, an
-            unknown utility, or one text where a list is wanted.
+        ValueError: there are no references, the numbers of weights and references differ, the weights are negative,
+            not finite or all zero, the utility is unknown, or a single text is given instead of a list.
     """
     measure = utility_function(utility)
     candidates = _texts("candidates", candidates)
@@ -72,7 +72,7 @@ def rank_candidates(
 
 
 def _texts(name: str, texts: Iterable[str]) -> list[str]:
-    """An argument's texts as a list; anything else is refused."""
+    """An argument's texts as a list; raises a `ValueError` if it is anything else."""
     check_many(name, texts)
     texts = list(texts)
     for text in texts:
@@ -89,24 +89,25 @@ def translate_mbr(
     do_sample: bool = True,
     **options,
 ) -> Iterator[list[RankedCandidate]]:
-    """Translate texts by minimum Bayes risk.
+    """Translate texts with minimum Bayes risk decoding.
 
     Args:
         translator: a translation pipeline.
-        texts: sentences, which are read as they are needed.
-        samples: candidates a sentence, 2 or more.
+        texts: sentences, read as needed.
+        samples: candidates per sentence, 2 or more.
         utility: as in [`rank_candidates`].
-        epsilon: tokens less probable than this are not sampled; 0 samples from the model as it is.
-        do_sample: draw samples; otherwise the candidates are the n-best list of a beam search with that many beams,
+        epsilon: tokens less probable than this are not sampled; 0 samples from the model's full distribution.
+        do_sample: draw samples; otherwise the candidates are the n-best list of a beam search with `samples` beams,
             weighted by the exponential of their scores.
         options: further arguments of the translator, such as `temperature=0.9` or `batch_tokens=1024`.
 
     Returns:
         An iterator over the ranked candidates of each text, in order: `ranking[0].text` is its translation. Samples
-        follow torch's seed.
+        depend on torch's seed.
 
     Raises:
-        ValueError: an unknown utility, one text instead of a list, invalid numbers; at once.
+        ValueError: the utility is unknown, a single text is given instead of a list, or a number is invalid; raised
+            by the call itself, before any text is read.
     """
     utility_function(utility)
     check_many("texts", texts)
@@ -115,7 +116,7 @@ def translate_mbr(
 
 
 def candidate_arguments(samples: int, epsilon: float = DEFAULT_EPSILON, do_sample: bool = True) -> dict[str, Any]:
-    """What makes a translation pipeline give the candidates; arguments and errors as in [`translate_mbr`]."""
+    """Arguments with which a translation pipeline returns candidates; arguments and errors as in [`translate_mbr`]."""
     check_number("samples", samples)
     if samples is None or samples < 2:
         raise ValueError(
@@ -141,7 +142,7 @@ def rankings(
 
     Args:
         translate: texts → the candidates of each, or its error, which takes the place of the ranking.
-        texts: read as they are needed.
+        texts: read as needed.
         is_weighted: weight candidates by the exponential of their scores.
     """
     texts = iter(texts)
@@ -156,7 +157,7 @@ def rankings(
 
 
 def utility_function(utility: str | Utility) -> Utility:
-    """A utility by its name, or itself; anything else is refused."""
+    """The utility of this name, or the given function; raises a `ValueError` for anything else."""
     if callable(utility):
         return utility
     if not isinstance(utility, str) or utility not in UTILITIES:

@@ -1,7 +1,7 @@
-"""How probable a model finds given translations: the log-probability of each target, its source given.
+"""Scores given translations: the log-probability that a model assigns to each target, given its source.
 
-The decoder is fed the target token by token (teacher forcing), and each of its tokens, the end token included, is
-looked up in the distribution that the model gives there. Works with all encoder-decoders of transformers.
+The decoder is fed the target (teacher forcing), and each target token, the end token included, is looked up in the
+model's distribution at its position. This works with all encoder-decoder models of transformers.
 """
 
 import logging
@@ -36,10 +36,10 @@ class PairScore:
     """The score of one pair.
 
     Attributes:
-        log_probability: of the whole target, natural logarithm.
-        length: the target's tokens, with the end token.
-        score: the log-probability as `generate()` would give it for this target, divided by its length penalty.
-        tokens: each token and its log-probability, where asked for.
+        log_probability: natural logarithm of the probability of the whole target.
+        length: number of target tokens, the end token included.
+        score: the log-probability divided by the length penalty: the score that `generate()` would give this target.
+        tokens: each token and its log-probability, if requested.
     """
 
     log_probability: float
@@ -62,18 +62,18 @@ def score_pairs(
     """Score pairs of a source and a target.
 
     Args:
-        pairs: read as they are needed; the order is kept.
-        batch_tokens: longest side times pairs of a batch, at most; default: 4096.
+        pairs: read as needed; the order is kept.
+        batch_tokens: limit on the pairs of a batch times the tokens of their longest side; default: 4096.
         max_length: a pair with more tokens on a side, or more than the model has positions for, is not scored.
-        with_tokens: give the log-probability of each token too.
+        with_tokens: also give the log-probability of each token.
         src_lang, tgt_lang: languages, for multilingual tokenizers.
-        report: gets the number, from 1, of each pair that is not scored, and why; default: a logged warning.
+        report: called with the number, from 1, of each pair that is not scored, and why; default: logs a warning.
 
     Returns:
         An iterator over the score of each pair; `None` for one that cannot be scored.
 
     Raises:
-        ValueError: for invalid numbers, at once; for anything but a pair of texts, when it is reached.
+        ValueError: a number is invalid, at once; or something is not a pair of texts, when it is reached.
     """
     check_target_encoding(tokenizer)
     check_many("pairs", pairs, "(source, target)")
@@ -113,7 +113,7 @@ def score_pairs(
 
 
 def _encode(tokenizer, pairs: Sequence[tuple[str, str]], src_lang, tgt_lang) -> list[EncodedPair]:
-    """Token ids of sources and labels."""
+    """The token ids of each pair's source and labels."""
     if src_lang:
         tokenizer.src_lang = src_lang
     if tgt_lang:
@@ -137,12 +137,12 @@ def _score_batch(
     inputs = {"input_ids": source_ids, "attention_mask": mask}
     never: list[int] = []
     if config.renormalize_logits:
-        # Marian's padding token, for one, is never generated, and the others have its share.
+        # Tokens such as Marian's padding token are never generated; their probability is shared among the others.
         never = [ids[0] for ids in config.bad_words_ids or [] if len(ids) == 1] + list(config.suppress_tokens or [])
     was_training = model.training
     chosen = token_log_probabilities(model.eval(), inputs, forced_output(model, label_ids), never)
     model.train(was_training)
-    # The first token of multilingual models is not chosen but given: to `generate()` it is certain.
+    # The first token of multilingual models is forced, not chosen: to `generate()`, its probability is 1.
     forced = config.forced_bos_token_id
     if tgt_lang:
         languages = getattr(tokenizer, "lang_code_to_id", {})  # M2M100's tokens for them are not plain codes

@@ -1,10 +1,10 @@
-"""A file that is written window by window, so that a run that was interrupted at any moment can be resumed.
+"""Writes a file window by window, so that a run that is interrupted at any moment can be resumed.
 
-Beside the output stands `.NAME.progress.json` until the output is finished: how much of it is complete, from which
-lines of the input, and with which model and settings. What the output holds beyond that is cut off.
+Until the output is finished, `.NAME.progress.json` beside it records how much of it is complete, from which lines of
+the input, and with which model and settings. Anything beyond that is cut off when a run resumes.
 
-A new output grows in its place. One that replaces a file grows beside it, as `.NAME.part`, and takes its place when it
-is complete.
+A new output is written in place. An output that replaces a file is written beside it, as `.NAME.part`, and takes its
+place once it is complete.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from ..files import check_types, lock, path_error, read_json
 
 @dataclass
 class Progress:
-    """How far an output is: windows and lines of the input, bytes of the output, a digest of those lines."""
+    """What of an output is complete: windows and lines of the input, a digest of those lines, bytes of the output."""
 
     windows: int = 0
     lines: int = 0
@@ -32,12 +32,12 @@ class Progress:
 
 
 def progress_file(path: Path) -> Path:
-    """The file that says how far an output is; it stands until the output is finished."""
+    """The file that records the progress of an output; it exists until the output is finished."""
     return path.with_name(f".{path.name}.progress.json")
 
 
 def output_error(path: str | Path) -> str | None:
-    """Why a file of translations cannot be written; `None` where it can."""
+    """Why a file of translations cannot be written; `None` if it can."""
     file = Path(path).resolve()
     if file.exists() and not file.is_file():
         return f"{path} is {'a folder' if file.is_dir() else 'not an ordinary file'}. Name another file."
@@ -53,7 +53,7 @@ class NothingToResume(InputError):
 
 
 class NotResumable(InputError):
-    """There is an unfinished output, and what is to be written does not continue it."""
+    """There is an unfinished output, but it is damaged, or was made from other input or with other settings."""
 
 
 class StreamOutput:
@@ -64,29 +64,29 @@ class StreamOutput:
         self._stream = stream
 
     def write(self, content: bytes, lines: Sequence[Sequence[str]]) -> None:
-        """Add what was made from one window of lines."""
+        """Add the output of one window of lines."""
         self._stream.write(content)
         self._stream.flush()
         self.progress.windows += 1
         self.progress.lines += len(lines)
 
     def finish(self) -> None:
-        """Nothing to do: all is written."""
+        """Do nothing: everything is written already."""
 
 
 class ResumableOutput:
     """An output file and its progress.
 
     Args:
-        path: of the output.
-        overwrite: start over where there is one, which stays until its successor is complete.
-        resume: continue an unfinished one, and begin where there is none.
-        continues: says how the output is continued after an error, in the words of the command that writes it.
+        path: path of the output.
+        overwrite: replace an existing output, which is kept until the new one is complete.
+        resume: continue an unfinished output, or begin a new one if there is none.
+        continues: ends the message of a failed write, and says how to continue with the command that was used.
 
     Raises:
-        NothingToResume: with `resume`, where the file that exists is not unfinished.
-        NotResumable: with `resume`, where what is known of an unfinished one is damaged.
-        InputError: where the file cannot be written, or exists and neither is asked for.
+        NothingToResume: with `resume`, the file exists but has no record of its progress.
+        NotResumable: with `resume`, the unfinished output or the record of its progress is damaged.
+        InputError: the file cannot be written, or exists and neither `overwrite` nor `resume` is set.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class ResumableOutput:
         self.path = Path(path)
         self.continues = continues
         self.side_file = progress_file(self.path)
-        # In the folder of the file that a symbolic link leads to, so that the link stays.
+        # Beside the file that a symbolic link points to, so that the link is kept.
         part = self.path.resolve()
         self.part = part.with_name(f".{part.name}.part")
         is_part_resumed = resume and self.side_file.exists() and self.part.exists()
@@ -119,20 +119,21 @@ class ResumableOutput:
             raise InputError(f"{path} exists. Name another file, or replace it (--overwrite).")
 
     def begin(self, settings: dict[str, Any], lines: Iterator[Sequence[str]]) -> None:
-        """Open the file, a resumed one at the end of what is complete, and skip the lines that are done.
+        """Open the file, at the end of the complete part if it is resumed, and skip the lines that are done.
 
         Args:
-            settings: what the output depends on besides the lines, in values that JSON has.
-            lines: of the input, each a row of strings.
+            settings: what the output depends on besides the lines, as JSON values.
+            lines: the lines of the input, each a row of strings.
 
         Raises:
-            NotResumable: where the unfinished output was made with other settings, which it names, or of other lines.
-            InputError: where another run is writing the file.
+            NotResumable: the unfinished output was made with other settings, which the error names, or from other
+                lines.
+            InputError: another run is writing the file, or it cannot be written.
         """
         settings = json.loads(json.dumps(settings))
         try:
-            # Nothing is cut off before it is certain that the file may be written. What is replaced is locked as well:
-            # that is how runs notice each other.
+            # Nothing is cut off before this run holds the lock. A file that is replaced is locked as well, which is
+            # how runs notice each other.
             self._held = _open(self.path)
             self._hold()
             self._file = _open(self.part) if self._is_replacing else self._held
@@ -153,10 +154,10 @@ class ResumableOutput:
             raise self._cannot_write(error) from None
 
     def write(self, content: bytes, lines: Sequence[Sequence[str]]) -> None:
-        """Add what was made from one window of lines.
+        """Add the output of one window of lines.
 
         Raises:
-            InputError: where it cannot be written, on a full disk for example.
+            InputError: the output cannot be written, for example because the disk is full.
         """
         done = self.progress
         _add(self._digest, lines)
@@ -172,10 +173,10 @@ class ResumableOutput:
             raise self._cannot_write(error) from None
 
     def finish(self) -> None:
-        """Close the complete file, and let it take the place of what it replaces.
+        """Close the complete file, and move it into the place of the file that it replaces, if any.
 
         Raises:
-            InputError: where that fails.
+            InputError: the file cannot be moved, or the record of its progress cannot be removed.
         """
         self.close()
         try:
@@ -187,7 +188,7 @@ class ResumableOutput:
             raise self._cannot_write(error) from None
 
     def close(self) -> None:
-        """Let go of a file that is to be resumed later, in this process or another one."""
+        """Close and unlock the file, so that it can be resumed later, in this process or another one."""
         for name in ("_file", "_held"):
             if hasattr(self, name):
                 getattr(self, name).close()
@@ -210,7 +211,7 @@ class ResumableOutput:
             raise InputError(f"Another run has written {self.path} in the meantime. Look at it, or name another file.")
 
     def _state(self) -> tuple[bytes, list[int]]:
-        """What another run would change: the record of the progress, and the sizes of the output and its part."""
+        """What another run would change: the record of the progress, and the sizes of the output and its `.part`."""
         record = self.side_file.read_bytes() if self.side_file.is_file() else b""
         return record, [path.stat().st_size if path.exists() else 0 for path in (self.path, self.part)]
 
@@ -277,7 +278,7 @@ class ResumableOutput:
 
 
 def _open(path: Path) -> BinaryIO:
-    """A file to read and write, created if needed, its content left as it is."""
+    """Open a file for reading and writing; create it if needed, and leave its content as it is."""
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
 
 

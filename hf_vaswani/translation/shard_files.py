@@ -1,7 +1,7 @@
-"""The files of a folder of shards: text, JSON lines and Parquet, read row by row and written with translations.
+"""Reads shards row by row, and writes them with their translations: text, JSON lines and Parquet.
 
-A shard of text becomes one of translations. In the other formats each row keeps its columns and gets one more. A shard
-gets its name only when it is complete.
+A text shard becomes a shard of translations. In the other formats, each row keeps its columns and gets one more. An
+output shard gets its final name only when it is complete.
 """
 
 import gzip
@@ -30,12 +30,12 @@ class Columns(NamedTuple):
 
 
 class ShardFormat(NamedTuple):
-    """A kind of file.
+    """How a file format is read and written.
 
     Attributes:
-        texts: its texts, row by row, None where there is none.
-        write: writes the shard with translations, one a line in a file, to where it belongs.
-        write_line: a translation as a line of that file.
+        texts: reads the texts of a shard, row by row; None for a row without text.
+        write: writes the output shard, from the shard and a file with its translations, one per line.
+        write_line: formats a translation as a line of that file.
     """
 
     texts: Callable[[Path, Columns, Report], Iterator[str | None]]
@@ -44,14 +44,14 @@ class ShardFormat(NamedTuple):
 
 
 def shard_format(path: Path) -> ShardFormat | None:
-    """How a file is read and written, by its name; None for any other file."""
+    """The format of a shard, by its file name; None if the file is not a shard."""
     name = file_format(path)
     is_packed_table = name == ".parquet" and path.suffix.lower() in COMPRESSED
     return None if is_packed_table else FORMATS.get(name)
 
 
 def as_json_text(line: Line, result: Result) -> str:
-    """The best translation as JSON, with its line breaks; an empty one where there is none."""
+    """The best translation as a JSON string, which keeps its line breaks; empty if there is none."""
     return json.dumps("" if isinstance(result, Exception) else result[0]["translation_text"], ensure_ascii=False)
 
 
@@ -73,10 +73,10 @@ def _texts_of_json(path: Path, columns: Columns, report: Report) -> Iterator[str
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """The objects of JSON lines with their numbers; None for an empty line.
+    """The objects of a file of JSON lines, with their line numbers; None for an empty line.
 
     Raises:
-        InputError: a line that is no object.
+        InputError: a line is not a JSON object.
     """
     for number, line in enumerate(iterate_lines(path, lambda number, problem: _not_json(path, number, problem)), 1):
         if not line or line.isspace():
@@ -117,7 +117,7 @@ def _texts_of_parquet(path: Path, columns: Columns, report: Report) -> Iterator[
 
 @contextmanager
 def _parquet(path: Path, columns: Columns) -> Iterator[Any]:
-    """An open Parquet file that has the column to translate, and not the one that is to be added."""
+    """Open a Parquet file, and check that it has the column to translate, but not yet the one to add."""
     import pyarrow
     from pyarrow import parquet
 
@@ -163,7 +163,7 @@ def _read_translations(path: Path) -> Iterator[str]:
 
 @contextmanager
 def _writer(path: Path, suffix: str) -> Iterator[BinaryIO]:
-    """A file to write, compressed as the suffix says; the same content always becomes the same bytes."""
+    """Open a file for writing, compressed as its suffix says; the same content always gives the same bytes."""
     with open(path, "wb") as file:
         if suffix.lower() == ".gz":
             with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:

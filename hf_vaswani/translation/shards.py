@@ -1,9 +1,10 @@
-"""Translates a folder of files into another one, window by window, on whatever works on the windows in order.
+"""Translates a folder of files into another folder, window by window, on any workers that keep the windows in order.
 
-One process, the driver, reads all shards and writes all of them; workers get windows of text and give back lines. The
-windows are those of `hf-vaswani translate`: the lines alone decide about them, so that the output does not depend on
-who translates which, or how often a worker dies. Beside an unfinished shard stand its translations so far and their
-progress (`resumable_output`): a driver that was killed does no window again but those that were on their way.
+One process, the driver, reads and writes all shards; workers get windows of text and return lines. The windows are
+those of `hf-vaswani translate`: they depend only on the lines, so the output does not depend on which worker
+translates which window, or how often a worker dies. Until a shard is finished, its translations so far and their
+progress are stored beside its output (`resumable_output`): if the driver is killed, only the windows in flight are
+translated again.
 """
 
 import json
@@ -28,12 +29,12 @@ SETTINGS_FILE = ".translation.json"
 
 @dataclass
 class Shard:
-    """A file of the input folder, and what becomes of it.
+    """A file of the input folder, and its translation.
 
     Attributes:
-        path: to read.
-        output: to write.
-        error: why it could not be translated.
+        path: file to read.
+        output: file to write.
+        error: why the shard could not be translated.
     """
 
     path: Path
@@ -49,11 +50,11 @@ class Shard:
 
     @property
     def translations(self) -> Path:
-        """Where its translations grow."""
+        """The file that collects its translations until the shard is finished."""
         return self.output.with_name(f".{self.output.name}.translations")
 
     def windows(self, settings: dict[str, Any], report: Report) -> Iterator[list[Line]]:
-        """The windows that are still to be translated.
+        """The windows that have yet to be translated.
 
         Raises:
             InputError: the shard cannot be read.
@@ -63,7 +64,7 @@ class Shard:
             self._written = ResumableOutput(self.translations, resume=True)
             self._written.begin(settings, lines)
         except InputError:
-            # Nothing was begun, or another text: a damaged shard was replaced, say.
+            # The translations so far are of another text, for example because a damaged shard was replaced.
             self.remove_unfinished()
             lines = self._lines(report)
             self._written = ResumableOutput(self.translations)
@@ -74,15 +75,15 @@ class Shard:
         return (Line(text or "") for text in self.format.texts(self.path, self.columns, report))
 
     def write(self, window: list[Line], result: TranslatedWindow, report: Report) -> int:
-        """Add a window to the translations; returns how many lines there are now."""
+        """Add a window to the translations; returns the number of lines so far."""
         write_window(window, result, self._written, report)
         return self._written.progress.lines
 
     def finish(self) -> None:
-        """Make the shard of its translations.
+        """Write the output shard from the translations.
 
         Raises:
-            InputError: the shard cannot be read again.
+            InputError: the input shard cannot be read again.
         """
         self.format.write(self.path, self.translations, self.output, self.columns)
         self._written.finish()
@@ -95,10 +96,12 @@ class Shard:
 
 
 def find_shards(folder: Path, output: Path, columns: Columns) -> tuple[list[Shard], list[str]]:
-    """The shards of a folder by name, and the names of files that are none; hidden files and `_SUCCESS` do not count.
+    """The shards of a folder, sorted by name, and the names of everything else in it.
+
+    Names that begin with a dot or an underscore, such as `_SUCCESS`, are ignored.
 
     Raises:
-        InputError: the folder has no shard.
+        InputError: the folder has no shards.
     """
     paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith((".", "_"))]
     formats = {path: None if path.is_dir() else shard_format(path) for path in paths}
@@ -109,7 +112,7 @@ def find_shards(folder: Path, output: Path, columns: Columns) -> tuple[list[Shar
 
 
 def folder_errors(folder: str, output: str) -> list[str]:
-    """What is wrong with the paths of the folders to read and to write."""
+    """Errors about the paths of the folders to read and to write."""
     errors = [error for path, kind in ((folder, False), (output, True)) if (error := path_error(path, kind))]
     if errors:
         return errors
@@ -124,10 +127,10 @@ def folder_errors(folder: str, output: str) -> list[str]:
 
 @contextmanager
 def held_folder(output: Path) -> Iterator[None]:
-    """Create a folder and keep other runs from writing it while the block runs.
+    """Create a folder and keep other runs from writing to it while the block runs.
 
     Raises:
-        InputError: it cannot be written, or another run is writing it.
+        InputError: the folder cannot be written, or another run is writing to it.
     """
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -144,10 +147,10 @@ def held_folder(output: Path) -> Iterator[None]:
 
 
 def begin_folder(output: Path, settings: dict[str, Any]) -> None:
-    """Note what a folder is made with.
+    """Record the settings that the translations of a folder depend on.
 
     Raises:
-        InputError: it was begun with other settings, which the error names.
+        InputError: the folder was begun with other settings, which the error names, or cannot be written.
     """
     file, settings = output / SETTINGS_FILE, json.loads(json.dumps(settings))
     if file.exists():
@@ -164,15 +167,15 @@ def begin_folder(output: Path, settings: dict[str, Any]) -> None:
         raise InputError(f"{output} cannot be written: {error.strerror}. Name another folder.") from None
 
 
-# A window on its way, and how its lines are written; None asks for the fingerprint of the model.
+# How the lines of a window are written, and the window. The tuple `(None,)` asks for the fingerprint of the models.
 Job = tuple[LineWriter, list[Line]]
 
 
 @dataclass(frozen=True)
 class OpenWorker:
-    """Called where windows are translated: opens the models, and gives what works on a [`Job`].
+    """Opens the models in the process that translates, and returns the worker that does each [`Job`].
 
-    The work gives a [`TranslatedWindow`], and for the job `None` in a tuple the fingerprint of the models.
+    The worker returns a [`TranslatedWindow`], or for the tuple `(None,)` the fingerprint of the models.
     """
 
     settings: TranslatorSettings
@@ -184,7 +187,7 @@ class OpenWorker:
 
 @dataclass(frozen=True)
 class ShardWorker:
-    """What [`OpenWorker`] gives."""
+    """The worker that [`OpenWorker`] returns."""
 
     translate: LineTranslator
     models: str
@@ -203,13 +206,13 @@ def translate_shards(
     report_of: Callable[[str], Report],
     progress: Callable[[int], None] = lambda lines: None,
 ) -> None:
-    """Translate shards, each into its output; what is wrong with one is its `error`, and costs no other.
+    """Translate each shard into its output; one that fails gets an `error`, and does not affect the others.
 
     Args:
-        over: gives back jobs in their order, each with what a worker has made of it; None keeps its place.
+        over: yields the jobs in order, each with a worker's result; a job that is None just keeps its place.
         settings: what the translations depend on.
-        report_of: gives a function that reports a line of a file.
-        progress: called with the number of lines that were translated since the last time.
+        report_of: called with the path of a file; returns the function that reports its lines.
+        progress: called with the number of lines that were translated since the last call.
 
     Raises:
         InputError: nothing more can be translated or written.
@@ -222,7 +225,7 @@ def translate_shards(
                     yield shard, (shard.format.write_line, window)
             except InputError as error:
                 shard.error = str(error)
-            yield shard, None  # its end
+            yield shard, None  # the end of the shard
 
     for shard, job, result in over(jobs()):
         if job is not None:

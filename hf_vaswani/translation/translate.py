@@ -1,4 +1,4 @@
-"""Translates many texts with a model at hand, through the translation pipeline, with a progress bar."""
+"""Translates many texts with a loaded model, through the translation pipeline, with a progress bar."""
 
 import sys
 
@@ -19,13 +19,13 @@ def translate(
 ) -> list[str]:
     """Translate texts.
 
-    Texts beyond what the model can take are cut, with a warning that counts them: that one of thousands is too long
-    should not cost the others. The model stays where it is, and in training if it is in training.
+    Texts that are too long for the model are cut, with a warning that counts them, so that one long text among
+    thousands does not stop the others. The model stays on its device, and in training mode if it is in training mode.
 
     Args:
         texts: sentences; the order is kept.
-        batch_size: sentences computed together at most; default: as many as the size of the model allows.
-        show_progress: draw a progress bar, where there is a terminal.
+        batch_size: maximum number of sentences in a batch; default: as many as the size of the model allows.
+        show_progress: show a progress bar, if there is a terminal.
         options: arguments of the pipeline, of its call and of `model.generate()`, such as `num_beams=4`.
 
     Returns:
@@ -33,9 +33,9 @@ def translate(
     """
     check_many("texts", texts)
     texts = list(texts)
-    # Models spread over several devices take no other one.
+    # A model that is spread over several devices cannot be moved to one.
     device = None if getattr(model, "hf_device_map", None) else model.device
-    # Known from the start, languages choose T5's prefix.
+    # The pipeline must know the languages from the start to choose T5's prefix.
     own = {name: options.pop(name) for name in ("src_lang", "tgt_lang", "quantize") if name in options}
     translator = TranslationPipeline(model, tokenizer=tokenizer, device=device, **own)
     with tqdm(total=len(texts), unit=" sentences", disable=not (show_progress and sys.stderr.isatty())) as bar:

@@ -1,4 +1,4 @@
-"""Which models translate, and how: a plain value, from which each process opens a translator of its own."""
+"""Which models translate, and how: a plain value from which each process opens its own translator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from .windows import Line
 
 @dataclass(frozen=True)
 class TranslatorSettings:
-    """All that a [`LineTranslator`] is made from.
+    """Everything that a [`LineTranslator`] is made from.
 
     Attributes:
-        models: folders or Hub ids; several are an ensemble.
-        dtype: to compute in, as of [`load`].
-        quantize: `"int8"` for weights of 8 bits on a CPU.
-        languages: `src_lang` and `tgt_lang`, where they are given.
-        arguments: further ones of [`LineTranslator`]; those that are None are left out.
+        models: folders or Hub ids; several form an ensemble.
+        dtype: dtype to compute in, as in [`load`].
+        quantize: `"int8"` for 8-bit weights on a CPU.
+        languages: `src_lang` and `tgt_lang`, if given.
+        arguments: further arguments of [`LineTranslator`]; those that are None are left out.
     """
 
     models: tuple[str, ...]
@@ -32,7 +32,7 @@ class TranslatorSettings:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-        """The model and its tokenizer.
+        """Load the model and its tokenizer.
 
         Raises:
             InputError: they cannot be loaded.
@@ -42,13 +42,13 @@ class TranslatorSettings:
     def translator(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, takes_prefixes: bool = False
     ) -> LineTranslator:
-        """The translator, after a first translation, so that arguments that it rejects are reported once.
+        """Make a translator, and try it on one line, so that invalid arguments are reported once.
 
         Args:
-            takes_prefixes: translations will have prefixes, so that the first one has one.
+            takes_prefixes: whether translations will have prefixes; if so, the trial has one as well.
 
         Raises:
-            InputError: the arguments cannot be used, with the pipeline's names of them.
+            InputError: the arguments cannot be used; the error calls them by the pipeline's names.
         """
         arguments = {name: value for name, value in self.arguments.items() if value is not None}
         if arguments.get("n_best") and not {"utility", "num_beams"} & arguments.keys():
@@ -68,7 +68,7 @@ class TranslatorSettings:
         return translate
 
     def open(self) -> tuple[LineTranslator, str]:
-        """A translator with models of its own, and their fingerprint."""
+        """Load the models; returns a translator with them, and their fingerprint."""
         model, tokenizer = self.load()
         return self.translator(model, tokenizer), fingerprint(model, tokenizer)
 

@@ -1,9 +1,9 @@
-"""How good each of several translations is by each of several references: the utility of minimum Bayes risk decoding.
+"""Scores several translations against each of several references: the utility of minimum Bayes risk decoding.
 
-Sentence chrF2 (Popović 2015) and sentence BLEU (Papineni et al. 2002), equal to sacreBLEU's. sacreBLEU counts n-grams
-again for each pair of strings; here each string's are counted once, and all pairs are compared by a matrix product:
-the k-th occurrence of an n-gram is a feature of its own, so that the n-grams that two strings share, each as often as
-it is in both, are the features that they share.
+Sentence chrF2 (Popović 2015) and sentence BLEU (Papineni et al. 2002) equal sacreBLEU's. sacreBLEU counts n-grams
+again for each pair of strings. Here the n-grams of each string are counted once, and a matrix product compares all
+pairs: the k-th occurrence of an n-gram is a feature of its own, so the number of features that two strings share is
+the number of n-grams that they share, each counted as often as it occurs in both.
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ FEATURES_AT_ONCE = 1 << 16
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
-    """chrF2, 0 to 100, of each hypothesis by each reference: float64 `(hypotheses, references)`."""
+    """chrF2, 0 to 100, of each hypothesis against each reference: float64 `(hypotheses, references)`."""
     sides = [["".join(text.split()) for text in side] for side in (hypotheses, references)]
     precision, recall, orders = np.zeros((3, len(hypotheses), len(references)))
     for order in range(1, CHRF_ORDER + 1):
         grams = [[_grams(text, order) for text in side] for side in sides]
         shared = _shared(*grams)
         in_hypothesis, in_reference = _sizes(grams[0])[:, None], _sizes(grams[1])[None, :]
-        # An order counts where both strings are long enough for it.
+        # An order counts only if both strings are long enough for it.
         precision += shared / np.maximum(in_hypothesis, 1)
         recall += shared / np.maximum(in_reference, 1)
         orders += (in_hypothesis > 0) & (in_reference > 0)
@@ -34,10 +34,10 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> np.nd
 
 
 def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
-    """BLEU, 0 to 100, of each hypothesis by each reference: float64 `(hypotheses, references)`.
+    """BLEU, 0 to 100, of each hypothesis against each reference: float64 `(hypotheses, references)`.
 
-    As `BLEU(effective_order=True)` of sacreBLEU has it: tokenized by 13a, exponential smoothing, and only the orders
-    for which the hypothesis has n-grams.
+    It equals sacreBLEU's `BLEU(effective_order=True)`: tokenized by 13a, with exponential smoothing, and with only the
+    orders for which the hypothesis has n-grams.
     """
     tokenize = BLEU(effective_order=True).tokenizer
     sides = [[tuple(tokenize(text.rstrip()).split()) for text in side] for side in (hypotheses, references)]
@@ -46,7 +46,7 @@ def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> np.nd
     for order in range(1, BLEU_ORDER + 1):
         grams = [[_grams(tokens, order) for tokens in side] for side in sides]
         shared, total = _shared(*grams), _sizes(grams[0])[:, None]
-        # Each order without a match, but with n-grams, halves what stands for its matches.
+        # Each order that has n-grams but no match halves the number that stands in for its matches.
         smoothing *= np.where((shared == 0) & (total > 0), 2, 1)
         precision = np.where(shared > 0, shared, 1 / smoothing) / np.maximum(total, 1)
         logarithms += np.where(total > 0, np.log(precision), 0)
@@ -81,7 +81,7 @@ def _shared(hypotheses: list[Counter], references: list[Counter]) -> np.ndarray:
                 rows.append(row)
                 places.append(columns.setdefault((gram, occurrence), len(columns)))
     rows, places = np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64)
-    # What only one string has is not shared; a string that is on both sides has two rows.
+    # A feature in only one row is not shared; a string on both sides has two rows.
     common = np.bincount(places, minlength=len(columns)) > 1
     kept = common[places]
     rows, places = rows[kept], (np.cumsum(common) - 1)[places[kept]]

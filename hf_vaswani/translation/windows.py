@@ -1,8 +1,8 @@
-"""Lines in windows: as many at a time as fit well into batches, few enough that translations appear early.
+"""Cuts lines into windows: large enough to fill batches, small enough that translations appear early.
 
-A window is what is translated together, sorted by length inside. Its size depends on the lines alone, never on time:
-a run that resumes at the end of one makes the same windows as a run that never stopped. Only lines that come one by
-one, from a terminal or another program, end a window where they pause.
+The lines of a window are translated together, sorted by length. The size of a window depends only on the lines, never
+on time: a run that resumes after a window makes the same windows as a run that never stopped. The exception is lines
+that arrive one by one, from a terminal or another program: when they pause, the window ends.
 """
 
 import io
@@ -30,13 +30,13 @@ def windows(
     """Cut lines into windows.
 
     Args:
-        lines: read as they are needed.
-        number: of windows that came before these, which were smaller.
-        is_waiting: whether the next line is yet to come, so that those that are there are a window.
+        lines: read as needed.
+        number: number of windows that came before, since the first ones are smaller.
+        is_waiting: whether the next line has yet to arrive, so that the lines read so far form a window.
 
     Yields:
-        128 lines, then 512, 2048 and 4096, or fewer where they hold 2^20 characters. Where reading ends in an error,
-        the lines before it are given first.
+        128 lines, then 512, 2048 and 4096, or fewer if they hold 2^20 characters. If reading ends in an error, the
+        lines before it are yielded first.
     """
     window: list[Line] = []
     characters = 0
@@ -56,7 +56,7 @@ def windows(
 
 
 class IncomingLines:
-    """The lines of a stream as they come, from standard input say; [`is_waiting`] tells where they pause."""
+    """The lines of a stream as they arrive, such as standard input; [`is_waiting`] tells when they pause."""
 
     def __init__(self, stream: BinaryIO, name: str, report: Report):
         self._stream, self._lines_in_hand = stream, 0
@@ -71,12 +71,12 @@ class IncomingLines:
         return line
 
     def is_waiting(self) -> bool:
-        """Whether no whole line is there, and none begins to come within a moment."""
+        """Whether no whole line is available, and none begins to arrive within 50 ms."""
         if self._lines_in_hand > 0:
             return False
         try:
             return not select.select([self._stream], [], [], PAUSE)[0]
-        except (OSError, ValueError, io.UnsupportedOperation):  # nothing that can be waited for
+        except (OSError, ValueError, io.UnsupportedOperation):  # not a stream that can be waited for
             return self._stream.isatty()
 
     def _chunks(self) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""A model of the page: tiny, with words for tokens, so that what comes of a text can be said beforehand."""
+"""A tiny model for the page, with words as tokens, so that the outcome for a text is known in advance."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The page with models of all families: those of many languages, T5's prefixes, and exports to other engines."""
+"""The page with models of all families: multilingual ones, T5 with its prefixes, and exports to other engines."""
 
 from threading import RLock
 

@@ -1,4 +1,4 @@
-"""Files of the page: as `hf-vaswani translate` translates them."""
+"""Files on the page: translated as `hf-vaswani translate` does."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""Which models the page takes, and when they are loaded."""
+"""Which models the page accepts, and when they are loaded."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Scores and searches of the page."""
+"""Scores and searches on the page."""
 
 import pytest
 import sacrebleu

@@ -1,4 +1,4 @@
-"""The text of the page: sentence by sentence, with what the pipeline gives of each."""
+"""Text on the page: translated sentence by sentence, with what the pipeline returns for each."""
 
 import pytest
 

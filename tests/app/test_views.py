@@ -1,4 +1,4 @@
-"""HTML of the page: what people type, and what models say, is never markup."""
+"""HTML of the page: what users type and what models output never becomes markup."""
 
 from html.parser import HTMLParser
 

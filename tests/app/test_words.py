@@ -1,4 +1,4 @@
-"""Links of words: tokens are found again in the text, whatever marks their tokenizer puts at them."""
+"""Links between words: tokens are found in the text, whatever markers their tokenizer adds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`hf-vaswani attention`: which pictures are written, what is printed, what is refused."""
+"""`hf-vaswani attention`: which figures are written, what is printed, what is rejected."""
 
 import pytest
 from transformers import AutoTokenizer

@@ -1,4 +1,4 @@
-"""`hf-vaswani beam-tree`: what is written and printed, what is refused."""
+"""`hf-vaswani beam-tree`: what is written, printed and rejected."""
 
 from xml.dom import minidom
 

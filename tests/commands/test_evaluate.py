@@ -1,4 +1,4 @@
-"""`hf-vaswani evaluate`: models, files and comparisons; and what it says where its input cannot be used."""
+"""`hf-vaswani evaluate`: models, files and comparisons, and its messages for unusable input."""
 
 import errno
 import json

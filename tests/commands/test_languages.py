@@ -1,4 +1,4 @@
-"""Languages of multilingual models on the command line: those that are missing or unknown, and those that count."""
+"""Languages of multilingual models on the command line: missing or unknown ones, and their effect."""
 
 import json
 

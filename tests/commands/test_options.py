@@ -1,4 +1,4 @@
-"""How the commands read their options, and what they say of those that they do not know."""
+"""How the commands read their options, and what they say about unknown ones."""
 
 import re
 

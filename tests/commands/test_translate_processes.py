@@ -1,4 +1,4 @@
-"""`hf-vaswani translate` in several processes of a launcher: one output, whatever their number, and one error."""
+"""`hf-vaswani translate` in several processes of a launcher: one output and one error, however many there are."""
 
 import os
 import random

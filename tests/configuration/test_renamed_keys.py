@@ -1,4 +1,4 @@
-"""Keys of earlier versions: refused by their new names, and read in what a run of such a version stored."""
+"""Keys of earlier versions: rejected with a pointer to their new names, but read from what earlier versions stored."""
 
 import pytest
 

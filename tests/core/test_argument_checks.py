@@ -1,4 +1,4 @@
-"""Arguments of the Python API that cannot be meant: one ValueError each, which names the argument."""
+"""Invalid arguments of the Python API: each raises one ValueError that names the argument."""
 
 import math
 import re

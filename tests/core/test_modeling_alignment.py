@@ -1,4 +1,4 @@
-"""Attention weights of given translations, for Vaswani and other models, and the alignments that they make."""
+"""Attention weights of given translations, for Vaswani and other models, and the alignments derived from them."""
 
 import math
 

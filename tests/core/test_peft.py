@@ -1,4 +1,4 @@
-"""PEFT's adapters on the model: they train, search as any other model, and come back from their folder."""
+"""PEFT adapters on the model: they train, search like any other model, and load from their folder again."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Texts beyond what a model can take: refused, cut or translated in pieces by the translation pipeline."""
+"""Texts that are too long for a model: rejected, cut or translated in pieces by the translation pipeline."""
 
 import pytest
 from transformers import pipeline

@@ -1,4 +1,4 @@
-"""Division of long texts; here a token is a character, so that lengths can be counted by eye."""
+"""Splitting of long texts; here each character is a token, so that lengths can be counted by eye."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The translation pipeline on every family of models that translates, with a tokenizer of its own kind each."""
+"""The translation pipeline on every family of translation models, each with its own kind of tokenizer."""
 
 import pytest
 from transformers import pipeline

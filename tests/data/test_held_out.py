@@ -1,4 +1,4 @@
-"""Pairs held out of the training text: which they are, and that they stay apart."""
+"""Pairs held out of the training text: which ones they are, and that they stay separate."""
 
 import pytest
 

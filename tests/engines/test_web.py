@@ -1,4 +1,4 @@
-"""Export to a web page: its files, what they may load, what is refused, and the alignment that its model gives."""
+"""Export to a web page: its files, what they may load, what is rejected, and the alignment from its model."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Configs that each need another way of writing a model, and what the tests of all engines compare."""
+"""Configs that each need a different way of exporting a model, and what the tests of all engines compare."""
 
 import torch
 

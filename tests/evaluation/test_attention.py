@@ -1,4 +1,4 @@
-"""Heat maps of attention: what stands where, and that tokens of any length and script stay legible."""
+"""Heat maps of attention: what is drawn where, and that tokens of any length and script stay legible."""
 
 import itertools
 import logging

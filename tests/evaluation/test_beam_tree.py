@@ -1,4 +1,4 @@
-"""Beam trees: that they are the search that `generate()` makes, and that figures and pages show them whole."""
+"""Beam trees: they match the search of `generate()`, and figures and pages show them in full."""
 
 import math
 from html.parser import HTMLParser

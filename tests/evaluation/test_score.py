@@ -1,4 +1,4 @@
-"""Scores against values that their papers print, plain formulas, and the command `sacrebleu`."""
+"""Scores against values printed in their papers, plain formulas, and the command `sacrebleu`."""
 
 import json
 import math

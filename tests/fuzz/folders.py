@@ -1,4 +1,4 @@
-"""A finished training's folder with one thing in it damaged, and every command that reads or goes on with it."""
+"""A finished run's folder with one thing in it damaged, and every command that reads or continues it."""
 
 import dataclasses
 import random

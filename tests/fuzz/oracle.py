@@ -1,4 +1,4 @@
-"""What an input must not do: lose or change a file, leave something behind, die, hang, or speak of the code.
+"""What an input must not do: lose or change a file, leave anything behind, crash, hang, or report internals.
 
 A folder is looked at before and after. A command may change what its options name as its output, and only where it is
 asked to replace what is there; one that is refused may change nothing.

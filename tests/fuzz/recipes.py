@@ -1,4 +1,4 @@
-"""Recipes: each key with values of other kinds, YAML that is odd as such, sources of text, contradictions, options."""
+"""Recipes: each key with values of other kinds, odd YAML, sources of text, contradictions, options."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Runs one input in a process and a folder of its own, and says what it did that it must not.
+"""Runs one input in its own process and folder, and reports anything it did that it must not do.
 
 A worker imports the package once and forks for each input, so that one that hangs or dies costs no other.
 The child stands in the folder `work` of a fresh copy of the world (`world.py`), without the rights of root and a

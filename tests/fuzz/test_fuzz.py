@@ -1,4 +1,4 @@
-"""Odd and damaged input on every surface: none does harm, none ends in a traceback, none is refused without a reason.
+"""Odd and damaged input everywhere: none does harm, ends in a traceback, or is rejected without a reason.
 
 The inputs come from generators with a fixed seed. A failure lists each input, what was done before, and its command;
 `python -m tests.fuzz NAME FOLDER` runs one of them, by a part of its name, and leaves its files in a folder.

@@ -1,4 +1,4 @@
-"""The harness sees what it looks for: harm that is planted in a command or a call is found, and good work is not."""
+"""The harness works: harm planted in a command or a call is found, and correct behavior is not reported."""
 
 import pytest
 

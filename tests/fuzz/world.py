@@ -1,4 +1,4 @@
-"""The files that inputs work on, what is done to them before, and the names that Python inputs have at hand.
+"""The files that inputs work on, how they are prepared, and the names that Python inputs can use.
 
 The world is a folder with `work`, in which commands stand, and `outside`, which is none of their business:
 

@@ -1,4 +1,4 @@
-"""The model card: measured figures alone, in the Hub's format, whatever the text holds."""
+"""The model card: only measured figures, in the Hub's format, whatever the text contains."""
 
 import contextlib
 import copy

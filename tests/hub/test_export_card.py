@@ -1,4 +1,4 @@
-"""Cards of exported models, and their way to the Hub."""
+"""Cards of exported models, and their upload to the Hub."""
 
 import json
 

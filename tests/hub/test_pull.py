@@ -1,4 +1,4 @@
-"""Downloading over HTTP: models, runs with their last checkpoint, and what becomes of a download that breaks off."""
+"""Downloading over HTTP: models, runs with their last checkpoint, and what happens when a download breaks off."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Random models of other systems, far enough from their initial values that every weight matters."""
+"""Random models of other systems, far enough from their initial values for every weight to matter."""
 
 import inspect
 import random

@@ -1,4 +1,4 @@
-"""Checkpoints written here in fairseq's names and shapes, against a forward pass in float64 from the formulas."""
+"""Checkpoints written here with fairseq's names and shapes, against a float64 forward pass from the formulas."""
 
 import math
 import sys

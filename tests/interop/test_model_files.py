@@ -1,4 +1,4 @@
-"""Damaged folders of models: every command ends with the same one clear error, which names the file."""
+"""Damaged model folders: every command ends with the same single clear error, which names the file."""
 
 import hashlib
 import json

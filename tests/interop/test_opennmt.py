@@ -1,4 +1,4 @@
-"""Checkpoints written here in OpenNMT-py's names and shapes, against its formulas in float64."""
+"""Checkpoints written here with OpenNMT-py's names and shapes, against its formulas in float64."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""Ctrl-C in the first seconds of a command, and errors that several processes of a run come upon."""
+"""Ctrl-C in the first seconds of a command, and errors that occur in several processes of a run."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Freed memory is taken again, in place of new pages from the system."""
+"""Freed memory is reused instead of taking new pages from the system."""
 
 import subprocess
 import sys

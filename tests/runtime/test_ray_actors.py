@@ -1,4 +1,4 @@
-"""Work divided among actors of Ray: the order of the results, and processes and machines that are lost."""
+"""Work divided among Ray actors: the order of the results, and the loss of processes and machines."""
 
 import os
 import time

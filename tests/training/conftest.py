@@ -1,4 +1,4 @@
-"""The small training that most tests here vary."""
+"""The small training run that most tests here vary."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What tests of trainings share: reading a training's folder, running its command."""
+"""Helpers for tests of training runs: reading a run's folder, running its command."""
 
 import json
 import os

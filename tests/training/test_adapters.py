@@ -1,4 +1,4 @@
-"""LoRA adapters by the recipe's section `peft`: what is trained, what is left, and that a resumed run is the same."""
+"""LoRA adapters from the recipe's section `peft`: what is trained and saved, and that resuming changes nothing."""
 
 import json
 import os

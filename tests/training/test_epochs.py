@@ -1,4 +1,4 @@
-"""Trainings that end after so many epochs."""
+"""Training runs that end after a number of epochs."""
 
 import json
 

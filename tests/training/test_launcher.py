@@ -1,4 +1,4 @@
-"""What a launcher tells the processes that it starts, and their end when it is killed."""
+"""What a launcher tells the processes that it starts, and how they end when it is killed."""
 
 import os
 import signal

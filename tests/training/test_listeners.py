@@ -1,4 +1,4 @@
-"""What listens to a run hears the same from the loop and from transformers' Trainer, and each thing once."""
+"""Listeners of a run hear the same from the loop and from transformers' Trainer, and each thing once."""
 
 import pytest
 

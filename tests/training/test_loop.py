@@ -1,4 +1,4 @@
-"""What the loop does in an update, and what it does with one that went wrong."""
+"""What the loop does in an optimizer step, and what it does if a step goes wrong."""
 
 import json
 from collections import defaultdict

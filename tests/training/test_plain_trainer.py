@@ -1,4 +1,4 @@
-"""transformers' own Seq2SeqTrainer, as its users know it, with this package's model."""
+"""transformers' own Seq2SeqTrainer, used as usual, with this package's model."""
 
 import numpy as np
 import pytest

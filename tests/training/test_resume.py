@@ -1,4 +1,4 @@
-"""A training that was stopped, in whatever way, goes on as if it had not been: to the bit."""
+"""A run that was stopped, however that happened, continues as if it had not been, bit for bit."""
 
 import json
 import multiprocessing

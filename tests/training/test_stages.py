@@ -1,4 +1,4 @@
-"""The stages of a run: each does its part once, and hands on what it has opened."""
+"""The stages of a run: each does its part once, and passes on what it has opened."""
 
 import json
 import traceback

@@ -1,4 +1,4 @@
-"""Trainings of seconds, through the same function as every command."""
+"""Training runs of a few seconds, through the same function as every command."""
 
 import json
 import random

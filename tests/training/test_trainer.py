@@ -1,4 +1,4 @@
-"""The same trainings through transformers' Trainer as through the loop, and what only the Trainer can get wrong."""
+"""The same runs through transformers' Trainer as through the loop, and what only the Trainer can get wrong."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Models of quantized weights: loaded from their folder, or quantized by transformers as they are loaded."""
+"""Models with quantized weights: loaded from their folder, or quantized by transformers on load."""
 
 import shutil
 

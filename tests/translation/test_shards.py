@@ -1,4 +1,4 @@
-"""Folders of shards, translated by whatever works on windows in order: here this process."""
+"""Folders of shards, translated by workers that keep windows in order; here, by this process itself."""
 
 import gzip
 import json

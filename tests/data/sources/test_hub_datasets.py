@@ -1,4 +1,4 @@
-"""Data sets read with the library datasets: local folders, and the Hub out of reach. Nothing here uses the network."""
+"""Datasets read with the library `datasets`: local folders, and an unreachable Hub. Nothing here uses the network."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Sides and files that were mixed up show by their text, and what is in order gives no warning."""
+"""Swapped sides and mixed-up files are detected from their text; correct ones give no warning."""
 
 import random
 from pathlib import Path

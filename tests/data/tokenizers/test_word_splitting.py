@@ -1,4 +1,4 @@
-"""Where words end by rules, and that decoding gives back the text."""
+"""Where the rules end words, and that decoding restores the text."""
 
 import pytest
 from transformers import AutoTokenizer

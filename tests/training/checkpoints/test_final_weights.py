@@ -1,4 +1,4 @@
-"""Which weights become the final model, by validation loss or by what the recipe names."""
+"""Which weights become the final model: those with the best validation loss, or those that the recipe names."""
 
 import json
 

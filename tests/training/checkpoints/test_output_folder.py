@@ -1,4 +1,4 @@
-"""The output folder: whose training it holds, and that no second one writes into it."""
+"""The output folder: which run it belongs to, and that no second run writes to it."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What stands against uploading a run, told before any work and with all other errors."""
+"""What prevents the upload of a run: reported before any work, together with all other errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Numbers that are a slip: each key says what it may be, before any work."""
+"""Numbers out of bounds: each key says what is allowed, before any work."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The recipes that come with the project: what they say, and that each runs the whole way."""
+"""The recipes that come with the project: what they say, and that each runs to the end."""
 
 import json
 

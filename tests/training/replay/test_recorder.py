@@ -1,4 +1,4 @@
-"""The trail that a run leaves: of its first steps and its checkpoints, the same however often it was stopped."""
+"""The trail of a run: its first steps and its checkpoints, the same however often the run was stopped."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A run is verified by its folder or its card: what is the same is found equal to the bit, what is not is named."""
+"""A run is verified by its folder or its card: equal runs match bit for bit, and differences are named."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The card of a training: what it tells was measured, and it never speaks of another model than the one beside it."""
+"""The card of a run: everything in it was measured, and it only ever describes the model beside it."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Energy by codecarbon, which a fake stands for: what is stored, over resumed runs, and that nothing is needed."""
+"""Energy by codecarbon, replaced by a fake: what is stored, across resumed runs, and that codecarbon is optional."""
 
 import json
 import sys

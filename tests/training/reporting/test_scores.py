@@ -1,4 +1,4 @@
-"""The recipe's section `evaluation`, its further test sets, and the pictures at the end of a training."""
+"""The recipe's section `evaluation`, its further test sets, and the figures at the end of a run."""
 
 import json
 import logging

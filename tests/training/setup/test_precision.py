@@ -1,4 +1,4 @@
-"""The precision that a run takes where the recipe leaves it to the run."""
+"""The precision that a run chooses if the recipe leaves it open."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is trained on besides the recipe's own text: that text the other way round, and pairs that stages made."""
+"""What is trained on besides the recipe's own text: the same text in reverse direction, and pairs made by stages."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The small recipe of stages that most tests here vary: all kinds, none of them in its order."""
+"""The small recipe of stages that most tests here vary: all kinds of stages, listed out of order."""
 
 import random
 from pathlib import Path

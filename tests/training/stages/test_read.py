@@ -1,4 +1,4 @@
-"""What a recipe and the command line say of stages: inheritance, options, and all that is wrong, in one error."""
+"""What a recipe and the command line say about stages: inheritance, options, and all errors reported together."""
 
 import pytest
 

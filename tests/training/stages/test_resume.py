@@ -1,4 +1,4 @@
-"""A recipe of stages that was stopped anywhere continues as if it had not been: to the bit."""
+"""A recipe of stages that was stopped anywhere continues as if it had not been, bit for bit."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Recipes of stages run the whole way: what each stage makes, that none is repeated, and what replaces what."""
+"""Recipes of stages run to the end: what each stage makes, that none is repeated, and what replaces what."""
 
 import gzip
 import json

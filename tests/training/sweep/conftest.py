@@ -1,4 +1,4 @@
-"""Sweeps whose runs are not trained, but copied from results that a test has written."""
+"""Sweeps whose runs are not trained but copied from results that a test has written."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What is asked of a sweep, on the command line and in files, and all that can be wrong with it."""
+"""What a sweep is asked to do, on the command line and in files, and every error that this can have."""
 
 import pytest
 import yaml

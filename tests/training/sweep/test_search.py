@@ -1,4 +1,4 @@
-"""A search proposes its trials from the losses so far, and goes on where it stopped."""
+"""A search proposes its trials from the losses so far, and resumes where it stopped."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The space of a search: ranges, lists, and what is none of both."""
+"""The space of a search: ranges, lists, and what is neither."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A whole sweep, of runs that are copied in place of trained."""
+"""A whole sweep, with runs that are copied instead of trained."""
 
 import json
 import math
