@@ -30,7 +30,7 @@ install() {
     if [ "$gpu" != yes ] && [ "$(uname -s)" = Linux ]; then
         .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --retries 0 --timeout 15 \
             --index-url https://download.pytorch.org/whl/cpu --constraint constraints.txt torch 2>/dev/null ||
-            echo "No CPU-only build of PyTorch can be reached; taking the one of the package index."
+            echo "No CPU-only build of PyTorch can be reached; using the one from the package index."
     fi
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
         --editable ".${extra:+[$extra]}"
@@ -38,10 +38,10 @@ install() {
 
 if [ ! -x .venv/bin/python ]; then
     python=$(find_python) || fail "Python 3.10 or newer is needed. Install it, or name it: PYTHON=/path/to/python3"
-    echo "Making .venv with $("$python" --version)"
+    echo "Creating .venv with $("$python" --version)"
     "$python" -m venv .venv || {
         rm -rf .venv
-        fail "$python cannot make a virtual environment. On Debian or Ubuntu: apt install python3-venv"
+        fail "$python cannot create a virtual environment. On Debian or Ubuntu: apt install python3-venv"
     }
 fi
 
@@ -59,7 +59,7 @@ for other in $larger; do
     [ "$installed" = "$state" ] || installed=$(cat ".venv/installed-$other" 2>/dev/null || true)
 done
 if [ "$installed" != "$state" ]; then
-    echo "Installing into .venv; this happens once and takes some minutes"
-    install || fail "The installation failed; the lines above say why. Running this command again goes on with it."
+    echo "Installing into .venv; this happens once and takes a few minutes"
+    install || fail "The installation failed; the lines above say why. Running this command again resumes it."
     echo "$state" >"$stamp"
 fi

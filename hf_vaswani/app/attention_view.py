@@ -35,12 +35,14 @@ class AttentionView:
         """The attention between a sentence and its translation, by default the model's own.
 
         Raises:
-            InputError: a text is empty or too long, or the model shows no attention.
+            InputError: a text is empty or too long, or the model exposes no attention.
         """
         check_text(text, LONGEST_FIGURE)
         target = check_text(target, LONGEST_FIGURE, "translation") if target and target.strip() else None
         if not loaded.has_attention:
-            raise InputError(f"{loaded.name} was exported to an engine that shows no attention. Choose another model.")
+            raise InputError(
+                f"{loaded.name} was exported to an engine that exposes no attention. Choose another model."
+            )
         key = (id(loaded), text, target, languages)
         if key not in self._kept:
             with loaded.lock, explained():

@@ -50,7 +50,7 @@ def translate_file(
         InputError: there is no file, or it is empty, too large or cannot be read.
     """
     if path is None:
-        raise InputError("There is no file yet. Choose one of text, a sentence a line.")
+        raise InputError("No file was chosen. Choose a text file with one sentence per line.")
     source = Path(path)
     check_size(source)
     reports: list[str] = []
@@ -67,7 +67,7 @@ def translate_file(
             lines.append(Line(line))
             characters += len(line) + 1
             if characters > LARGEST_FILE:
-                raise InputError(f"Unpacked, the file has more than {LARGEST_FILE // 2**20} MB. Divide it.")
+                raise InputError(f"Decompressed, the file has more than {LARGEST_FILE // 2**20} MB. Split it.")
         if not lines:
             raise InputError("The file is empty.")
         translator = LineTranslator(loaded.pipeline(languages), split_sentences=True, num_workers=1)
@@ -96,8 +96,8 @@ def check_size(path: Path) -> None:
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise InputError(
-            f"The file has {size / 2**20:.1f} MB, and at most {LARGEST_FILE // 2**20} MB are translated here. Divide "
-            "it, or translate it with: hf-vaswani translate MODEL --input FILE --output FILE"
+            f"The file has {size / 2**20:.1f} MB, but at most {LARGEST_FILE // 2**20} MB are allowed. Split it, "
+            "or translate it with: hf-vaswani translate MODEL --input FILE --output FILE"
         )
 
 

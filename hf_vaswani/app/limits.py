@@ -22,5 +22,5 @@ def check_text(text: str | None, most: int = LONGEST_TEXT, name: str = "text", r
     if not text.strip():
         raise InputError(f"The {name} is empty.")
     if len(text) > most:
-        raise InputError(f"The {name} has {len(text):,} characters, and this takes {most:,} at most. {remedy}")
+        raise InputError(f"The {name} has {len(text):,} characters, but at most {most:,} are allowed. {remedy}")
     return text

@@ -76,7 +76,7 @@ class LoadedModel:
         if not self.choices.sources:
             languages = NO_LANGUAGES
         elif None in languages:
-            raise InputError(f"{self.name} knows several languages. Choose that of the text and that to translate to.")
+            raise InputError(f"{self.name} is multilingual. Choose the source and the target language.")
         with self.lock:
             if languages not in self._pipelines:
                 given = {"src_lang": languages.source, "tgt_lang": languages.target}
@@ -147,8 +147,8 @@ def chosen_models(names: Sequence[str], trust_remote_code: bool = False) -> list
     if not names:
         if not QUICKSTART.is_dir():
             raise InputError(
-                f"No model is named, and {QUICKSTART} is not there. Name a folder or a Hub id, or make a model first: "
-                "bash scripts/quickstart.sh"
+                f"No model is named, and {QUICKSTART} does not exist. Name a folder or a Hub id, or train a model "
+                "first: bash scripts/quickstart.sh"
             )
         names = [str(QUICKSTART)]
     errors: list[str] = []
@@ -171,7 +171,7 @@ def check_model(name: str, trust_remote_code: bool = False) -> None:
     if path.is_file():
         raise InputError(f"{name} is a file. Name the folder of a model.")
     if not path.exists() and not HUB_ID.fullmatch(name):
-        raise InputError(f"{name} is not there: neither a folder nor the id of a model on the Hub. Name another one.")
+        raise InputError(f"{name} does not exist: it is neither a folder nor a model on the Hub. Name another one.")
     if adapter_base(name) is not None:
         return
     if path.is_dir():
@@ -185,8 +185,7 @@ def check_model(name: str, trust_remote_code: bool = False) -> None:
             raise InputError(f"{name}: a model of type {kind!r} is not an encoder-decoder. Name one that translates.")
     elif not trust_remote_code:
         raise InputError(
-            f"{name}: model_type {kind!r} is unknown to transformers. If you trust the code that comes with it, add "
-            "--trust_remote_code."
+            f"{name}: model_type {kind!r} is unknown to transformers. If you trust its code, add --trust_remote_code."
         )
 
 

@@ -94,7 +94,7 @@ def state_of(done: Translation, loaded: LoadedModel, is_stopped: bool = False) -
     if done.has_links:
         return "Done."
     if not loaded.has_attention:
-        return "Done. Words are not linked: the engine of this model shows no attention."
+        return "Done. Words are not linked: the engine of this model exposes no attention."
     return f"Done. Words are linked in texts of up to {LONGEST_LINKED_TEXT:,} characters."
 
 
@@ -131,9 +131,9 @@ def _text_box(label: str, lines: int = 4, **settings: Any) -> gr.Textbox:
 def _translate_tab(shelf: ModelShelf, choice: Choice) -> None:
     with gr.Row():
         text = _text_box("Text", 6, elem_id="text", placeholder="Type or paste text here.")
-        translation = _text_box("Its translation", 6, elem_id="translation", interactive=False, buttons=["copy"])
+        translation = _text_box("Translation", 6, elem_id="translation", interactive=False, buttons=["copy"])
     with gr.Row():
-        n_best = gr.Slider(1, MOST_BEAMS, value=3, step=1, label="Translations of each sentence to show with scores")
+        n_best = gr.Slider(1, MOST_BEAMS, value=3, step=1, label="Translations to show per sentence, with scores")
         button = gr.Button("Translate", variant="primary", elem_id="translate")
         stop = gr.Button("Stop", elem_id="stop")
     state = gr.HTML(elem_id="state")
@@ -176,7 +176,7 @@ def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
     view = attention_view.AttentionView()
     with gr.Row():
         text = _text_box("A sentence", 2, elem_id="attention-text")
-        target = _text_box("Its translation; the model's own where this is empty", 2)
+        target = _text_box("Translation (leave empty for the model's own)", 2)
     with gr.Row():
         kind = gr.Dropdown(
             [(name.capitalize(), kind) for kind, name in KINDS.items()], value="cross", label="Attention"
@@ -212,7 +212,7 @@ def _attention_tab(shelf: ModelShelf, choice: Choice) -> None:
 
 def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
     if len(shelf.names) < 2:
-        gr.HTML("<p>To compare, name two models or more: <code>hf-vaswani app MODEL MODEL</code></p>")
+        gr.HTML("<p>To compare, name at least two models: <code>hf-vaswani app MODEL MODEL</code></p>")
         return
     text = _text_box("Text", 4, elem_id="compared-text")
     button = gr.Button("Translate with both", variant="primary", elem_id="compare")
@@ -223,7 +223,7 @@ def _compare_tab(shelf: ModelShelf, choice: Choice) -> None:
                 model = gr.Dropdown(
                     list(shelf.names), value=name, label="First model" if place == 0 else "Second model"
                 )
-                output = _text_box("Its translation", 4, interactive=False, elem_id=f"compared-{place}")
+                output = _text_box("Translation", 4, interactive=False, elem_id=f"compared-{place}")
                 sides.append((model, output))
     ((first, first_output), (second, second_output)) = sides
 
@@ -249,10 +249,10 @@ def _with_text(shelf: ModelShelf, name: str, source: str | None, target: str | N
 
 
 def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
-    upload = gr.File(label="A text file, a sentence a line", elem_id="upload")
+    upload = gr.File(label="Text file, one sentence per line", elem_id="upload")
     button = gr.Button("Translate the file", variant="primary", elem_id="translate-file")
     state = gr.HTML(elem_id="file-state")
-    download = gr.File(label="Its translation", interactive=False, elem_id="download")
+    download = gr.File(label="Translation", interactive=False, elem_id="download")
 
     # gradio finds its progress bar among the default arguments.
     @answers
@@ -276,8 +276,8 @@ def _file_tab(shelf: ModelShelf, choice: Choice, folder: Path) -> None:
 
 def _score_tab(shelf: ModelShelf, choice: Choice) -> None:
     with gr.Row():
-        text = _text_box("Text, a sentence a line", LINES, elem_id="scored-text")
-        references = _text_box("References, a line for each", LINES, elem_id="references")
+        text = _text_box("Text, one sentence per line", LINES, elem_id="scored-text")
+        references = _text_box("References, one per line", LINES, elem_id="references")
     button = gr.Button("Translate and score", variant="primary", elem_id="score")
     result = gr.HTML(elem_id="scores")
 

@@ -20,9 +20,9 @@ def explained() -> Iterator[None]:
     except ValueError as error:
         raise InputError(" ".join(str(error).split())) from None
     except MemoryError:
-        raise InputError("There is not enough memory for this. Shorten the text, or ask for less.") from None
+        raise InputError("There is not enough memory for this. Shorten the text, or request less.") from None
     except Exception as error:
-        logger.exception("An error of the page")
+        logger.exception("Error on the page")
         raise InputError(f"This cannot be done: {reason(error)}") from None
 
 

@@ -28,10 +28,11 @@ def scored(loaded: LoadedModel, source: str, references: str, languages: Languag
             translated.
     """
     sources = lines_of(check_text(source, LONGEST_TEXT))
-    wanted = lines_of(check_text(references, LONGEST_TEXT, "text of references"))
+    wanted = lines_of(check_text(references, LONGEST_TEXT, "reference text"))
     if len(sources) != len(wanted):
         raise InputError(
-            f"The text has {counted(len(sources), 'line')}, and the references have {len(wanted):,}. Give one a line."
+            f"The text has {counted(len(sources), 'line')}, but the references have {len(wanted):,}. Give one per "
+            "line."
         )
     with loaded.lock, explained():
         results = make_engine(loaded, languages).translate(sources)

@@ -51,7 +51,7 @@ def launch(
         InputError: a model cannot be tried, the port is not free, or gradio is not installed.
     """
     with served(models, host, port, trust_remote_code) as address:
-        print(f"Open {address} in a browser. Ctrl+C stops the page.", flush=True)
+        print(f"Open {address} in a browser. Ctrl+C stops the server.", flush=True)
         with suppress(KeyboardInterrupt):
             Event().wait()
 
@@ -148,6 +148,6 @@ def address_error(host: str, port: int | None) -> str | None:
         if getattr(error, "errno", None) == errno.EADDRINUSE:
             return f"--port {port} is in use by another program. Choose another one, or stop that program."
         if getattr(error, "errno", None) == errno.EACCES:
-            return f"--port {port} is for the system alone. Choose one from 1024 on."
-        return f"--host {host!r} is no address of this machine. Name one, such as {HOST}, or 0.0.0.0 for all."
+            return f"--port {port} is reserved for the system. Choose one of at least 1024."
+        return f"--host {host!r} is not an address of this machine. Name one, such as {HOST}, or 0.0.0.0 for all."
     return None

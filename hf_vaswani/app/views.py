@@ -11,7 +11,7 @@ from .translate import Sentence, Translation
 from .words import LinkedSentence, Span, link_words
 
 MOST_ROWS = 200
-HOW_TO = "Point at a word, tap it, or move with the arrow keys, to see where it comes from."
+HOW_TO = "Point at a word, tap it, or use the arrow keys to see where it comes from."
 
 
 def linked_text(tokenizer: PreTrainedTokenizerBase, translation: Translation) -> str:
@@ -26,7 +26,7 @@ def linked_text(tokenizer: PreTrainedTokenizerBase, translation: Translation) ->
     if not rows:
         return ""
     return (
-        f'<div class="linked" role="group" aria-label="Words and where they come from"><p class="hint">{HOW_TO}</p>'
+        f'<div class="linked" role="group" aria-label="Word links"><p class="hint">{HOW_TO}</p>'
         f'<p class="link" role="status"></p>{"".join(rows)}</div>'
     )
 

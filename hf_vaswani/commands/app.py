@@ -6,8 +6,8 @@ from ..files import InputPath
 from .common.options import MODEL, up_to
 
 DESCRIPTION = """\
-Serve a page in the browser to try models on: text and files, words and where they come from, attention, searches,
-scores, and two models side by side. It is served to this machine alone, unless --host says otherwise."""
+Serve a page in the browser to try models on: text and files, word links, attention, searches, scores, and two models
+side by side. It is served to this machine only, unless --host is set."""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--trust_remote_code",
         action="store_true",
-        help="run the code that comes with models of types that transformers does not know",
+        help="run code shipped with models of types unknown to transformers",
     )
     parser.set_defaults(run=run)
 

@@ -25,7 +25,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     chosen = average.add_mutually_exclusive_group()
     count = up_to(1_000_000)
     chosen.add_argument("--last", type=count, metavar="N", help="the last N checkpoints of each run (default: all)")
-    chosen.add_argument("--best", type=count, metavar="N", help="the N best weights in validation of each run instead")
+    chosen.add_argument("--best", type=count, metavar="N", help="each run's N best weights by validation instead")
     average.set_defaults(run=run)
 
 

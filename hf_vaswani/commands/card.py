@@ -6,7 +6,7 @@ from pathlib import Path
 from ..files import InputPath
 from .common.options import OUTPUT_FILE
 
-NAME = "model name in title and code: you/de-en; later cards keep it (default: name of the folder, or of --output)"
+NAME = "model name in title and code: you/de-en; later cards keep it (default: name of the folder or of --output)"
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

@@ -32,8 +32,8 @@ USAGE = """hf-vaswani evaluate MODEL --source FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses FILE --reference FILE [options]
        hf-vaswani evaluate --hypotheses BASELINE FILE ... --reference FILE [options]"""
 DESCRIPTION = (
-    "Score translations with sacreBLEU and show its signatures. Of several systems, models before files, the first is "
-    "the baseline: the others are compared with it by paired bootstrap resampling."
+    "Score translations with sacreBLEU and show its signatures. With several systems (models before files), the first "
+    "is the baseline, and the others are compared with it by paired bootstrap resampling."
 )
 # Not taken from sacreBLEU, whose import would slow down every command.
 METRIC_NAMES = ("bleu", "chrf", "ter")
@@ -53,7 +53,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         **INPUT_FILES,
         action="extend",
         required=True,
-        help="reference translations; several files are several references of the same text",
+        help="reference translations; several files: multiple references of each sentence",
     )
     evaluate.add_argument(
         "--output",
@@ -66,7 +66,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument(
         "--format", choices=("text", "json"), default="text", help="json: all results (default: text)"
     )
-    _add_metric_options(evaluate.add_argument_group("metrics, as in the command sacrebleu"))
+    _add_metric_options(evaluate.add_argument_group("metrics, as in the sacrebleu command"))
     _add_bootstrap_options(evaluate.add_argument_group("bootstrap"))
     add_beam_option(evaluate)
     evaluate.add_argument("--batch_size", type=batch, metavar="N", help=BATCH_SIZE)

@@ -40,15 +40,14 @@ LIBRARIES = {
 }
 DESCRIPTION = """\
 Convert a model of this package for another engine. marian: a folder that transformers loads as a MarianMT.
-ctranslate2 and onnx: a folder for CTranslate2 or ONNX Runtime, which all commands take like a model.
-transformers.js: a folder for browsers and Node, searched greedily. web: a page with the model in it, which translates
-in the browser, for any static host. The folder is opened and compared with the model;
-where it does not translate the same, nothing is written. It has a card, which says what 8 or 16 bits
-cost in BLEU and chrF if there is a test set."""
-NAME = "model name in title and code of the card: you/de-en-int8 (default: name of the folder)"
+ctranslate2 and onnx: a folder for CTranslate2 or ONNX Runtime, which all commands accept as a model.
+transformers.js: a folder for browsers and Node, with greedy search. web: a page that contains the model and translates
+in the browser, for any static host. The folder is opened and compared with the model; if its translations differ in
+float32, nothing is written. Its card reports what 8 or 16 bits cost in BLEU and chrF if there is a test set."""
+NAME = "model name in the card's title and code: you/de-en-int8 (default: name of the folder)"
 RUNTIME = (
-    "for web: folder node_modules with onnxruntime-web and @huggingface/tokenizers (default: that of the current "
-    "folder, or else npm fetches them)"
+    "for web: a node_modules folder with onnxruntime-web and @huggingface/tokenizers (default: the one in the current "
+    "folder, or else npm downloads them)"
 )
 
 
@@ -66,16 +65,19 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--quantization",
         choices=CTRANSLATE2_TYPES,
         metavar="TYPE",
-        help=f"of the weights: int8 or float32; for ctranslate2 one of {', '.join(CTRANSLATE2_TYPES)} "
+        help=f"type of the weights: int8 or float32; for ctranslate2 one of {', '.join(CTRANSLATE2_TYPES)} "
         "(default: float32; for web int8)",
     )
     export.add_argument(
         "--sample", **INPUT_FILE, help="sentences to compare translations on (default: sentences of random tokens)"
     )
-    test_set = export.add_argument_group("test set, which the model and the exported one translate for the card")
+    test_set = export.add_argument_group("test set, translated by both models for the card")
     test_set.add_argument("--source", **INPUT_FILE, help="source sentences")
     test_set.add_argument(
-        "--reference", **INPUT_FILES, action="extend", help="reference translations; several files are several of each"
+        "--reference",
+        **INPUT_FILES,
+        action="extend",
+        help="reference translations; several files: multiple references of each sentence",
     )
     export.add_argument("--name", help=NAME)
     export.add_argument("--runtime", type=InputPath, metavar="FOLDER", help=RUNTIME)
@@ -120,9 +122,9 @@ def _export(options: argparse.Namespace, texts: dict[str, list[str]], runtime: P
         tokenizers = sorted(path.name for path in folder.glob("*_tokenizer"))
     same = result.sentences - result.different
     print(
-        f"{options.output} holds the model for {result.engine}{_with(tokenizers)}. It translates {same} of "
-        f"{counted(result.sentences, 'sentence')} by the model's own tokens. Weights: {result.size / 1e6:.1f} MB, the "
-        f"model's {origin.size / 1e6:.1f}."
+        f"{options.output} holds the model for {result.engine}{_with(tokenizers)}. It gives the same tokens as "
+        f"the model for {same} of {counted(result.sentences, 'sentence')}. Weights: {result.size / 1e6:.1f} MB; the "
+        f"model's: {origin.size / 1e6:.1f} MB."
     )
     if comparison:
         print(comparison.summary())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Read, filter and tokenize the training text of a recipe into the cache, so that a training run with the same recipe,
-files and cache finds it there. Actors of Ray tokenize; this process reads and writes."""
+files and cache finds it there. Ray actors tokenize; this process reads and writes."""
 
 
 def make_parser() -> CommandParser:

@@ -11,7 +11,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "pull",
         help="download a model or a run from the Hub",
         usage="hf-vaswani pull REPOSITORY FOLDER [options]",
-        description="Download a model from the Hub. Where its run was uploaded with its last checkpoint, download the "
+        description="Download a model from the Hub. If its run was uploaded with its last checkpoint, download the "
         "run: the command that trained it, with --output_dir FOLDER, resumes it.",
     )
     parser.add_argument("repository", metavar="REPOSITORY", help="its name on the Hub: you/de-en")

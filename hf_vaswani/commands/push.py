@@ -10,8 +10,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "push",
         help="upload a model to the Hub",
         usage="hf-vaswani push FOLDER REPOSITORY [options]",
-        description="Upload a model to the Hub in one commit: weights, tokenizer, code, card, figures, and results; "
-        "not what is only needed to resume its training.",
+        description="Upload a model to the Hub in one commit: weights, tokenizer, code, card, figures, and results, "
+        "but not the files needed only to resume training.",
     )
     parser.add_argument("folder", type=InputPath, metavar="FOLDER", help="folder of a model")
     parser.add_argument("repository", metavar="REPOSITORY", help="its name on the Hub: you/de-en; created if missing")
@@ -19,7 +19,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--revision", metavar="BRANCH", help="branch to upload to, created if missing (default: main)")
     parser.add_argument("--message", default="", metavar="TEXT", help="commit message (default: Upload model)")
     parser.add_argument(
-        "--space", metavar="NAME", help="also push a Space, where the model can be tried on the page of hf-vaswani app"
+        "--space", metavar="NAME", help="also push a Space to try the model in, with the page of hf-vaswani app"
     )
     parser.set_defaults(run=run)
 

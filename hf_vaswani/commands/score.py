@@ -58,7 +58,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         type=length,
         default=1024,
         metavar="N",
-        help="do not score pairs with more tokens on a side (default: %(default)s)",
+        help="do not score pairs with more tokens on either side (default: %(default)s)",
     )
     add_language_options(score)
     score.set_defaults(run=run)

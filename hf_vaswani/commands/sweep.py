@@ -35,10 +35,10 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         help="train all combinations of some values with several seeds, and compare them",
         usage="hf-vaswani sweep RECIPE (--grid key=value,value | --search key=low..high) ... [--trials N] "
         "[--seeds 1,2,3] --output_dir FOLDER [--jobs N] [--key value ...]",
-        description="Train a recipe with every combination of some values of its keys, each with several seeds, side "
-        "by side; then write a table with spreads and significance, and the learning curves. The same command resumes "
-        "a sweep that was stopped. In place of a recipe, a file may describe the sweep. With --search, Optuna "
-        "proposes the values by the validation losses so far.",
+        description="Train a recipe with every combination of some values of its keys, each with several seeds, in "
+        "parallel; then write a table with spreads and significance, and the learning curves. The same command "
+        "resumes a sweep that was stopped. Instead of a recipe, a file can describe the sweep. With --search, Optuna "
+        "proposes values based on the validation losses so far.",
     )
     sweep.add_argument(
         "recipe", type=InputPath, metavar="RECIPE", help="a recipe, as for hf-vaswani train, or a sweep's YAML file"
@@ -58,8 +58,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         action="append",
         default=[],
         metavar="KEY=LOW..HIGH",
-        help="a key of the recipe and the range, or with commas the values, in which to search; may be given several "
-        "times",
+        help="a key of the recipe, and the range or comma-separated values to search; may be given several times",
     )
     sweep.add_argument(
         "--trials", type=whole_number, metavar="N", help="combinations that a search tries (default: 20)"
@@ -70,7 +69,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "--jobs",
         type=up_to(4096),
         metavar="N",
-        help="runs side by side (default: one per GPU; on a CPU, the cores divided by cpu_threads)",
+        help="runs in parallel (default: one per GPU; on a CPU, the cores divided by cpu_threads)",
     )
     sweep.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""`hf-vaswani tokenizer`: learns a tokenizer from parallel text, without a run."""
+"""`hf-vaswani tokenizer`: trains a tokenizer from parallel text, without a run."""
 
 import argparse
 import dataclasses
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def add_parser(commands: argparse._SubParsersAction) -> None:
     tokenizer = commands.add_parser(
         "tokenizer",
-        help="learn a tokenizer from parallel text",
+        help="train a tokenizer on parallel text",
         usage="hf-vaswani tokenizer OUTPUT (--source FILE --target FILE | --file FILE | --dataset ID) [options]",
-        description="Learn a tokenizer as a run does before its first step, and save it in a folder. Use it in a run "
+        description="Train a tokenizer as a run does before its first step, and save it in a folder. Use it in a run "
         "with --tokenizer.path OUTPUT.",
     )
     tokenizer.add_argument("output", type=OutputPath, metavar="OUTPUT", help="folder to create")
@@ -38,7 +38,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     text.add_argument(
         "--header",
         choices=["true", "false"],
-        help="whether --file begins with a row of column names (default: judged by its first row)",
+        help="whether --file begins with a row of column names (default: inferred from its first row)",
     )
     text.add_argument("--source_language", metavar="CODE", help="code of the source language: de")
     text.add_argument("--target_language", metavar="CODE", help="code of the target language: en")

@@ -61,7 +61,7 @@ that they start, on one machine or several; the output is the same."""
 JSONL = """\
 jsonl: one object per line, {"source": ..., "translations": [{"text": ..., ...}, ...]}, best first, with scores and
 alignments if requested; "error" instead if there is no translation (default: text)"""
-LONG = "longer lines are not translated, or in pieces with --split_sentences (default: the model's limit)"
+LONG = "longer lines are not translated, or only in pieces with --split_sentences (default: the model's limit)"
 SAMPLE = "sample instead of searching; 1 is the model's own distribution, as for back-translation"
 
 
@@ -247,7 +247,7 @@ def _check(options: argparse.Namespace, processes: int) -> "ResumableOutput | St
     errors = option_errors(options)
     if processes > 1:
         errors += [
-            f"{processes} processes divide a file among them, not a stream. Name a file with --{name}."
+            f"{processes} processes can divide a file among them, but not a stream. Name a file with --{name}."
             for name, path in (("input", options.input), ("output", options.output))
             if path is None or (Path(path).exists() and not Path(path).is_file())
         ]
@@ -317,7 +317,9 @@ def option_errors(options: argparse.Namespace) -> list[str]:
     if options.samples == 1:
         errors.append("--samples must be 2 or more: --mbr chooses among them.")
     if options.prefix and options.split_sentences:
-        errors.append("--prefix and --split_sentences cannot be combined: the piece that begins with it is unknown.")
+        errors.append(
+            "--prefix and --split_sentences cannot be combined: it is unknown which piece the prefix belongs to."
+        )
     most, name = (options.samples or 32, "samples") if options.mbr else (options.num_beams, "num_beams")
     if options.n_best and most and options.n_best > most:
         errors.append(f"--n_best {options.n_best} is more than --{name} {most}.")
@@ -393,7 +395,8 @@ def _with_prefixes(texts: Iterator[str], prefixes: Iterator[str], options: argpa
         if text is None or prefix is None:
             shorter = _name(options) if text is None else options.prefix
             raise InputError(
-                f"{shorter} ends after {counted(number, 'line')}: input and --prefix must have as many lines."
+                f"{shorter} ends after {counted(number, 'line')}: input and --prefix must have the same number "
+                "of lines."
             )
         yield Line(text, prefix)
 

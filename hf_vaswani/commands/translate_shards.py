@@ -22,9 +22,9 @@ NOT_HERE = {"prefix": None, "format": "text", "n_best": None, "scores": False, "
 FURTHER = {"folder", "num_actors", "address", "needs_torch", *NOT_HERE}
 
 DESCRIPTION = """\
-Translate a folder of files on Ray, on one machine or many, into files of the same names. Of .txt (also .gz and .zst)
-each line is translated, and the output is that of hf-vaswani translate, byte for byte; .jsonl (also .gz and .zst) and
-.parquet get a further column.
+Translate a folder of files on Ray, on one machine or many, into files of the same names. Each line of a .txt
+file (also .gz and .zst) is translated, with the same output as hf-vaswani translate, byte for byte; .jsonl (also .gz
+and .zst) and .parquet files get another column.
 
 Only this process reads and writes; each actor needs the package and the model. Actors that die are replaced. If this
 process is killed, the same command continues. A file that cannot be read is named at the end, with exit status 2, and
@@ -62,13 +62,16 @@ def make_parser() -> CommandParser:
 def add_ray_options(parser: argparse._ActionsContainer) -> None:
     """Add `--num_actors` and `--address` to a parser or a group of options."""
     parser.add_argument(
-        "--num_actors", type=up_to(100_000), metavar="N", help="actors (default: one per GPU, or else per core)"
+        "--num_actors",
+        type=up_to(100_000),
+        metavar="N",
+        help="number of actors (default: one per GPU, or else per core)",
     )
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="of the Ray cluster; local starts one on this machine (default: RAY_ADDRESS, or else the cluster of "
-        "this machine, or a new one)",
+        help="address of the Ray cluster; local: a new one on this machine (default: RAY_ADDRESS, or else the cluster "
+        "of this machine, or a new one)",
     )
 
 
@@ -97,7 +100,8 @@ def run(options: argparse.Namespace) -> None:
     shards, others = found
     for name in others:
         print(
-            f"warning: {Path(options.folder) / name} is not translated: not .txt, .jsonl or .parquet.", file=sys.stderr
+            f"warning: {Path(options.folder) / name} is not translated: it is not a .txt, .jsonl, or .parquet file.",
+            file=sys.stderr,
         )
     with held_folder(output):
         for shard in shards:

@@ -28,7 +28,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "verify",
         parser=RunParser,
         rest_is_free=True,
-        help="replay parts of a run, and say whether they come to the same",
+        help="replay parts of a run, and report whether the results match",
         usage="hf-vaswani verify RUN [--steps N] [--from CHECKPOINT] [--key value ...]",
         description="Replay the first steps of a run, and those from one of its checkpoints to the next, on the same "
         "text, and compare losses and weights with those that the run recorded. The run's folder stays as it is. The "
@@ -41,15 +41,15 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
         "options",
         nargs=argparse.REMAINDER,
         metavar="--key value",
-        help="where text, tokenizer or model lie here, as keys of the recipe: --train_source FILE",
+        help="local paths of text, tokenizer, or model, as keys of the recipe: --train_source FILE",
     )
     parser.add_argument("--steps", type=up_to(10**12), metavar="N", help="first steps to replay (default: 10)")
     parser.add_argument(
         "--from",
         dest="checkpoint",
         metavar="CHECKPOINT",
-        help="checkpoint to replay from, by its name or step; none for none (default: that with the fewest steps to "
-        "the next)",
+        help="checkpoint to replay from, by its name or step; none: no checkpoint (default: the one closest to "
+        "its next checkpoint)",
     )
     parser.set_defaults(run=run)
 

@@ -152,7 +152,7 @@ def _texts(recipe: dict[str, Any], report: RunReport) -> str:
 
 
 def _origin(source: Source) -> str:
-    weight = ", the other way round" if source.reversed else ""
+    weight = ", reversed" if source.reversed else ""
     weight += f", weight {source.weight:g}" if source.weight else ""
     if source.stage is not None:
         return f"made by stage {plain(source.stage)}" + weight
@@ -175,13 +175,13 @@ def _filters(report: RunReport) -> str:
     """What was left out of the training text, and what was found in it but kept."""
     counts, kept = report.filters, report.pairs["train"]
     if not counts:
-        return "How many training pairs were left out was not counted."
+        return "The number of training pairs that were left out was not counted."
     found = [error for error in report.pair_errors if error.pairs]
     words = [
         ", ".join(f"{error.pairs:,} {error.meaning}" for error in found if error.left_out is left_out)
         for left_out in (True, False)
     ]
-    read = f"{counts['pairs']:,} training pairs were read in the first epoch, as far as it went."
+    read = f"{counts['pairs']:,} training pairs were read before the first epoch or the run ended."
     if kept is not None:
         read = f"Of {counts['pairs']:,} training pairs read, {kept:,} are trained on"
         read += "; training ended before it had seen them all." if _saw_a_part(report) else "."
@@ -240,12 +240,12 @@ def _teacher(report: RunReport) -> str:
         scores = [f"{of.bleu:.2f}", f"{of.chrf2:.2f}", f"{of.sentences_per_second:,.1f}"]
         rows.append([who, f"{parameters:,}", plain(of.search), *scores])
     ratio = found.student.sentences_per_second / found.teacher.sentences_per_second
-    size = f" Its weights have {found.int8_bytes / 1e6:.2f} MB in 8 bits for CTranslate2." if found.int8_bytes else ""
+    size = f" Its weights take {found.int8_bytes / 1e6:.2f} MB in 8 bits for CTranslate2." if found.int8_bytes else ""
     return (
         table(["", "parameters", "search", "BLEU", "chrF2", "sentences/s"], rows)
-        + f"\n\nOn {found.sentences:,} sentences ({plain(found.test)}), one after the other on the machine of the "
-        f"last run; this model is {ratio:.1f} times as fast. Its translations have {found.agreement:.2f} BLEU against "
-        f"the teacher's.{size}"
+        + f"\n\nMeasured on {found.sentences:,} sentences ({plain(found.test)}), one model after the other, on the "
+        f"machine of the last run. This model is {ratio:.1f} times as fast. Its translations have "
+        f"{found.agreement:.2f} BLEU against the teacher's.{size}"
     )
 
 
@@ -265,7 +265,7 @@ def _again(training: dict[str, Any], report: RunReport) -> str:
         command += f" --mixed_precision {'no' if precision == 'fp32' else precision}"
     if training["max_minutes"] and report.seconds >= 60 * training["max_minutes"]:
         if training["lr_scheduler_type"] in ("linear", "cosine"):
-            words = " The clock ended this run: on another machine it makes other steps."
+            words = " The time limit ended this run, so it takes different steps on another machine."
         else:
             # The time limit ended the run, which another machine would reach after a different number of steps.
             command += f" --max_minutes null --max_steps {report.steps}"
@@ -273,7 +273,7 @@ def _again(training: dict[str, Any], report: RunReport) -> str:
     if len(processes) == 1 and processes[0] > 1:
         # One process makes the same steps as several if each of its steps has the forward passes of all of them.
         command += f" --gradient_accumulation_steps {training['gradient_accumulation_steps'] * processes[0]}"
-        how = f", in one process in place of {processes[0]}"
+        how = f", in one process instead of {processes[0]}"
     start = f", {plain(file_names(training['start_from']))}" if training["start_from"] else ""
     if report.stages:
         start = "" if report.has_stage(training["start_from"]) else start

@@ -15,8 +15,8 @@ const translator = await pipeline("translation", {model});
 const [{{ translation_text }}] = await translator({text}, {{ max_new_tokens: 256 }});"""
 SERVER = "python -m http.server --bind 127.0.0.1"
 PAGE = """\
-`index.html` translates in the browser, on any static host, and after the first visit without a connection. What is
-typed stays there. To see it on your own machine, run this in the folder, and open http://127.0.0.1:8000:"""
+`index.html` translates in the browser, on any static host, and offline after the first visit. What you type stays in
+the browser. To see it on your own machine, run this in the folder, and open http://127.0.0.1:8000:"""
 FULL_PRECISION = "float32"
 
 
@@ -48,7 +48,7 @@ ENGINES = {
         "transformers.js",
         "npm install @huggingface/transformers",
     ),
-    "web": Engine("a web page", "transformers.js", "a browser of 2024 or later"),
+    "web": Engine("a web page", "transformers.js", "a browser from 2024 or later"),
 }
 
 
@@ -195,8 +195,8 @@ def _compared(quantization: str, size: int, origin: Origin, comparison: Comparis
     header = ["", "model", quantization, "difference"]
     if comparison is None:
         words = (
-            "It has the model's own weights. Compared on a sample, it translated by the model's own tokens, or by "
-            "others that are as probable."
+            "It has the model's own weights. Compared on a sample, its translations had the same tokens as the "
+            "model's, or equally probable ones."
         )
         if quantization != FULL_PRECISION:
             words = f"What {quantization} costs in quality was not measured: the export was given no test set."

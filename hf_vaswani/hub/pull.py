@@ -17,7 +17,7 @@ from transformers.utils import ADAPTER_CONFIG_NAME
 from ..errors import InputError
 from ..files import check_new, lock, new_folder
 from ..interop.model_files import CONFIG_FILE
-from .repository import LOG_IN, hub_errors, other_kind
+from .repository import hub_errors, other_kind
 from .run_report import RESULTS_FILE
 
 # The folder of a repository that holds everything needed to resume a run.
@@ -78,7 +78,7 @@ def pull(repo_id: str, folder: str | Path, revision: str | None = None) -> Pulle
         # If the connection is lost on the way, huggingface_hub takes the files already here for all of them.
         missing = [name for name in targets if not is_whole(part / name, listing.sizes[name])]
         if missing:
-            raise InputError(f"{failed}: {missing[0]} is not here whole. The same command completes it.")
+            raise InputError(f"{failed}: {missing[0]} is incomplete. Run the same command again to complete it.")
         with new_folder(folder) as new:
             for name, target in targets.items():
                 (new / target).parent.mkdir(parents=True, exist_ok=True)
@@ -107,9 +107,10 @@ def list_files(repo_id: str, revision: str | None, failed: str) -> Listing:
             raise InputError(f"{failed}: it has no branch, tag or commit {revision!r}.") from None
         except RepositoryNotFoundError:
             if kind := other_kind(api, repo_id):
-                raise InputError(f"{repo_id} is a {kind} on the Hub, and not a model. Name another one.") from None
+                raise InputError(f"{repo_id} is a {kind} on the Hub, not a model. Name another one.") from None
             raise InputError(
-                f"{failed}: there is no such model, or the token may not see it. {LOG_IN}, where it is private."
+                f"{failed}: there is no such model, or the token has no access to it. If it is private, log in "
+                "with: hf auth login"
             ) from None
     return Listing(info.sha or "", {file.rfilename: file.size or 0 for file in info.siblings or []})
 
@@ -143,7 +144,7 @@ def gathering(output: Path) -> Iterator[Path]:
     try:
         part.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{part} cannot be made: {error.strerror}. Name another folder.") from None
+        raise InputError(f"{part} cannot be created: {error.strerror}. Name another folder.") from None
     with (part / ".lock").open("w") as file:
         try:
             lock(file.fileno())

@@ -79,11 +79,11 @@ def space_errors(folder: Path, revision: str | None) -> list[str]:
 def check_folder(folder: Path) -> None:
     """Raise an `InputError` unless a folder holds a complete model with its tokenizer."""
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder. Name that of a trained model.")
+        raise InputError(f"{folder} is not a folder. Name the folder of a trained model.")
     if is_page(folder):
         missing = [name for name in read_json(folder / PAGE_FILE)["files"] if not (folder / name).is_file()]
         if missing:
-            raise InputError(f"{folder} has no {' and no '.join(missing)}: the page is not whole. Export it again.")
+            raise InputError(f"{folder} has no {' and no '.join(missing)}: the page is incomplete. Export it again.")
         return
     if is_adapter(folder):
         check_adapter(folder)
@@ -92,7 +92,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
     errors = [] if is_exported(folder) else weight_file_errors(folder)
     if not has_tokenizer(folder):
-        errors.append(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")
+        errors.append(f"{folder} has no tokenizer (tokenizer.json). Copy the one of its run into the folder.")
     if errors:
         raise InputError.of(errors)
 

@@ -16,7 +16,7 @@ LOG_IN = "Log in with: hf auth login"
 STATUS = {
     401: f"the Hub does not accept the token. {LOG_IN}",
     403: "the token may not write there. Use one with write access, or name a repository of your own",
-    404: "there is no such repository, or the token may not see it",
+    404: "there is no such repository, or the token has no access to it",
 }
 # Kinds of repositories.
 MODEL, SPACE = "model", "space"
@@ -47,9 +47,9 @@ def hub_errors(name: str, failed: str, remains: str = "") -> Iterator[None]:
     try:
         yield
     except HFValidationError as error:
-        raise InputError(f"{name!r} is not the name of a repository, such as you/de-en. {reason(error)}") from None
+        raise InputError(f"{name!r} is not a valid repository name, such as you/de-en. {reason(error)}") from None
     except LocalTokenNotFoundError:
-        raise InputError(f"No token of the Hub is stored here. {LOG_IN}") from None
+        raise InputError(f"No Hub token was found. {LOG_IN}") from None
     except OfflineModeIsEnabled:
         raise InputError(f"{failed}: HF_HUB_OFFLINE is set. Unset it.") from None
     except HfHubHTTPError as error:
@@ -108,7 +108,7 @@ def open_repository(
             if error.response.status_code not in (403, 404):
                 raise
             if other := other_kind(api, name, kind):
-                raise InputError(f"{name} is a {other} on the Hub, and not a {kind}. Choose another name.") from None
+                raise InputError(f"{name} is a {other} on the Hub, not a {kind}. Choose another name.") from None
             if create or error.response.status_code == 403:
                 raise
         else:

@@ -128,7 +128,7 @@ class FinalWeights(Part):
         """The validation losses that it was chosen by, as the end of a sentence; empty if there was no choice."""
         losses = {entry.weights: f"{entry.validation_loss:.4f}" for entry in self.compared}
         chosen = losses.pop(self.weights)
-        others = ", ".join(f"{loss} of {name}" for name, loss in losses.items())
+        others = ", ".join(f"{loss} for {name}" for name, loss in losses.items())
         return f", chosen by validation loss: {chosen}, against {others}" if others else ""
 
 
@@ -197,7 +197,7 @@ class Analysis(Part):
     Attributes:
         sentences: number of sentences in the test set.
         empty: number of translations without text.
-        at_limit: number of translations that break off at the greatest length allowed; there may be more.
+        at_limit: number of translations that are cut off at the maximum length; there may be more.
         sources_cut: number of sources longer than the model takes.
         source_tokens, unknown_tokens: tokens of all sources, and those among them that are unknown.
         longest_trained: tokens of the longest source trained on, if known.
@@ -420,8 +420,8 @@ def read_report(folder: Path) -> RunReport:
 def damaged(folder: Path, why: str) -> InputError:
     """The error for a report that cannot be used."""
     return InputError(
-        f"{folder / RESULTS_FILE} is damaged, or of an earlier version ({why}). The command of the run, which trains "
-        "no more, writes it again, and the card with it."
+        f"{folder / RESULTS_FILE} is damaged, or from an earlier version ({why}). Rerun the run's command: it does "
+        "no more training, and rewrites the file and the card."
     )
 
 

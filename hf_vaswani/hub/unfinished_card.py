@@ -31,12 +31,12 @@ def unfinished_card(name: str, step: int, languages: list[str], license: str | N
 
 # {plain(name)}
 
-A translation model in training with `hf_vaswani`: its weights after {step:,} steps. The model card with scores comes
-with the finished model.
+A translation model that is still being trained with `hf_vaswani`: its weights after {step:,} steps. The finished model
+will have a full model card with scores.
 
 ## Use
 
 {fenced(usage_code(name, "…"), "python")}
 
-Without the package, leave out its import and give `trust_remote_code=True` to `pipeline`.
+Without the package, leave out its import and pass `trust_remote_code=True` to `pipeline`.
 """

@@ -34,9 +34,9 @@ def tokenizer_words(recipe: dict[str, Any], report: RunReport) -> str:
     settings = {} if was_loaded else recipe["tokenizer"]
     treatment = [words for key, words in TREATMENT.items() if settings.get(key)]
     if settings.get("pre_tokenizer") == "whitespace":
-        treatment.append("words end at whitespace alone")
+        treatment.append("words split only at whitespace")
     if settings.get("word_boundary") == "after":
-        treatment.append("marks at the ends of words")
+        treatment.append("word-boundary markers at the ends of words")
     if settings.get("normalization") not in (None, "none"):
         treatment.append(f"Unicode form {settings['normalization'].upper()}")
     return ", ".join([KINDS.get(tokenizer.type, tokenizer.type), sizes, *treatment])
@@ -109,7 +109,7 @@ def energy(report: RunReport) -> str:
         share = "" if seconds >= 0.98 * report.seconds else f", in {duration(seconds)} of training alone"
         parts.append(f"{joules / KWH:.3g} kWh ({names[kind]}{share})")
     which = "first machine alone" if any(" machines" in machine for machine in report.machines) else "whole machine"
-    return f"{' and '.join(parts)} of the {which}, whoever used it"
+    return f"{' and '.join(parts)} of the {which}, including other users' processes"
 
 
 def duration(seconds: float) -> str:

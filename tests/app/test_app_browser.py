@@ -288,7 +288,7 @@ def test_100000_characters_are_translated_and_more_are_answered_in_words(page):
     assert "Words are linked in texts of up to 20,000 characters." in page.element("#state").text
     page.put("#text", text + "x")
     page.element("#translate").click()
-    assert "The text has 100,001 characters, and this takes 100,000 at most." in page.message()
+    assert "The text has 100,001 characters, but at most 100,000 are allowed." in page.message()
     page.put("#text", " ")
     page.element("#translate").click()
     assert "The text is empty." in page.message()

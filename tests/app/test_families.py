@@ -53,5 +53,5 @@ def test_exports_to_other_engines_translate(to, library, tmp_path, tokenizer):
     expected = TranslationPipeline(model, tokenizer=tokenizer)(["w1 w2.", "w3"], num_beams=2)
     assert done.text.split() == [word for result in expected for word in result["translation_text"].split()]
     assert len(done.sentences[0].hypotheses) == 2 and not done.has_links
-    with pytest.raises(InputError, match="shows no attention"):
+    with pytest.raises(InputError, match="exposes no attention"):
         AttentionView().attention(loaded, "w1", None)

@@ -43,7 +43,8 @@ def test_what_cannot_be_read_is_said_in_words_without_the_server_s_folders(loade
     assert refused("empty.txt", b"") == "empty.txt is empty."
     assert refused("cut.gz", gzip.compress(b"w1 w2\n" * 99)[:-9]).startswith("cut.gz is truncated")
     monkeypatch.setattr(file_translation, "LARGEST_FILE", 2**20)
-    assert refused("large.txt", b"w1\n" * 400_000).startswith("The file has 1.1 MB, and at most 1 MB are translated")
-    assert refused("bomb.gz", gzip.compress(b"w1\n" * 400_000)) == "Unpacked, the file has more than 1 MB. Divide it."
-    with pytest.raises(InputError, match="There is no file yet."):
+    assert refused("large.txt", b"w1\n" * 400_000).startswith("The file has 1.1 MB, but at most 1 MB are allowed.")
+    packed = gzip.compress(b"w1\n" * 400_000)
+    assert refused("bomb.gz", packed) == "Decompressed, the file has more than 1 MB. Split it."
+    with pytest.raises(InputError, match="No file was chosen."):
         translate_file(loaded, None, tmp_path)

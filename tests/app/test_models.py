@@ -29,7 +29,7 @@ def test_all_models_that_cannot_be_tried_are_named_at_once(tmp_path, model_folde
     assert "is not an encoder-decoder. Name one that translates." in errors[0]
     assert errors[1] == f"{tmp_path}/file.txt is a file. Name the folder of a model."
     assert "has no config.json" in errors[2]
-    assert errors[3].startswith(f"{tmp_path}/absent is not there")
+    assert errors[3].startswith(f"{tmp_path}/absent does not exist")
 
 
 def test_without_a_model_that_of_the_quickstart_is_taken_or_its_making_is_explained(
@@ -37,7 +37,7 @@ def test_without_a_model_that_of_the_quickstart_is_taken_or_its_making_is_explai
 ):
     monkeypatch.chdir(tmp_path)
     [error] = refusal()
-    assert "outputs/quickstart is not there" in error and error.endswith("bash scripts/quickstart.sh")
+    assert "outputs/quickstart does not exist" in error and error.endswith("bash scripts/quickstart.sh")
     (tmp_path / "outputs").mkdir()
     model_folder.rename(tmp_path / "outputs" / "quickstart")
     assert chosen_models([]) == ["outputs/quickstart"]
@@ -88,7 +88,7 @@ def test_languages_of_a_model_of_many_can_be_chosen_and_must_be(loaded):
     assert language_choices(loaded.model, loaded.tokenizer) == ([], [], None)
     loaded.choices = choices
     for languages in (Languages(), Languages("de"), Languages(None, "en")):
-        with pytest.raises(InputError, match="Choose that of the text and that to translate to."):
+        with pytest.raises(InputError, match="Choose the source and the target language."):
             loaded.pipeline(languages)
 
 

@@ -40,7 +40,7 @@ def test_everything_that_stands_against_the_page_is_told_at_once(without_gradio,
     errors = [line.removeprefix("error: ") for line in capsys.readouterr().err.splitlines()]
     assert errors[0] == 'gradio is not installed. Install it with: pip install "hf-vaswani[app]"'
     assert errors[1] == f"--port {port} is in use by another program. Choose another one, or stop that program."
-    assert errors[2].startswith(f"{tmp_path}/absent is not there") and "has no config.json" in errors[3]
+    assert errors[2].startswith(f"{tmp_path}/absent does not exist") and "has no config.json" in errors[3]
     assert len(errors) == 4
 
 
@@ -53,7 +53,8 @@ def test_port_that_is_none_is_refused(port, capsys):
 
 
 def test_host_that_is_not_of_this_machine_is_refused():
-    assert server.address_error("203.0.113.7", None).startswith("--host '203.0.113.7' is no address of this machine.")
+    error = server.address_error("203.0.113.7", None)
+    assert error.startswith("--host '203.0.113.7' is not an address of this machine.")
     assert server.address_error("127.0.0.1", None) is None
 
 
@@ -147,7 +148,7 @@ def test_command_serves_until_ctrl_c(model_folder, free_port):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
-        assert line == f"Open http://127.0.0.1:{free_port}/ in a browser. Ctrl+C stops the page.\n"
+        assert line == f"Open http://127.0.0.1:{free_port}/ in a browser. Ctrl+C stops the server.\n"
         assert urlopen(Request(f"http://127.0.0.1:{free_port}/")).status == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0 and process.stderr.read() == ""

@@ -25,9 +25,9 @@ def test_scores_are_those_of_sacrebleu_for_the_pipeline_s_translations(loaded):
 
 
 def test_lines_that_do_not_match_are_counted(loaded):
-    with pytest.raises(InputError, match="The text has 2 lines, and the references have 1. Give one a line."):
+    with pytest.raises(InputError, match="The text has 2 lines, but the references have 1. Give one per line."):
         scored(loaded, "w1\nw2", "w1")
-    with pytest.raises(InputError, match="The text of references is empty."):
+    with pytest.raises(InputError, match="The reference text is empty."):
         scored(loaded, "w1\nw2", " ")
 
 

@@ -45,7 +45,7 @@ def test_longest_text_is_taken_without_links_and_a_longer_one_is_refused_in_word
     assert len(text) == LONGEST_TEXT
     assert not next(translate_text(loaded, text)).has_links
     assert next(translate_text(loaded, text[:LONGEST_LINKED_TEXT])).has_links
-    with pytest.raises(InputError, match="The text has 100,005 characters, and this takes 100,000 at most."):
+    with pytest.raises(InputError, match="The text has 100,005 characters, but at most 100,000 are allowed."):
         next(translate_text(loaded, text + "w1 . "))
 
 

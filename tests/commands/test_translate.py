@@ -194,9 +194,9 @@ def test_what_the_translator_cannot_take_is_one_error_and_not_one_of_each_line(r
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (["--batch_size", "0"], "must be a whole number from 1 on, got '0'"),
-        (["--num_beams", "-2"], "must be a whole number from 1 on, got '-2'"),
-        (["--batch_tokens", "many"], "must be a whole number from 1 on, got 'many'"),
+        (["--batch_size", "0"], "must be a whole number of at least 1, got '0'"),
+        (["--num_beams", "-2"], "must be a whole number of at least 1, got '-2'"),
+        (["--batch_tokens", "many"], "must be a whole number of at least 1, got 'many'"),
         (["--length_penalty", "nan"], "must be a number, got 'nan'"),
         (["--length_penalty", "long"], "must be a number, got 'long'"),
         (["--num_beams", "100000"], "must be at most 1,000, got '100000'"),
@@ -205,7 +205,7 @@ def test_what_the_translator_cannot_take_is_one_error_and_not_one_of_each_line(r
         (["--max_new_tokens", str(10**18)], "must be at most 100,000, got '1000"),
         (["--max_source_length", str(10**18)], "must be at most 1,000,000, got '1000"),
         (["--batch_tokens", str(10**18)], "must be at most 1,000,000,000, got '1000"),
-        (["--batch_size", "9" * 5000], "must be a whole number from 1 on, got '9999"),
+        (["--batch_size", "9" * 5000], "must be a whole number of at least 1, got '9999"),
         (["--seed", "9" * 5000], "must be a whole number from 0 to 4294967295, got '9999"),
         (["--sample", "1e300"], "must be from 1e-06 to 1,000,000, got '1e300'"),
     ],

@@ -69,8 +69,8 @@ def test_streams_are_refused_by_one_process(saved_model):
     status, said = end_of(start(saved_model, *SHORT))
     assert status != 0
     assert [line for line in said.splitlines() if line.startswith("error: ")] == [
-        "error: 2 processes divide a file among them, not a stream. Name a file with --input.",
-        "error: 2 processes divide a file among them, not a stream. Name a file with --output.",
+        "error: 2 processes can divide a file among them, but not a stream. Name a file with --input.",
+        "error: 2 processes can divide a file among them, but not a stream. Name a file with --output.",
     ]
 
 

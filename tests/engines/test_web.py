@@ -318,5 +318,5 @@ def test_push_uploads_the_whole_page_to_a_static_space(page, hub_here):
 def test_page_that_is_not_whole_is_not_pushed(page, hub_here, capsys):
     (page / "model/tokenizer.json").unlink()
     assert main(["push", str(page), "you/page"]) == 2
-    assert "has no model/tokenizer.json: the page is not whole. Export it again." in capsys.readouterr().err
+    assert "has no model/tokenizer.json: the page is incomplete. Export it again." in capsys.readouterr().err
     assert hub_here.repositories == {}

@@ -102,7 +102,7 @@ def test_card_holds_what_was_measured():
     for expected in (
         "2,345,678 parameters", "997 sentence pairs", r"| test\_2016 | 60 | beam 4 | 34.57 | 55.55 |",
         f"`{BLEU}`", f"`{CHRF}`", "1.0986 (perplexity 3.00)", "65.4%", "1,234 steps in 5.0 minutes, 10.0 epochs",
-        "111,222 source and 123,400 target tokens", "100 target tokens a step", "AMD X, 2 cores; fp32",
+        "111,222 source and 123,400 target tokens", "100 target tokens per step", "AMD X, 2 cores; fp32",
         "1.3·10^15", "steps 1,000, 1,100 and 1,234", "Of 1,000 training pairs read, 997 are trained on.",
         "Left out: 3 with an empty side.", "Kept: 20 that repeat an earlier pair.", "byte-pair encoding",
         "3 + 2 layers", "post-norm; d_model 128; heads 4; feed-forward 512 + 256",
@@ -110,7 +110,7 @@ def test_card_holds_what_was_measured():
         "- dropout 0.3; dropout inside the FFN 0.2; label smoothing 0.1\n",
         "one vocabulary of 4,000", "0.50% of the test set's source tokens are unknown",
         "3 of 60 test sources are longer than any source trained on (44 tokens)",
-        "- At least 2 of 60 test translations break off at the greatest length allowed (source + 50 tokens).",
+        "- At least 2 of 60 test translations are cut off at the maximum length (source + 50 tokens).",
         "1 of 60 test translations are empty", "| 2–9 | 40 | 61.23 |",
         "| 12.3 | Ein Hund. | A cat. | A dog. |",
         "| 12.3 | Ein Hund. | *(nothing)* | A dog. |", "de to en", "hf_vaswani 0.1.0, torch 2.13.0",
@@ -209,7 +209,7 @@ def test_of_several_test_sets_the_one_that_was_looked_at_closely_is_named():
     assert r"test set test\_2016," in translations and r"test set test\_2016." in limits
     translations, limits = parts_of(card_of(tests=more), "Translations", "Limits")
     assert r"test set test\_2017," in translations and r"test set test\_2017." in limits
-    assert "What is counted" not in card_of(**without_scores())
+    assert "The counts below" not in card_of(**without_scores())
 
 
 def test_card_without_a_test_set_states_no_score_and_says_that_it_was_not_tested():
@@ -236,7 +236,7 @@ def test_model_of_tokenised_text_asks_for_such_text():
     recipe = recipe_dict()
     recipe["evaluation"]["tokenize"] = "none"
     use, limits = parts_of(card_of(recipe), "Use", "Limits")
-    assert "Give the model text in the form that it was trained on" in use
+    assert "Give the model text in the form it was trained on" in use
     assert "- BLEU counted the text's own tokens." in limits
     use, limits = parts_of(card_of(), "Use", "Limits")
     assert "in the form" not in use and "own tokens" not in limits
@@ -330,8 +330,8 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
     recipe["tokenizer"].update(lowercase=True, pre_tokenizer="whitespace", word_boundary="after")
     words = (
         "all text lowercased",
-        "words end at whitespace alone",
-        "marks at the ends of words",
+        "words split only at whitespace",
+        "word-boundary markers at the ends of words",
         "Unicode form NFC",
     )
     [new] = parts_of(card_of(recipe), "Model")
@@ -352,7 +352,7 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
         (
             {"max_minutes": 5, "lr_scheduler_type": "linear"},
             {},
-            "model again. The clock ended this run",
+            "model again. The time limit ended this run",
         ),
         ({"mixed_precision": "auto"}, {}, "--output_dir FOLDER --mixed_precision no` with"),
         (
@@ -365,7 +365,7 @@ def test_tokenizer_made_before_is_not_described_by_keys_of_a_new_one():
             {"processes": [4]},
             "--output_dir FOLDER --gradient_accumulation_steps 8` with",
         ),
-        ({}, {"processes": [4]}, "trains the model again, in one process in place of 4."),
+        ({}, {"processes": [4]}, "trains the model again, in one process instead of 4."),
         ({"start_from": "/models/first"}, {}, "` with this file, first and the text above trains the model again."),
     ],
 )
@@ -388,7 +388,7 @@ def test_energy_is_told_where_it_was_measured_and_only_there():
 def test_what_an_earlier_version_did_not_count_is_not_told():
     unknown = {"seen": None, "epochs": None, "flops": None, "machines": []}
     text = card_text("de-en", recipe_dict(), parse_report({**RESULTS, **unknown}), shared_recipe(recipe_dict()))
-    assert "tokens a step" not in text and "epochs" not in text and "floating-point" not in text
+    assert "tokens per step" not in text and "epochs" not in text and "floating-point" not in text
     assert "Hardware: not recorded" in text
 
 

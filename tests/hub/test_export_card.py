@@ -128,7 +128,8 @@ def test_card_names_the_base_and_the_loss():
 
 
 def test_card_without_a_test_set_says_what_was_not_measured():
-    for quantization, expected in (("int8", "What int8 costs in quality was not measured"), (None, "own tokens")):
+    words = {"int8": "What int8 costs in quality was not measured", None: "the same tokens as the model's"}
+    for quantization, expected in words.items():
         card = ModelCard(export_card("x", "onnx", quantization, 1, ORIGIN))
         assert expected in card.text
         assert ("not measured" in card.text) == (quantization == "int8")

@@ -150,7 +150,7 @@ def test_repository_that_exists_stays_private_or_public_as_it_is(hub_here, run_f
         ("our-lab/open", "the token may not write there"),
         ("our-lab/secret", "the token may not write there"),
         ("our-lab/absent", "the token may not write there"),
-        ("our-lab/text", "our-lab/text is a dataset on the Hub, and not a model"),
+        ("our-lab/text", "our-lab/text is a dataset on the Hub, not a model"),
     ],
 )
 def test_repository_of_others_is_refused_and_untouched(hub_here, run_folder, monkeypatch, capsys, name, message):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MODEL = "folder of a model, or its id on the Hub"
 ENSEMBLE = "more models with the same vocabulary; their probabilities are averaged"
-BATCH_SIZE = "most sentences translated together (default: chosen by the model's size)"
+BATCH_SIZE = "maximum sentences per batch (default: chosen by the model's size)"
 # Outside this range, sampling is in effect greedy or uniform.
 TEMPERATURES = 1e-6, 1e6
 # Arguments of `add_argument` for an option whose value is a file.
@@ -131,7 +131,10 @@ def make_parser(parser: type[CommandParser] = CommandParser, **settings) -> Comm
 def add_beam_option(parser: argparse._ActionsContainer) -> None:
     """Add `--num_beams` to a parser or a group of options."""
     parser.add_argument(
-        "--num_beams", type=beam, metavar="N", help="beams; 1 is greedy search (default: that of generation_config)"
+        "--num_beams",
+        type=beam,
+        metavar="N",
+        help="number of beams; 1 is greedy search (default: from generation_config)",
     )
 
 
@@ -142,10 +145,12 @@ def add_speed_options(parser: argparse._ActionsContainer) -> None:
         "--processes",
         type=up_to(4096),
         metavar="N",
-        help="processes that translate side by side on a CPU, which changes no translation (default: one per core)",
+        help="processes that translate in parallel on a CPU; translations stay the same (default: one per core)",
     )
     parser.add_argument(
-        "--quantize", choices=["int8"], help="compute with weights of 8 bits on a CPU, faster and nearly the same"
+        "--quantize",
+        choices=["int8"],
+        help="compute with 8-bit weights on a CPU: faster, with nearly the same results",
     )
 
 
@@ -207,7 +212,7 @@ def whole_number(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
     return value
 
 

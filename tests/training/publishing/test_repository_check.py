@@ -31,15 +31,15 @@ class Stopped(Exception):
 @pytest.mark.parametrize(
     ("name", "token", "message"),
     [
-        ("you/de-en", None, "No token of the Hub is stored here. Log in with: hf auth login"),
+        ("you/de-en", None, "No Hub token was found. Log in with: hf auth login"),
         ("you/de-en", "wrong", "the Hub does not accept the token"),
         ("de-en", "wrong", "the Hub does not accept the token"),
         ("you/de-en", "reader", "the token may not write there"),
         ("you/of-others", "reader", "the token may not write there"),
         ("nobody/de-en", "writer", "the token may not write there"),
-        ("nobody/text", "writer", "nobody/text is a dataset on the Hub, and not a model. Choose another name"),
-        ("a/b/c", "writer", "'a/b/c' is not the name of a repository, such as you/de-en"),
-        ("you/de--en", "writer", "'you/de--en' is not the name of a repository, such as you/de-en"),
+        ("nobody/text", "writer", "nobody/text is a dataset on the Hub, not a model. Choose another name"),
+        ("a/b/c", "writer", "'a/b/c' is not a valid repository name, such as you/de-en"),
+        ("you/de--en", "writer", "'you/de--en' is not a valid repository name, such as you/de-en"),
     ],
 )
 def test_each_refusal_of_the_hub_is_one_error_before_any_work(

@@ -122,7 +122,7 @@ def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(re
     (checkpoint / "digests.json").write_text("{}")
     results = results_of(train(recipe()).folder)
     assert results["seen"] is results["epochs"] is results["flops"] is results["processes"] is None
-    assert "tokens a step" not in (folder / "README.md").read_text()
+    assert "tokens per step" not in (folder / "README.md").read_text()
 
 
 def test_card_that_was_edited_is_kept_under_another_name_once_it_speaks_of_another_model(recipe):
@@ -330,7 +330,7 @@ def test_command_says_what_is_missing(recipe, tmp_path, capsys):
     (folder / "results.json").write_text(json.dumps({"update": 12, "test_bleu": 1.0}))
     before = (folder / "README.md").read_text()
     assert main(["card", str(folder)]) == 2
-    assert "of an earlier version" in capsys.readouterr().err
+    assert "from an earlier version" in capsys.readouterr().err
     assert (folder / "README.md").read_text() == before
 
 
@@ -340,7 +340,7 @@ def test_results_without_a_value_are_told_to_be_damaged(recipe, tmp_path, capsys
     del results["flops"]
     (folder / "results.json").write_text(json.dumps(results))
     assert main(["card", str(folder)]) == 2
-    assert "results.json is damaged, or of an earlier version" in capsys.readouterr().err
+    assert "results.json is damaged, or from an earlier version" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -425,7 +425,7 @@ def test_stream_that_was_not_read_to_its_end_has_no_number_of_pairs(recipe):
     folder = train(recipe("--streaming=true", "--max_length=20", "--max_steps=1", output="part")).folder
     assert results_of(folder)["pairs"]["train"] is None
     card = (folder / "README.md").read_text()
-    assert "60 training pairs were read in the first epoch, as far as it went." in card
+    assert "60 training pairs were read before the first epoch or the run ended." in card
     assert "trained from scratch with" in card
 
 
