@@ -69,7 +69,7 @@ def test_hub_that_cannot_be_reached_is_one_error(hub_here, recipe, monkeypatch):
 
 
 def test_name_of_the_folder_that_is_none_of_a_repository_names_the_key_to_give(hub_here, recipe):
-    with pytest.raises(InputError, match=r"training.hub_model_id=my model\): 'my model' is not the name"):
+    with pytest.raises(InputError, match=r"training.hub_model_id=my model\): 'my model' is not a valid"):
         train(recipe("--push_to_hub=true", output="my model"))
 
 
