@@ -65,7 +65,7 @@ def test_models_of_other_vocabularies_are_refused(members):
 
 def test_attention_of_an_ensemble_is_refused(members, tokenizer):
     translator = pipeline("translation", model=Ensemble(members), tokenizer=tokenizer)
-    with pytest.raises(ValueError, match="An ensemble has no attention of its own"):
+    with pytest.raises(ValueError, match="An ensemble has no attention or alignments of its own"):
         translator("w1", return_alignments=True, max_new_tokens=2)
 
 

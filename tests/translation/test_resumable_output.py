@@ -105,7 +105,7 @@ def test_unfinished_output_is_refused_unless_one_says_what_to_do_with_it(path):
 def test_output_that_lost_what_was_written_is_refused(path):
     begun(path)
     path.write_text("one")
-    with pytest.raises(InputError, match="has 3 bytes, and 8 were written"):
+    with pytest.raises(InputError, match="has 3 bytes, but 8 were written"):
         ResumableOutput(path, resume=True)
 
 
