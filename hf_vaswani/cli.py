@@ -87,7 +87,9 @@ def main(arguments: list[str] | None = None, parser: CommandParser | None = None
             return USER_ERROR
         _discard_output()
         where = error.filename or "standard output"
-        print(f"error: {where} cannot be written: {error.strerror}. Make room, or write elsewhere.", file=sys.stderr)
+        print(
+            f"error: {where} cannot be written: {error.strerror}. Free up space, or write elsewhere.", file=sys.stderr
+        )
         return USER_ERROR
     return status
 

@@ -56,7 +56,7 @@ def reason(error: Exception) -> str:
         return "it is nested too deeply"
     message = " ".join(str(error).split())
     if "integer string conversion" in message:
-        return "it holds a number of thousands of digits"
+        return "it has a number with thousands of digits"
     return message if " " in message else f"{type(error).__name__} {message}".strip()
 
 

@@ -165,7 +165,7 @@ def replace_files(contents: dict[Path, bytes]) -> None:
                 stack.enter_context(atomic_write(path)).write_bytes(content)
     except OSError as error:
         raise InputError(
-            f"{error.filename2 or path} cannot be written: {error.strerror}. Make room, or name another file."
+            f"{error.filename2 or path} cannot be written: {error.strerror}. Free up space, or name another file."
         ) from None
 
 
@@ -246,7 +246,7 @@ def unreadable(path: Path, why: str, remedy: str = AGAIN) -> InputError:
     with path.open("rb") as file:
         is_pointer = file.read(len(GIT_LFS)) == GIT_LFS
     if is_pointer:
-        why, remedy = "a pointer of Git LFS in place of the file", "Fetch the file itself: git lfs pull."
+        why, remedy = "a Git LFS pointer, not the file itself", "Fetch the file itself: git lfs pull."
     return InputError(f"{path} cannot be read: it is {why}. {remedy}".rstrip())
 
 

@@ -216,7 +216,7 @@ def test_full_standard_output_is_one_error(write_lines):
         )
     assert result.returncode == 2
     assert result.stderr == (
-        "error: standard output cannot be written: No space left on device. Make room, or write elsewhere.\n"
+        "error: standard output cannot be written: No space left on device. Free up space, or write elsewhere.\n"
     )
 
 

@@ -62,8 +62,8 @@ class VaswaniConfig(PreTrainedConfig):
             Default to `d_model` divided by the number of heads.
         activation_function (`str`): name of the feed-forward networks' activation in transformers' `ACT2FN`.
         dropout (`float`): rate on each sub-layer's output (section 5.4).
-        embedding_dropout (`float`, *optional*): rate on embeddings plus positions. Defaults to `dropout`, which makes
-            both one number as in the paper.
+        embedding_dropout (`float`, *optional*): rate on embeddings plus positions. Defaults to `dropout`, since
+            the paper uses one rate for both.
         attention_dropout (`float`): rate on the attention weights.
         activation_dropout (`float`): rate inside the feed-forward networks, after the activation.
         encoder_word_dropout, decoder_word_dropout (`float`): rate at which whole embeddings of source and of target
@@ -76,8 +76,8 @@ class VaswaniConfig(PreTrainedConfig):
             probability is 1 - epsilon + epsilon / V, every other token's epsilon / V. Evaluation does not smooth.
         norm_position (`"post"` or `"pre"`): `"post"` is the paper's LayerNorm(x + Sublayer(x)); `"pre"` is
             x + Sublayer(LayerNorm(x)).
-        final_norm (`bool`, *optional*): one more LayerNorm at the end of each stack. Defaults to pre-norm's need of
-            it: `True` where `norm_position="pre"`.
+        final_norm (`bool`, *optional*): one more LayerNorm at the end of each stack. Defaults to `True`
+            with `norm_position="pre"`, which needs it.
         layer_norm_eps (`float`): added to the variance in every LayerNorm.
         position_type (`"sinusoidal"`, `"learned"` or `"none"`): sinusoids reach any length; learned positions end at
             `max_position_embeddings`; with `"none"` the embeddings are used as they are.

@@ -119,14 +119,16 @@ class GenerateArguments:
         else:
             name, number = "n_best", n_best
             if self.generate_kwargs.get("num_return_sequences") not in (None, n_best):
-                raise ValueError(f"{name}={number} and num_return_sequences={asked} mean the same: give one of them.")
+                raise ValueError(
+                    f"{name}={number} and num_return_sequences={asked} set the same thing: pass only one."
+                )
         check_number(name, number)
         beams = self.get("num_beams", 1)
         draws = self.get("do_sample", False) and beams == 1
         if number > beams and not draws:
             raise ValueError(
-                f"{name}={number} hypotheses need as large a beam, but num_beams={beams}. Pass num_beams={number}, or "
-                "do_sample=True with num_beams=1 to draw them."
+                f"{name}={number} needs a beam of at least that size, but num_beams={beams}. Pass num_beams={number}, "
+                "or do_sample=True with num_beams=1 to sample."
             )
         return number
 

@@ -317,7 +317,7 @@ class BeamSearch:
         # A sentence with NaN scores is done at once, without a hypothesis.
         if any(part.scores.isnan().any() for part in done):
             raise ValueError(
-                "The model's scores are NaN, not numbers: its weights are damaged, or its dtype is too narrow for "
+                "The model's scores are NaN: its weights are damaged, or its dtype is too narrow for "
                 "them. Load them again from where they came from, or in float32."
             )
         start = self.prompt.shape[1]

@@ -78,7 +78,7 @@ def check_generation_file(path: str | Path, vocab_size: int | None = None) -> No
         why = error.strerror if isinstance(error, OSError) else f"it is not JSON ({' '.join(str(error).split())})"
         raise ValueError(f"{path} cannot be read: {why}. {REPAIR}") from None
     if not isinstance(settings, dict):
-        raise ValueError(f"{path} cannot be read: it holds no settings but {_shown(settings)}. {REPAIR}")
+        raise ValueError(f"{path} cannot be read: it holds {_shown(settings)} instead of settings. {REPAIR}")
     errors = setting_errors(settings, vocab_size)
     if not errors:
         try:
@@ -89,7 +89,7 @@ def check_generation_file(path: str | Path, vocab_size: int | None = None) -> No
         raise ValueError("\n".join(f"{path}: {error}. {REPAIR}" for error in errors))
 
 
-REPAIR = "Copy it again from where it came from, or put the setting right."
+REPAIR = "Copy it again from where it came from, or correct the setting."
 
 
 def setting_errors(settings: dict[str, Any], vocab_size: int | None = None) -> list[str]:
@@ -106,7 +106,9 @@ def _expected(name: str, value: Any, vocab_size: int | None) -> str | None:
     """What a setting must be, in words; `None` if its value is valid."""
     if name in WHOLE_NUMBERS:
         least, most = WHOLE_NUMBERS[name]
-        words = f"a whole number from {least} on" if most == math.inf else f"a whole number from {least} to {most:,}"
+        words = (
+            f"a whole number of at least {least}" if most == math.inf else f"a whole number from {least} to {most:,}"
+        )
         return None if _is_whole(value) and least <= value <= most else words
     if name == "length_penalty":
         is_within = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_PENALTY

@@ -58,7 +58,7 @@ def forced_attentions(
     if remainder or not hypotheses:
         raise ValueError(f"{len(output_ids)} hypotheses are not a multiple of {len(input_ids)} sources.")
     if output_ids.shape[1] < 2:
-        raise ValueError("output_ids hold no token after the one that the decoder starts from.")
+        raise ValueError("output_ids has no tokens after the decoder start token.")
     with eager_evaluation(model):
         encoded = model.get_encoder()(input_ids, attention_mask=mask, output_attentions=True, return_dict=True)
         # The model without its LM head, if it has one: logits over a large vocabulary are not needed here.
@@ -172,7 +172,7 @@ def _stack(
 ) -> torch.Tensor:
     """Stack layers' `(batch, heads, rows, columns)` into `(batch, layers, heads, rows, columns)`, with padding 0."""
     if not weights or any(layer is None for layer in weights):
-        raise ValueError(f"{type(model).__name__} gives no attention weights.")
+        raise ValueError(f"{type(model).__name__} returns no attention weights.")
     is_token = is_row[:, None, None, :, None] & is_column[:, None, None, None, :]
     return torch.stack([layer.float() for layer in weights], dim=1).masked_fill(~is_token, 0)
 

@@ -32,13 +32,13 @@ def warn_of_trainer(labels: torch.Tensor | None, divisor: torch.Tensor | float |
         return
     if labels is None and divisor is not None:
         logger.warning_once(
-            "The Trainer's label_smoothing_factor (or compute_loss_func) takes the labels, so that label_smoothing of "
-            "the model's config has no effect, and it smooths the evaluation loss too. Leave it at 0 and set "
-            "label_smoothing of the config: the model smooths in training alone."
+            "The Trainer's label_smoothing_factor (or compute_loss_func) takes the labels away from the model, so "
+            "label_smoothing in its config has no effect, and it smooths the evaluation loss too. Leave it at 0 and "
+            "set label_smoothing in the config: the model smooths only in training."
         )
     if device.type == "cpu" and not torch.is_autocast_enabled("cpu") and _accelerate_precision() == "fp16":
         logger.warning_once(
-            "fp16=True has no effect on a CPU, where Accelerate computes in fp32 instead. bf16=True has one."
+            "fp16=True has no effect on a CPU, where Accelerate computes in fp32 instead. Use bf16=True."
         )
 
 

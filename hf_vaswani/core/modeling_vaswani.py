@@ -86,8 +86,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
                 "Exactly one of token ids and embeddings is needed: input_ids or inputs_embeds for the encoder; "
-                "decoder_input_ids, decoder_inputs_embeds or labels for the decoder. (Where labels were given, the "
-                "Trainer's label_smoothing_factor took them: use label_smoothing of the config instead.)"
+                "decoder_input_ids, decoder_inputs_embeds or labels for the decoder. (If labels were given, the "
+                "Trainer's label_smoothing_factor took them: use label_smoothing in the config instead.)"
             )
         if inputs_embeds is None:
             check_token_ids(self.ids_name, input_ids, self.embed_tokens.weight.shape[0])
@@ -155,7 +155,7 @@ def check_token_ids(name: str, token_ids: torch.Tensor, vocab_size: int) -> None
     if token_ids.min() < 0 or token_ids.max() >= vocab_size:
         raise ValueError(
             f"{name}: token ids from {token_ids.min()} to {token_ids.max()} were given, but the vocabulary goes "
-            f"from 0 to {vocab_size - 1}. Load tokenizer and model from the same place."
+            f"from 0 to {vocab_size - 1}. Load the tokenizer and the model from the same place."
         )
 
 
@@ -494,7 +494,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels `(batch, target_length)` → decoder input of that shape: start token, then all but the last label."""
         if self.config.pad_token_id is None:
-            raise ValueError("Labels become the decoder's input with padding, but config.pad_token_id is not set.")
+            raise ValueError("Decoder inputs made from labels need padding, but config.pad_token_id is not set.")
         decoder_input_ids = labels.new_full(labels.shape, self.config.decoder_start_token_id)
         decoder_input_ids[:, 1:] = labels[:, :-1]
         return decoder_input_ids.masked_fill(decoder_input_ids == IGNORED_LABEL, self.config.pad_token_id)

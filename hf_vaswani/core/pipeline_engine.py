@@ -59,7 +59,7 @@ class SourceTooLong(ValueError):
     """A text of more tokens than the limit."""
 
     def __init__(self, length: int, limit: int):
-        super().__init__(f"{length:,} tokens, and at most {limit:,} are translated")
+        super().__init__(f"{length:,} tokens, more than the limit of {limit:,}")
 
 
 @dataclass(eq=False, slots=True)
@@ -172,7 +172,7 @@ class TranslationEngine:
             Exception: the last error, if errors are returned but all texts failed, 64 or more of them.
         """
         if self.split_sentences and any(prefixes):
-            raise ValueError("prefixes and split_sentences cannot be combined: which piece should begin with it?")
+            raise ValueError("prefixes and split_sentences cannot be combined: a prefix could belong to any piece.")
         segments = [
             Segment(owner, piece, prefix)
             for owner, (text, prefix) in enumerate(zip(texts, prefixes or [""] * len(texts)))
@@ -217,7 +217,7 @@ class TranslationEngine:
             tokenizer.tgt_lang = target_language
         start = decoder_start(model)
         if start is None:
-            raise ValueError("This model's config names no decoder_start_token_id, from which a prefix could go on.")
+            raise ValueError("This model's config has no decoder_start_token_id, which a prefix must follow.")
         labels = tokenizer(text_target=[clean(segment.prefix) for segment in segments])["input_ids"]
         ends = {tokenizer.eos_token_id, *GenerateArguments(model, {}, {}).eos_token_ids()}
         for segment, ids in zip(segments, labels):
@@ -230,7 +230,7 @@ class TranslationEngine:
         limit = self.limits.cut if cuts else self.limits.whole
         too_long = [segment for segment in segments if segment.is_open and segment.length > limit]
         if too_long and cuts:
-            logger.warning(f"Texts cut: {len(too_long)}, at {limit} tokens.")
+            logger.warning(f"Cut {len(too_long)} text{'s' * (len(too_long) > 1)} to {limit} tokens.")
             self._attempt(partial(self._encode, truncation=truncation, max_source_length=limit), too_long)
         elif too_long and self.on_error == "raise":
             raise too_long_error({first + segment.owner: segment.length for segment in too_long}, limit)
@@ -390,8 +390,8 @@ class TranslationEngine:
         positions = position_limit(self.pipeline.model.get_decoder())
         if positions is None or limit < positions - 1:
             logger.warning(
-                f"The input has {source_length} tokens, and the translation ends at {limit}. To make room for a "
-                f"longer one, call translator('...', max_new_tokens={2 * max(limit, source_length)})."
+                f"The input has {source_length} tokens, but the translation ends after {limit}. To allow a longer "
+                f"one, call translator('...', max_new_tokens={2 * max(limit, source_length)})."
             )
 
 

@@ -101,8 +101,8 @@ def target_encoding_error(tokenizer: PreTrainedTokenizerBase) -> str | None:
     if source == target:
         return None
     return (
-        "FSMTTokenizer encodes targets with the source's vocabulary, and the target has another: with it, given "
-        "targets can be neither trained on nor scored."
+        "FSMTTokenizer encodes targets with the source's vocabulary, but the target has its own: this tokenizer "
+        "cannot be used to train on given targets or to score them."
     )
 
 
@@ -211,15 +211,15 @@ def too_long_error(lengths: dict[int, int], limit: int) -> ValueError:
     """
     errors = [f"inputs[{i}] has {length} tokens" for i, length in lengths.items()]
     return ValueError(
-        f"{_listed(errors)}, but a text may have {limit} at most. Pass split_sentences=True to have long texts "
-        "translated in pieces, or truncation=True to have them cut."
+        f"{_listed(errors)}, but a text may have {limit} at most. Pass split_sentences=True to translate long texts "
+        "in pieces, or truncation=True to cut them."
     )
 
 
 def check_number(name: str, value: Any, least: int = 1) -> None:
     """Refuse anything but a whole number of at least `least`, or `None` for a number that is not given."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
-        raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}.")
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
 
 
 def check_search(get: Callable[[str], Any]) -> None:

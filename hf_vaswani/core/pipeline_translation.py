@@ -63,8 +63,8 @@ def translation_task(
         task, *others = [name for name, pair in own_tasks.items() if fits_pair(asked, pair)]
         if others:
             warnings.warn(
-                f"No languages, or one alone, are given, and this model has prefixes for {', '.join(own_tasks)}: it "
-                f'is used as "{task}".',
+                f"Several of this model's tasks fit: {', '.join([task, *others])}. "
+                f'Using "{task}". Pass src_lang and tgt_lang to choose another.',
                 UserWarning,
                 stacklevel=3,
             )
@@ -117,8 +117,8 @@ class TranslationPipeline(Pipeline):
             )
         if damaged := damaged_weights(self.model.named_parameters()):
             raise ValueError(
-                f"{len(damaged)} weights of the model are damaged: {damaged[0]}, for one, holds values that are NaN "
-                "or infinite. Load the model again from where it came from."
+                f"NaN or infinite values in {len(damaged)} of the model's weights, for example in {damaged[0]}. "
+                "Load the model again from where it came from."
             )
         if error := vocabulary_error(self.model, self.tokenizer):
             raise ValueError(f"The {error.removeprefix('the ')}. Load both from the folder of one model.")
@@ -131,7 +131,7 @@ class TranslationPipeline(Pipeline):
         self._check_pair(self._preprocess_params)
 
     def _check_pair(self, preprocess: dict[str, Any]) -> None:
-        remedy = "Give others when the pipeline is made, for another prefix." if self.prefix else ""
+        remedy = "To use another prefix, make a new pipeline with its languages." if self.prefix else ""
         check_pair((preprocess.get("src_lang"), preprocess.get("tgt_lang")), self._pairs, remedy)
 
     def __call__(self, inputs, *, prefixes: Sequence[str] = (), **options):
@@ -200,8 +200,8 @@ class TranslationPipeline(Pipeline):
         texts, is_lazy = as_texts([inputs] if isinstance(inputs, str) else inputs)
         check_many("prefixes", prefixes)
         if prefixes and (is_lazy or len(prefixes) != len(texts)):
-            many = "texts read piece by piece" if is_lazy else f"{len(texts)} texts"
-            raise ValueError(f"prefixes must be one for each of a list of texts, got {len(prefixes)} for {many}.")
+            many = "texts read piece by piece" if is_lazy else f"{len(texts)} text{'s' * (len(texts) != 1)}"
+            raise ValueError(f"prefixes must have one prefix per text of a list, got {len(prefixes)} for {many}.")
         if is_lazy:
             return engine.stream(texts)
         texts = list(texts)
@@ -318,8 +318,8 @@ class TranslationPipeline(Pipeline):
                 raise ValueError(f"assistant_model={name!r} cannot be loaded: {error}") from error
             if vocabularies(tokenizer) != vocabularies(self.tokenizer):
                 raise ValueError(
-                    f"assistant_model={name!r} has another tokenizer than this pipeline. Its drafts are tokens: name "
-                    "a model that was trained with the same tokenizer."
+                    f"assistant_model={name!r} does not have this pipeline's tokenizer. Use a model trained with "
+                    "the same tokenizer."
                 )
             self._assistants[name] = model.to(self.model.device).eval()
         return self._assistants[name]

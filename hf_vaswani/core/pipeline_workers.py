@@ -34,8 +34,8 @@ class WorkerDied(RuntimeError):
 
     def __init__(self, exitcode: int | None):
         super().__init__(
-            f"A worker process was ended from outside (exit code {exitcode}), as happens when memory runs out. "
-            "Translate with fewer: num_workers=1 needs the least memory."
+            f"A worker process was killed (exit code {exitcode}), as happens when memory runs out. "
+            "Use fewer workers: num_workers=1 needs the least memory."
         )
 
 
@@ -51,8 +51,8 @@ def memory_error(workers: int) -> str | None:
     if workers < 2 or available is None or workers * WORKER_BYTES <= available:
         return None
     return (
-        f"num_workers={workers}: they need some {workers * WORKER_BYTES / 2**30:.1f} GiB of memory, and "
-        f"{available / 2**30:.1f} GiB are available. Choose {max(1, available // WORKER_BYTES)} or fewer."
+        f"num_workers={workers} needs about {workers * WORKER_BYTES / 2**30:.1f} GiB of memory, but only "
+        f"{available / 2**30:.1f} GiB is available. Choose {max(1, available // WORKER_BYTES)} or fewer."
     )
 
 

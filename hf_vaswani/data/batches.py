@@ -41,8 +41,8 @@ class TokenBudgetBatches:
         if self.longest_side.max() > max_tokens:
             too_long = counted((self.longest_side > max_tokens).sum(), "pair")
             raise InputError(
-                f"{too_long} of up to {self.longest_side.max():,} tokens on a side: longer than a batch of "
-                f"training.max_tokens={max_tokens} holds. Raise max_tokens or lower data.max_length."
+                f"training.max_tokens={max_tokens} is too small for {too_long} with up to "
+                f"{self.longest_side.max():,} tokens on a side. Raise max_tokens or lower data.max_length."
             )
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences or max_tokens

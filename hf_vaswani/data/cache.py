@@ -71,8 +71,8 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
         if path.is_dir():
             return read(path)
         raise InputError(
-            f"The cache of prepared text in {cache} cannot be written: {error.strerror or error}. Make room, or name "
-            "another folder with data.cache_dir."
+            f"The cache of prepared text in {cache} cannot be written: {error.strerror or error}. Free up space, or "
+            "name another folder with data.cache_dir."
         ) from None
     finally:
         if part:

@@ -54,7 +54,7 @@ class FilterSettings:
 
     def __post_init__(self):
         if self.drop_duplicates and not self.count_duplicates:
-            raise InputError("drop_duplicates: repeated pairs are not looked for in a stream; set it to false.")
+            raise InputError("drop_duplicates: a stream is not searched for repeated pairs; set it to false.")
         if self.max_length_ratio is not None and not self.max_length_ratio >= 1:
             raise InputError(f"max_length_ratio must be at least 1, got {self.max_length_ratio}.")
 
@@ -150,7 +150,7 @@ def filter_report(counts: dict[str, int], settings: FilterSettings) -> list[str]
         outcome = "left out" if settings.drops(issue) else f"kept; --{setting} {value} leaves them out"
         lines.append(f"  {count:,} {description}: {outcome}")
     if "duplicates" not in counts:
-        lines.append("  repeated pairs are not looked for in a stream")
+        lines.append("  a stream is not searched for repeated pairs")
     return lines
 
 

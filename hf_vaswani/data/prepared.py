@@ -102,7 +102,8 @@ def prepare_text(
     text = cached(cache, key, make, read_prepared)
     if not len(text):
         raise InputError(
-            f"A share of {getattr(held_out, part)} holds out no usable pair of {', '.join(s.name for s in sources)}. "
+            f"A {part} share of {getattr(held_out, part)} holds out no usable pairs from "
+            f"{', '.join(s.name for s in sources)}. "
             f"Raise data.{part}_share, or give a separate {part} set."
         )
     return text
@@ -127,12 +128,12 @@ def filtered_pairs(
         if not is_used and pair_filter.counts["pairs"] == before["pairs"]:
             # A source without any pairs has already raised an error.
             raise InputError(
-                f"{source.name}: all its pairs are held out, and none is left to train on. Lower the shares."
+                f"{source.name}: all pairs are held out, leaving none to train on. Lower the held-out shares."
             )
         if not is_used:
             counts = {name: count - before[name] for name, count in pair_filter.counts.items()}
             summary = filter_summary(counts, pair_filter.settings)
-            raise InputError(f"{source.name} has no usable pair: {summary}")
+            raise InputError(f"{source.name} has no usable pairs: {summary}")
 
 
 def write_text(folder: Path, pairs: Iterable[tuple[Pair, int]], pair_filter: PairFilter) -> None:
@@ -211,7 +212,7 @@ def usable(
         return pairs, text.dataset, counts
     if not is_kept.any():
         summary = filter_summary(counts, settings)
-        raise InputError(f"The training text has no usable pair: {summary}")
+        raise InputError(f"The training text has no usable pairs: {summary}")
     rows = np.flatnonzero(is_kept)
     kept = EncodedPairs(
         pairs.dataset.select(rows), pairs.source_lengths[rows], pairs.target_lengths[rows], pairs.origins[rows]

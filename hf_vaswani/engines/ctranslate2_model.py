@@ -89,7 +89,7 @@ class CTranslate2Model(PreTrainedModel):
         return model
 
     def save_pretrained(self, *args, **kwargs) -> None:
-        raise InputError("A model of CTranslate2 is not saved: copy its folder.")
+        raise InputError("A CTranslate2 model cannot be saved; copy its folder instead.")
 
     @property
     def device(self) -> torch.device:
@@ -127,7 +127,9 @@ class CTranslate2Model(PreTrainedModel):
             return torch.nn.Embedding(self.config.max_position_embeddings, 1)
 
     def forward(self, *args, **kwargs):
-        raise NotImplementedError("A model of CTranslate2 translates, and gives neither logits nor attentions.")
+        raise NotImplementedError(
+            "A CTranslate2 model can only translate; it returns neither logits nor attention weights."
+        )
 
     def generate(
         self,
@@ -176,9 +178,7 @@ class CTranslate2Model(PreTrainedModel):
             if name not in SETTINGS and value not in (is_neutral.get(name), False, [], {})
         )
         if unknown:
-            raise ValueError(
-                f"CTranslate2 has no {', '.join(unknown)}. Translate with the model it was exported from."
-            )
+            raise ValueError(f"CTranslate2 does not support {', '.join(unknown)}. Use the model it was exported from.")
         settings = {name: value for name, value in {**own, **of_call}.items() if name in SETTINGS - set(LENGTHS)}
         settings |= length_rule(of_call) or length_rule(own) or {"max_length_offset": MAX_TOKENS_OVER_SOURCE}
         if errors := setting_errors(settings, self.config.decoder_vocab_size):
@@ -284,7 +284,7 @@ def read_tokens(folder: Path, side: str) -> list[str]:
     for name in (f"{side}_vocabulary.json", "shared_vocabulary.json"):
         if (folder / name).exists():
             return json.loads((folder / name).read_text(encoding="utf-8"))
-    raise InputError(f"{folder} has no {side}_vocabulary.json: it is not a whole folder of CTranslate2.")
+    raise InputError(f"{folder} has no {side}_vocabulary.json: the CTranslate2 folder is incomplete.")
 
 
 __all__ = ["CTranslate2Model"]

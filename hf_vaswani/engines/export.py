@@ -131,7 +131,7 @@ def _compare(
 def _in_words(difference: Difference, tokenizer: PreTrainedTokenizerBase, engine: str) -> str:
     source = tokenizer.decode(difference.source)
     return (
-        f"{engine} translates {source!r} by tokens {difference.got}, the model by {difference.expected}, whose "
+        f"{engine} translates {source!r} as tokens {difference.got}; the model gives {difference.expected}, whose "
         f"log-probability per token is {difference.loss:.3g} higher. Nothing was written."
     )
 

@@ -47,7 +47,9 @@ def _write_marian(
     quantization: str | None = None,
 ) -> None:
     if quantization is not None:
-        raise InputError(f"A MarianMT has the model's own weights and no quantization, got {quantization!r}.")
+        raise InputError(
+            f"The marian format keeps the model's own weights; quantization must not be set, got {quantization!r}."
+        )
     write_marian(model, tokenizer, folder)
 
 

@@ -92,7 +92,7 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
         return model
 
     def save_pretrained(self, *args, **kwargs) -> None:
-        raise InputError("A model in ONNX is not saved: copy its folder.")
+        raise InputError("An ONNX model cannot be saved; copy its folder instead.")
 
     @property
     def device(self) -> torch.device:
@@ -152,7 +152,7 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
         """
         refuse_recording(kwargs)
         if decoder_attention_mask is not None and not decoder_attention_mask[:, 0].all():
-            raise ValueError("A model in ONNX takes no target that is padded on the left. Pad it on the right.")
+            raise ValueError("ONNX models do not accept left-padded targets. Pad them on the right.")
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask)
         states = encoder_outputs[0]
@@ -181,7 +181,7 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
 def refuse_recording(arguments: dict[str, Any]) -> None:
     """Raise a `ValueError` if outputs are requested that only the exported model itself can return."""
     if asked := [name for name in RECORDED if arguments.get(name)]:
-        raise ValueError(f"A model in ONNX has no {' or '.join(asked)}. Use the model it was exported from.")
+        raise ValueError(f"ONNX models do not support {' or '.join(asked)}. Use the model it was exported from.")
 
 
 def cached(cache: EncoderDecoderCache | None, part: str) -> list[torch.Tensor]:

@@ -81,9 +81,7 @@ class OnnxGraphs:
     def __init__(self, config: VaswaniConfig, folder: Path):
         quantization = stored_quantization(folder)
         if quantization is None:
-            raise InputError(
-                f"{folder} has not both graphs, {ENCODER}.onnx and {DECODER}.onnx. Export the model again."
-            )
+            raise InputError(f"{folder} needs both graphs, {ENCODER}.onnx and {DECODER}.onnx. Export the model again.")
         self.config = config
         self.encoder, self.decoder = (
             GraphSession(graph_file(folder, name, quantization)) for name in (ENCODER, DECODER)

@@ -79,7 +79,7 @@ def _other_widths(config: VaswaniConfig) -> list[str]:
     others = [
         f"{name}={width}" for name, width in (("d_k", config.d_k), ("d_v", config.d_v)) if width not in (None, usual)
     ]
-    return [f"{' and '.join(others)} (heads of another width than d_model / heads)"] if others else []
+    return [f"{' and '.join(others)} (head widths other than d_model / heads)"] if others else []
 
 
 def config_fields(config: VaswaniConfig, quantization: str) -> dict[str, Any]:

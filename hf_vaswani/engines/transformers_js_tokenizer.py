@@ -21,7 +21,7 @@ KNOWN = {
     "post_processor": ("TemplateProcessing",),
     "decoder": ("Sequence", "Metaspace", "ByteFallback", "Fuse", "Replace", "Strip"),
 }
-REASONS = {"Unigram": ", of which it reads unknown characters in a row as one"}
+REASONS = {"Unigram": ", in which it merges consecutive unknown characters into one"}
 NESTED = ("normalizers", "pretokenizers", "decoders")
 # Unicode's punctuation and ASCII's.
 PUNCTUATION = r"[\p{P}!-/:-@\[-`{-~]"

@@ -91,8 +91,8 @@ def find_runtime(given: str | Path | None = None) -> Path | None:
         if shutil.which("npm"):
             return None
         raise InputError(
-            "A web page needs two packages of npm, which is not installed. Install Node.js, or copy here from another "
-            f"machine the folder node_modules that this makes: {INSTALL}. Then name it: --runtime FOLDER."
+            f"A web page needs two npm packages, but npm is not installed. Install Node.js, or run `{INSTALL}` on "
+            "another machine, copy its node_modules folder here, and pass it with --runtime FOLDER."
         )
     folder = Path(given)
     if (folder / NODE_MODULES).is_dir():
@@ -104,7 +104,7 @@ def find_runtime(given: str | Path | None = None) -> Path | None:
 def check_runtime(folder: Path) -> None:
     """Raise an `InputError` that lists what is missing or wrong in a `node_modules` folder."""
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder. Name a folder node_modules, made by: {INSTALL}")
+        raise InputError(f"{folder} is not a folder. Give a node_modules folder, as created by: {INSTALL}")
     if errors := [error for package in PACKAGES for error in _errors(folder / package.name, package)]:
         raise InputError.of([f"{error}. Install it with: {INSTALL}" for error in errors])
 
@@ -114,14 +114,14 @@ def _errors(folder: Path, package: Package) -> list[str]:
         return [f"{folder.parent if '/' not in package.name else folder.parents[1]} has no {package.name}"]
     version = str(read_json(folder / PACKAGE_FILE).get("version"))
     if not re.match(package.usable, version):
-        return [f"{folder} is version {version}, and a web page needs {package.version}"]
+        return [f"{folder} is version {version}, but a web page needs {package.version}"]
     missing = [name for name in package.files if not (folder / name).is_file()]
     if missing:
         return [f"{folder} has no {' and no '.join(missing)}"]
     if version != package.version:
         return []
     return [
-        f"{folder / name} is not that of version {version}: it is damaged, or was changed"
+        f"{folder / name} does not match version {version}: it is damaged or was modified"
         for name, digest in zip(package.files, package.digests, strict=True)
         if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest
     ]
@@ -158,8 +158,8 @@ def _fetch(folder: Path, package: Package) -> None:
                 _extract(archive, name, folder / package.name / name)
     except (OSError, IndexError, tarfile.TarError, subprocess.TimeoutExpired) as error:
         raise InputError(
-            f"npm cannot fetch {package.specification}: {reason(error)}. Where there is a connection, make a folder "
-            f"node_modules by: {INSTALL}. Then name it: --runtime FOLDER."
+            f"npm cannot fetch {package.specification}: {reason(error)}. On a machine with a connection, run "
+            f"`{INSTALL}`, then pass its node_modules folder with --runtime FOLDER."
         ) from None
 
 

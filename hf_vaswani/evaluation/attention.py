@@ -131,7 +131,7 @@ def check_token_count(stack: nn.Module, ids: torch.Tensor, name: str) -> None:
     """
     length, limit = ids.shape[1], position_limit(stack)
     if limit and length > limit:
-        raise InputError(f"The {name} has {length} tokens, and the model has {limit} positions. Shorten it.")
+        raise InputError(f"The {name} has {length} tokens, but the model has {limit} positions. Shorten it.")
 
 
 def draw_sentence(

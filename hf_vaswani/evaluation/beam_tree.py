@@ -160,7 +160,7 @@ def beam_tree(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, text: 
     model.generate(**inputs, **generate_kwargs, stopping_criteria=criteria)
     if not observer.steps:
         raise InputError(
-            "With these settings generate() does not make this package's search, and nothing was recorded. Leave out "
+            "With these settings, generate() does not use this package's search, so nothing was recorded. Leave out "
             "assistants, streamers, recorded scores, and logits processors and stopping criteria of your own."
         )
     return _tree(tokenizer, text, inputs["input_ids"][0].tolist(), observer.steps)
@@ -171,10 +171,10 @@ def search_errors(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> li
     if not getattr(model, "shows_its_search", False):
         name = type(model).__name__
         return [
-            f"The search of a {name} cannot be watched, only that of models of this package: see hf-vaswani import."
+            f"The search of a {name} cannot be recorded. Convert it to a model of this package with hf-vaswani import."
         ]
     if GenerateArguments(model, generate_kwargs, {}).get("do_sample"):
-        return ["Sampling draws its tokens and has no tree of the best ones. Pass do_sample=False."]
+        return ["Sampling draws tokens at random, so there is no search tree. Pass do_sample=False."]
     return []
 
 

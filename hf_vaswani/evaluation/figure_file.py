@@ -23,9 +23,9 @@ def figure_path_errors(path: Path, suffixes: tuple[str, ...] = SUFFIXES) -> list
         return [error]
     errors = []
     if path.suffix.lower() not in suffixes:
-        errors.append(f"{path} is not the name of a figure. End it with one of {', '.join(suffixes)}.")
+        errors.append(f"{path} is not the name of a figure: it must end with one of {', '.join(suffixes)}.")
     if not path.resolve().parent.is_dir():
-        errors.append(f"{path} cannot be written: its folder does not exist. Make it first.")
+        errors.append(f"{path} cannot be written: its folder does not exist. Create it first.")
     elif path.is_dir() or not os.access(path.resolve().parent, os.W_OK):
         errors.append(f"{path} cannot be written. Name another file.")
     return errors

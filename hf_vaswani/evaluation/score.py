@@ -149,7 +149,7 @@ def reference_sets(hypotheses: list[str], references: References) -> list[list[s
     if not hypotheses:
         raise InputError("There are no translations to score.")
     errors = [
-        f"{counted(len(hypotheses), 'translation')} and {counted(len(texts), 'reference')}: these must be equal."
+        f"{counted(len(hypotheses), 'translation')} and {counted(len(texts), 'reference')}: the numbers must be equal."
         for texts in sets
         if len(texts) != len(hypotheses)
     ]

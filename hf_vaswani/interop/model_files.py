@@ -74,7 +74,7 @@ def _read_config(path: Path) -> PreTrainedConfig:
     """Read and check the config of a translation model."""
     kind, dtype = model_kind(path.parent), read_json(path).get("dtype")
     if not (dtype is None or isinstance(dtype, str | dict)):
-        raise InputError(f"{path}: dtype must be the name of one, got {json.dumps(dtype)}. {AGAIN}")
+        raise InputError(f"{path}: dtype must be the name of a dtype, got {json.dumps(dtype)}. {AGAIN}")
     if kind not in CONFIG_MAPPING:
         raise InputError(f"{path}: model_type {kind!r} is unknown to transformers. Name a model that translates.")
     if CONFIG_MAPPING[kind] not in AutoModelForSeq2SeqLM._model_mapping:

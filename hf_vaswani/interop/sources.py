@@ -136,5 +136,5 @@ def _read_pretrained(source: str, path: Path) -> Conversion:
         raise InputError(f"{source}{where_not_found(source)} cannot be read: {reason(error)}") from None
     if model_type not in PRETRAINED:
         hint = " It is already a model of this package: load it." if model_type == "vaswani" else ""
-        raise InputError(f"{source} holds a model of the type {model_type!r}.{hint} Supported are {KNOWN}.")
+        raise InputError(f"{source} holds a model of type {model_type!r}.{hint} Supported are {KNOWN}.")
     return PRETRAINED[model_type].read(source)

@@ -122,7 +122,7 @@ def unsupported(module: nn.Transformer, given: dict[str, nn.Module]) -> list[str
     checks = {
         "an attention with bias_k and bias_v": any(part.bias_k is not None for part in attentions),
         "an attention with add_zero_attn": any(part.add_zero_attn for part in attentions),
-        "keys or values of another width than d_model": any(not part._qkv_same_embed_dim for part in attentions),
+        "keys or values whose width is not d_model": any(not part._qkv_same_embed_dim for part in attentions),
         "an unknown activation": any(_activation(layer) is None for layer in layers),
         "a final norm in only one stack": (module.encoder.norm is None) != (module.decoder.norm is None),
         "layers that differ in norm position, activation, biases, eps or dropout": len(set(map(_settings, layers))) > 1

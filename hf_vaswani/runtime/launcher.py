@@ -116,8 +116,8 @@ def process_errors(known: int) -> list[str]:
         ]
     if asked and asked > known:
         return [
-            f"accelerate launch was told to start {asked} processes, and started {known}: on CPUs it starts no more. "
-            f"Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {asked}, or give accelerate launch "
+            f"accelerate launch was told to start {asked} processes but started {known}: it cannot start more on "
+            f"CPUs. Use ACCELERATE_USE_CPU=true torchrun --nproc_per_node {asked}, or give accelerate launch "
             "--num_processes 1."
         ]
     return []

@@ -73,7 +73,7 @@ class RayActors(Generic[Payload, Result]):
         there = int(ray.cluster_resources().get(kind, 0))
         if there < (number or 1):
             raise InputError(
-                f"{number or 1} actors need as many {kind}s, and the Ray cluster has {there}. Ask for fewer."
+                f"{number or 1} actors need as many {kind}s, but the Ray cluster has {there}. Ask for fewer."
             )
         self.number = number or there
         actor = ray.remote(OrderedWorker).options(
@@ -203,8 +203,8 @@ def _result(reference: Any) -> Any:
 
 def _lost(error: Exception) -> InputError:
     return InputError(
-        f"The process of a Ray actor was ended {RETRIES + 1} times while it did the same work, as happens when memory "
-        f"runs out ({' '.join(str(error).split())[:200]}). The same command continues."
+        f"The process of a Ray actor was killed {RETRIES + 1} times during the same work, as happens when memory "
+        f"runs out ({' '.join(str(error).split())[:200]}). Run the same command again to continue."
     )
 
 
@@ -233,7 +233,7 @@ def ray_session(address: str | None = None) -> Iterator[None]:
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InputError(
             f"No Ray cluster answers{f' at {address}' if address else ''}: {' '.join(str(error).split())} Start one "
-            "with ray start --head, or one of this machine alone with --address local."
+            "with ray start --head, or start one on this machine only with --address local."
         ) from None
     try:
         yield
@@ -251,5 +251,5 @@ def _check_that_it_answers(address: str | None) -> None:
     except (OSError, OverflowError) as error:
         raise InputError(
             f"No Ray cluster answers at {address}: {getattr(error, 'strerror', None) or error}. Start one with ray "
-            "start --head, or one of this machine alone with --address local."
+            "start --head, or start one on this machine only with --address local."
         ) from None

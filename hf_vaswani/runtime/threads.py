@@ -141,8 +141,8 @@ class AdaptiveThreads:
             ratio = seconds[current] / seconds.get(number, seconds[current])
             busy = "other processes use the cores" if number < current else "cores that were busy are free"
             say(
-                f"{in_words(number)} in place of {current}, measured to be {ratio:.1f} times as fast: {busy}. "
-                "--cpu_threads sets a number that stays",
+                f"switched from {current} to {in_words(number)}, measured {ratio:.1f} times as fast: {busy}. "
+                "Set --cpu_threads for a fixed number",
                 self.accelerator,
             )
 
@@ -190,7 +190,7 @@ def begin_threads(
     if not cpu_threads and number * here < cores:
         line = in_words(number) + (f" in each of {here} processes" if here > 1 else "")
         why = f"as {by} says" if asked else "as many as the affinity mask and limits of this process allow"
-        say(f"{line} on {cores} cores, {why}. --cpu_threads sets another number", accelerator)
+        say(f"{line} on {cores} cores, {why}. Set --cpu_threads for another number", accelerator)
     if asked:
         return None
     threads = AdaptiveThreads(accelerator, share, work, clock)

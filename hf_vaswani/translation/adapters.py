@@ -77,7 +77,7 @@ def add_adapter(model: PreTrainedModel, path: str) -> PreTrainedModel:
         config = PeftConfig.from_pretrained(path)
         if config.is_prompt_learning:
             raise InputError(
-                f"{path} is an adapter of the kind {config.peft_type.value}, which puts tokens before the text. Only "
+                f"{path} is an adapter of type {config.peft_type.value}, which adds tokens before the text. Only "
                 "those that change a model's layers, such as LoRA's, can be loaded here."
             )
         with warnings.catch_warnings():

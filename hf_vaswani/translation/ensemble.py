@@ -105,7 +105,7 @@ class Ensemble(PreTrainedModel, VaswaniGenerationMixin):
             ValueError: attentions are requested.
         """
         if output_attentions:
-            raise ValueError("An ensemble has no attention of its own, and no alignments. Ask one of its models.")
+            raise ValueError("An ensemble has no attention or alignments of its own. Use one of its models.")
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask)
         log_probs = [
@@ -191,7 +191,7 @@ def check_members(members: Sequence[VaswaniForConditionalGeneration]) -> None:
     if not members:
         raise ValueError("An ensemble needs at least one model.")
     errors = [
-        f"Model {number} is a {type(member).__name__}; an ensemble is of Vaswani models. Import it first."
+        f"Model {number} is a {type(member).__name__}; an ensemble can have only Vaswani models. Import it first."
         for number, member in enumerate(members, start=1)
         if not isinstance(member, VaswaniForConditionalGeneration)
     ]

@@ -57,7 +57,7 @@ def tokenizer_errors(tokenizers: Mapping[str, PreTrainedTokenizerBase]) -> list[
     """
     first, *others = tokenizers
     return [
-        f"{path} has another tokenizer than {first}: their translations are of other tokens, and no ensemble."
+        f"{path} has a different tokenizer from {first}, so they cannot form an ensemble."
         for path in others
         if vocabularies(tokenizers[path]) != vocabularies(tokenizers[first])
     ]
@@ -87,7 +87,7 @@ def load(
             own = path if has_own_tokenizer(path) else None
             model, tokenizer = _load_whole(base, dtype, own, trust_remote_code)
         except InputError as error:
-            raise InputError(f"{path} is an adapter, whose base model could not be loaded. {error}") from None
+            raise InputError(f"{path} is an adapter, but its base model could not be loaded. {error}") from None
         model = add_adapter(model, path)
     _check_vocabularies(path, model, tokenizer)
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
@@ -166,9 +166,9 @@ def _check_vocabularies(path: str, model: PreTrainedModel, tokenizer: PreTrained
     if tokens[0] > rows or tokens[1] > getattr(model.config, "decoder_vocab_size", tokens[1]):
         error = error or f"the tokenizer has {max(tokens):,} tokens, more than the model has embeddings"
     if error:
-        raise InputError(f"{path}: {error}. Put tokenizer and model of one training into the folder.")
+        raise InputError(f"{path}: {error}. Put the tokenizer and the model of the same training run into the folder.")
     if isinstance(model.config, VaswaniConfig) and model.config.pad_token_id is not None and not tokenizer.pad_token:
-        raise InputError(f"{path}: its tokenizer_config.json names no pad_token, which the model has. {AGAIN}")
+        raise InputError(f"{path}: its tokenizer_config.json sets no pad_token, but the model has one. {AGAIN}")
 
 
 def check_folder(folder: Path, needs_tokenizer: bool = True) -> None:
@@ -182,4 +182,6 @@ def check_folder(folder: Path, needs_tokenizer: bool = True) -> None:
     if not has_weights(folder) and not is_engine_folder(folder):
         raise InputError.of(weight_file_errors(folder))
     if needs_tokenizer and not has_tokenizer(folder):
-        raise InputError(f"{folder} has no tokenizer (tokenizer.json). Put that of its training into the folder.")
+        raise InputError(
+            f"{folder} has no tokenizer (tokenizer.json). Copy the tokenizer it was trained with into the folder."
+        )

@@ -59,7 +59,9 @@ def rank_candidates(
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"weights must be numbers, one per reference, got {weights!r}.") from None
     if not references or len(weights) != len(references):
-        raise ValueError(f"{len(references)} references and {len(weights)} weights: give as many of both, at least 1.")
+        raise ValueError(
+            f"{len(references)} references and {len(weights)} weights: the numbers must be equal and at least 1."
+        )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError("weights must be finite, not negative, and not all zero.")
     share: dict[str, float] = {}

@@ -95,9 +95,9 @@ def score_pairs(
             scored: list[PairScore | None] = [None] * len(window)
             for row, (source, labels) in list(encoded.items()):
                 if longest[row] > limit:
-                    report(first + row, f"{longest[row]} tokens on a side, and at most {limit} are scored")
+                    report(first + row, f"{longest[row]} tokens on one side, more than the limit of {limit}")
                 elif not source or not labels:
-                    report(first + row, "a side without any token")
+                    report(first + row, "one side has no tokens")
                 else:
                     continue
                 del encoded[row]

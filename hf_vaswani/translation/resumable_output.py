@@ -205,10 +205,12 @@ class ResumableOutput:
             lock(self._held.fileno())
         except BlockingIOError:
             self._held.close()
-            raise InputError(f"Another run is writing {self.path}. Wait for its end, or name another file.") from None
+            raise InputError(
+                f"Another run is writing to {self.path}. Wait until it ends, or name another file."
+            ) from None
         if self._seen != self._state():
             self._held.close()
-            raise InputError(f"Another run has written {self.path} in the meantime. Look at it, or name another file.")
+            raise InputError(f"Another run wrote to {self.path} in the meantime. Check it, or name another file.")
 
     def _state(self) -> tuple[bytes, list[int]]:
         """What another run would change: the record of the progress, and the sizes of the output and its `.part`."""
@@ -240,7 +242,7 @@ class ResumableOutput:
             ) from None
         if size < self.progress.bytes:
             raise NotResumable(
-                f"{self.path} cannot be resumed: {self._written.name} has {size:,} bytes, and "
+                f"{self.path} cannot be resumed: {self._written.name} has {size:,} bytes, but "
                 f"{self.progress.bytes:,} were written. Start over with --overwrite."
             )
 
@@ -248,7 +250,7 @@ class ResumableOutput:
         names = {**self._settings, **settings}
         others = [name for name in names if self._settings.get(name) != settings.get(name)]
         if others:
-            errors = [f"{name} was {self._settings.get(name)!r} and is {settings.get(name)!r}" for name in others]
+            errors = [f"{name} was {self._settings.get(name)!r} and is now {settings.get(name)!r}" for name in others]
             raise NotResumable(
                 f"{self.path} was begun with other settings: {'; '.join(errors)}. Use those, or start over with "
                 "--overwrite."
@@ -259,7 +261,7 @@ class ResumableOutput:
             line = next(lines, None)
             if line is None:
                 raise NotResumable(
-                    f"The input has {counted(number, 'line')}, and {self.path} was made from "
+                    f"The input has {counted(number, 'line')}, but {self.path} was made from "
                     f"{self.progress.lines:,} or more. Give the same input, or start over with --overwrite."
                 )
             _add(self._digest, [line])

@@ -129,7 +129,7 @@ def _parquet(path: Path, columns: Columns) -> Iterator[Any]:
             if columns.source not in names:
                 raise InputError(f"{path} has no column {columns.source!r}, only {', '.join(map(repr, names))}.")
             if columns.output in names:
-                raise InputError(f"{path} has a column {columns.output!r} already. Choose another --output_column.")
+                raise InputError(f"{path} already has a column {columns.output!r}. Choose another --output_column.")
             yield file
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {reason(error)}. Is it damaged?") from None

@@ -107,7 +107,7 @@ def find_shards(folder: Path, output: Path, columns: Columns) -> tuple[list[Shar
     formats = {path: None if path.is_dir() else shard_format(path) for path in paths}
     shards = [Shard(path, output / path.name, kind, columns) for path, kind in formats.items() if kind]
     if not shards:
-        raise InputError(f"{folder} has no shard: no file .txt or .jsonl (also .gz and .zst), or .parquet.")
+        raise InputError(f"{folder} has no shards: no .txt or .jsonl files (also .gz or .zst) and no .parquet files.")
     return shards, [path.name for path, kind in formats.items() if not kind]
 
 
@@ -141,7 +141,7 @@ def held_folder(output: Path) -> Iterator[None]:
         lock(descriptor)
         yield
     except BlockingIOError:
-        raise InputError(f"Another run is writing {output}. Wait for its end, or name another folder.") from None
+        raise InputError(f"Another run is writing to {output}. Wait until it ends, or name another folder.") from None
     finally:
         os.close(descriptor)
 
@@ -157,7 +157,7 @@ def begin_folder(output: Path, settings: dict[str, Any]) -> None:
         before = read_json(file, remedy="Delete it, or name another folder.")
         others = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
         if others:
-            errors = "; ".join(f"{name} was {before.get(name)!r} and is {settings.get(name)!r}" for name in others)
+            errors = "; ".join(f"{name} was {before.get(name)!r} and is now {settings.get(name)!r}" for name in others)
             raise InputError(f"{output} was begun with other settings: {errors}. Use those, or name another folder.")
         return
     try:

@@ -38,7 +38,7 @@ def test_models_of_all_families_translate_with_links_and_attention(name, tmp_pat
     if name == "Vaswani":
         assert "<svg" in search_figure(loaded, "ein hund", 2)
     else:
-        with pytest.raises(InputError, match="cannot be watched"):
+        with pytest.raises(InputError, match="cannot be recorded"):
             search_figure(loaded, "ein hund", 2)
 
 

@@ -82,8 +82,8 @@ def test_all_errors_of_text_and_output_are_reported_before_the_model_is_loaded(t
     assert errors("no model", "--text", " ", "--target", "", "--output", output) == [
         "The text is empty. Give a sentence to translate.",
         "The target is empty. Give a translation, or leave it out for the model's own.",
-        f"{output} is not the name of a figure. End it with one of .png, .svg, .pdf.",
-        f"{output} cannot be written: its folder does not exist. Make it first.",
+        f"{output} is not the name of a figure: it must end with one of .png, .svg, .pdf.",
+        f"{output} cannot be written: its folder does not exist. Create it first.",
     ]
 
 

@@ -53,7 +53,7 @@ def test_pair_that_cannot_be_scored_costs_no_other(saved_model, write_lines, cap
     assert main(["score", str(saved_model), *options, "--format", "json"]) == 0
     out, err = capsys.readouterr()
     assert [json.loads(line) is None for line in out.splitlines()] == [False, True, False]
-    assert f"warning: {source}, line 2: 10 tokens on a side, and at most 5 are scored." in err
+    assert f"warning: {source}, line 2: 10 tokens on one side, more than the limit of 5." in err
     assert f"warning: {target}, line 3: byte 0xff at column 2 is not UTF-8 and read as U+FFFD." in err
 
 

@@ -105,7 +105,7 @@ def test_bad_lines_are_named_and_cost_no_other(translate, monkeypatch):
     assert translations[2] == translations[3] == translations[6] == ""
     assert err.splitlines() == [
         "warning: standard input, line 2: byte 0xff at column 1 is not UTF-8 and read as U+FFFD.",
-        "warning: standard input, line 7: 21 tokens, and at most 8 are translated: use --split_sentences.",
+        "warning: standard input, line 7: 21 tokens, more than the limit of 8: use --split_sentences.",
     ]
 
 
@@ -266,9 +266,11 @@ def test_interrupted_run_continues_where_it_stopped(translate, refused, source, 
     assert calls == [1, 128, 172]
     with output.open("ab") as file:
         file.write(b"half a li")
-    assert "seed was 0 and is 7" in refused(*options, "--output", output, "--resume", "--seed", 7)
+    assert "seed was 0 and is now 7" in refused(*options, "--output", output, "--resume", "--seed", 7)
     if "--mbr" in options:  # the samples depend on it
-        assert "batch_size was None and is 5" in refused(*options, "--output", output, "--resume", "--batch_size", 5)
+        assert "batch_size was None and is now 5" in refused(
+            *options, "--output", output, "--resume", "--batch_size", 5
+        )
     assert "is unfinished" in refused(*options, "--output", output)
     assert translate(*options, "--output", output, "--resume")[0] == 0
     assert output.read_bytes() == whole.read_bytes()
@@ -336,7 +338,7 @@ def test_ensemble_of_models_with_other_tokenizers_is_refused(refused, saved_mode
     model = AutoModelForSeq2SeqLM.from_pretrained(other)
     model.resize_token_embeddings(len(tokenizer))
     model.save_pretrained(other)
-    assert "another tokenizer" in refused("--input", str(source), "--ensemble", str(other))
+    assert "different tokenizer" in refused("--input", str(source), "--ensemble", str(other))
 
 
 def test_file_of_prefixes_is_not_overwritten(refused, source, write_lines):

@@ -60,7 +60,7 @@ def test_two_processes_write_what_one_writes(saved_model, source, tmp_path, one_
     assert status == 0, said
     assert output.read_bytes() == one_process
     assert said.count("warning: ") == 1
-    assert f"{source}, line 701: 31 tokens, and at most 12 are translated" in said
+    assert f"{source}, line 701: 31 tokens, more than the limit of 12" in said
     assert not list(tmp_path.glob(".*"))
 
 

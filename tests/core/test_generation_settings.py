@@ -26,7 +26,7 @@ def test_from_pretrained_refuses_a_generation_config_that_is_none(saved_model, t
         ({"num_beams": True}, "num_beams must be a whole number from 1 to 1,000, got true"),
         ({"num_beams": 10**5}, "num_beams must be a whole number from 1 to 1,000, got 100000"),
         ({"max_length_offset": 10**18}, "max_length_offset must be a whole number from 0 to 10,000"),
-        ({"max_new_tokens": "9"}, 'max_new_tokens must be a whole number from 1 on, got "9"'),
+        ({"max_new_tokens": "9"}, 'max_new_tokens must be a whole number of at least 1, got "9"'),
         ({"length_penalty": 1e300}, "length_penalty must be a number from -10 to 10, got 1e[+]300"),
         ({"length_penalty_type": "own"}, 'length_penalty_type must be one of "length", "gnmt", got "own"'),
         ({"early_stopping": "yes"}, 'early_stopping must be one of true, false, "never", got "yes"'),
@@ -47,7 +47,7 @@ def test_from_pretrained_refuses_settings_that_no_search_can_go_by(saved_model, 
 def test_all_wrong_settings_are_named_together_and_unknown_ones_are_free():
     assert setting_errors({"num_beams": 0, "top_k": -1, "my_own": object(), "max_length": None}) == [
         "num_beams must be a whole number from 1 to 1,000, got 0",
-        "top_k must be a whole number from 0 on, got -1",
+        "top_k must be a whole number of at least 0, got -1",
     ]
     limits = {name: least for name, (least, _) in WHOLE_NUMBERS.items()}
     assert setting_errors({**limits, "num_beams": 1000, "early_stopping": "never", "length_penalty": 1}) == []
@@ -74,5 +74,5 @@ def test_beam_beyond_all_use_is_refused_before_the_search():
 def test_search_whose_scores_are_not_numbers_says_so(beams):
     model = tiny_model()
     model.model.decoder.layers[1].fc1.weight.data[0, 0] = torch.nan
-    with pytest.raises(ValueError, match="scores are NaN, not numbers"):
+    with pytest.raises(ValueError, match="scores are NaN: its weights"):
         model.generate(torch.tensor([[5, 6, 2]]), num_beams=beams, max_new_tokens=5)

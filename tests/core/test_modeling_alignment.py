@@ -194,7 +194,7 @@ def test_output_ids_that_cannot_be_used_are_refused():
     model = tiny_model()
     with pytest.raises(ValueError, match="3 hypotheses are not a multiple of 2 sources"):
         forced_attentions(model, INPUTS, OUTPUT[[0, 1, 1]])
-    with pytest.raises(ValueError, match="no token after the one"):
+    with pytest.raises(ValueError, match="no tokens after the decoder start token"):
         forced_attentions(model, INPUTS, OUTPUT[:, :1])
 
 

@@ -98,7 +98,7 @@ def test_text_beyond_the_limit_is_encoded_once_and_has_its_lengths_in_the_error(
     engine, encode, encoded = translator.engine(max_source_length=5, on_error="return"), translator.encode, []
     monkeypatch.setattr(translator, "encode", lambda texts, **options: encoded.extend(texts) or encode(texts))
     first, long, last = engine.translate(["w1", "w2 " * 7, "w3"])
-    assert isinstance(long, SourceTooLong) and str(long) == "8 tokens, and at most 5 are translated"
+    assert isinstance(long, SourceTooLong) and str(long) == "8 tokens, more than the limit of 5"
     assert [first, last] == [translator("w1"), translator("w3")]
     assert encoded[:3] == ["w1", "w2 " * 7, "w3"]
 

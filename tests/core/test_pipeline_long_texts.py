@@ -30,7 +30,7 @@ def test_truncation_cuts_at_the_limit_with_a_warning(limited, caplog):
     long = " ".join(f"w{i}" for i in range(12))
     with caplog.at_level("WARNING", logger="hf_vaswani"):
         assert limited([long], truncation=True) == limited(["w0 w1 w2 w3 w4 w5 w6"])
-    assert "Texts cut: 1, at 8 tokens" in caplog.text
+    assert "Cut 1 text to 8 tokens" in caplog.text
     assert limited(long, truncation=True, max_source_length=4) == limited("w0 w1 w2")
 
 

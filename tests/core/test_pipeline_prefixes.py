@@ -46,7 +46,7 @@ def test_nothing_is_made_of_nothing(translator):
 
 @pytest.mark.parametrize("texts", [["w1"], iter(["w1", "w2"])], ids=["one text", "an iterator"])
 def test_prefixes_that_are_not_one_for_each_text_are_refused(translator, texts):
-    with pytest.raises(ValueError, match="^prefixes must be one for each of a list of texts, got 2 for"):
+    with pytest.raises(ValueError, match="^prefixes must have one prefix per text of a list, got 2 for"):
         translator(texts, prefixes=["w1", "w2"])
 
 

@@ -203,11 +203,11 @@ def test_n_best_gives_so_many_dicts_a_text_best_first_with_scores(translator):
         ({"n_best": 4, "num_beams": 2}, "n_best=4 .* num_beams=2"),
         ({"n_best": 4}, "n_best=4 .* num_beams=1"),
         ({"num_return_sequences": 3, "num_beams": 2}, "num_return_sequences=3 .* num_beams=2"),
-        ({"n_best": 0}, "n_best must be a whole number from 1 on, got 0"),
+        ({"n_best": 0}, "n_best must be a whole number of at least 1, got 0"),
         ({"n_best": 2, "num_return_sequences": 3, "num_beams": 3}, "n_best=2 and num_return_sequences=3"),
-        ({"batch_tokens": 0}, "batch_tokens must be a whole number from 1 on"),
-        ({"batch_size": -1}, "batch_size must be a whole number from 1 on"),
-        ({"max_source_length": 0}, "max_source_length must be a whole number from 1 on"),
+        ({"batch_tokens": 0}, "batch_tokens must be a whole number of at least 1"),
+        ({"batch_size": -1}, "batch_size must be a whole number of at least 1"),
+        ({"max_source_length": 0}, "max_source_length must be a whole number of at least 1"),
     ],
 )
 def test_numbers_that_cannot_be_are_a_clear_error_at_once(translator, options, message):
@@ -404,7 +404,7 @@ def test_short_limit_of_the_model_for_a_long_input_is_a_warning(translator, capl
     translator.model.generation_config.max_length = 4
     with caplog.at_level("WARNING", logger="hf_vaswani"):
         translator("w1 w2 w3 w4")
-    assert "translation ends at 4" in caplog.text
+    assert "translation ends after 4" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_short_limit_that_the_caller_asked_for_is_no_warning(tokenizer, options,
         of_call = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)("w1 w2 w3 w4", **options)
         of_pipeline = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, **options)("w1 w2 w3 w4")
     assert of_call == of_pipeline
-    assert "translation ends at" not in caplog.text
+    assert "translation ends after" not in caplog.text
 
 
 def test_saved_marian_folder_loads_by_its_path(tmp_path):
@@ -522,7 +522,7 @@ def test_short_limit_names_a_larger_one_unless_positions_end_there(tokenizer, ca
     model = tiny_model(position_type="learned", max_position_embeddings=9)
     model.generation_config.max_length = 8
     pipeline("translation", model=model, tokenizer=tokenizer)("w1 " * 8)
-    assert "To make room" not in caplog.text
+    assert "To allow a longer" not in caplog.text
 
 
 @pytest.fixture
@@ -571,7 +571,7 @@ def test_t5_refuses_a_pair_that_it_has_no_prefix_for(tmp_path):
         list(score_pairs(model, tokenizer, [("katze", "haus")], src_lang="en", tgt_lang="ro"))
     translator = pipeline("translation", **made, tgt_lang="fr")
     assert translator.prefix == "die "
-    with pytest.raises(ValueError, match="tgt_lang='de': this model translates en to fr. Give others when the pipel"):
+    with pytest.raises(ValueError, match="tgt_lang='de': this model translates en to fr. To use another prefix"):
         translator("katze", tgt_lang="de")
     model.config.task_specific_params = None
     assert pipeline("translation_de_to_en", **made).prefix == ""

@@ -159,7 +159,7 @@ def test_nothing_is_forked_outside_of_linux_or_in_a_worker_of_others(monkeypatch
 def test_more_workers_than_memory_holds_are_refused(translator, tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal: 8000000 kB\nMemAvailable: 1048576 kB\n")
     monkeypatch.setattr(pipeline_workers, "MEMORY_FILE", tmp_path / "meminfo")
-    with pytest.raises(ValueError, match=r"num_workers=6: .* 1.0 GiB are available. Choose 5 or fewer"):
+    with pytest.raises(ValueError, match=r"num_workers=6 needs .* 1.0 GiB is available. Choose 5 or fewer"):
         translator("w1", num_workers=6)
     assert memory_error(5) is None
     monkeypatch.setattr(pipeline_workers, "MEMORY_FILE", tmp_path / "missing")
@@ -168,5 +168,5 @@ def test_more_workers_than_memory_holds_are_refused(translator, tmp_path, monkey
 
 @pytest.mark.parametrize("number", [-1, 1.5, "2", True])
 def test_number_of_workers_must_be_one(translator, number):
-    with pytest.raises(ValueError, match="num_workers must be a whole number from 0 on"):
+    with pytest.raises(ValueError, match="num_workers must be a whole number of at least 0"):
         translator("w1", num_workers=number)

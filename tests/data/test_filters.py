@@ -61,7 +61,7 @@ def test_duplicates_are_found_over_all_texts_of_one_filter():
 def test_stream_is_not_searched_for_duplicates():
     kept, counts = run(count_duplicates=False)
     assert len(kept) == 7 and "duplicates" not in counts
-    assert "not looked for in a stream" in filter_report(counts, FilterSettings(count_duplicates=False))[-1]
+    assert "not searched for repeated pairs" in filter_report(counts, FilterSettings(count_duplicates=False))[-1]
     with pytest.raises(InputError, match="drop_duplicates"):
         FilterSettings(drop_duplicates=True, count_duplicates=False)
 

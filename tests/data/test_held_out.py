@@ -70,7 +70,7 @@ def test_prepared_parts_of_several_sources_are_filtered_and_cached_apart(source,
 
     found = {part: read(part) for part in PARTS[1:]}
     # The second source has nothing that the first does not have: without duplicates none of it is left to train on.
-    with pytest.raises(InputError, match=r"b\.0.* has no usable pair"):
+    with pytest.raises(InputError, match=r"b\.0.* has no usable pairs"):
         read("train")
     sources.pop()
     found["train"] = read("train")
@@ -84,7 +84,9 @@ def test_prepared_parts_of_several_sources_are_filtered_and_cached_apart(source,
 
 def test_part_without_a_pair_is_a_clear_error(source, tmp_path):
     few = [source("few", [("a", "b"), ("c", "d")])]
-    with pytest.raises(InputError, match=r"A share of 0.001 holds out no usable pair of .*few.*Raise data.test_share"):
+    with pytest.raises(
+        InputError, match=r"A test share of 0.001 holds out no usable pairs from .*few.*Raise data.test_share"
+    ):
         prepare_text(few, ("de", "en"), FilterSettings(), tmp_path, HeldOut(test=0.001), "test")
-    with pytest.raises(InputError, match="all its pairs are held out, and none is left to train on"):
+    with pytest.raises(InputError, match="all pairs are held out, leaving none to train on"):
         prepare_text(few, ("de", "en"), FilterSettings(), tmp_path, HeldOut(validation=0.9999), "train")

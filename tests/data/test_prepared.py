@@ -83,7 +83,7 @@ def test_flipped_bit_in_the_cache_is_not_trained_on(source, tokenizer, tmp_path,
 
 
 def test_source_without_a_usable_pair_is_an_error_that_says_what_was_found(source, tmp_path):
-    with pytest.raises(InputError, match=r"b\.0.* has no usable pair: 2 pairs read, 2 left out"):
+    with pytest.raises(InputError, match=r"b\.0.* has no usable pairs: 2 pairs read, 2 left out"):
         prepare_text(
             [source("a", LINES), source("b", [("w1", " "), ("", "w2")])], LANGUAGES, FilterSettings(), tmp_path
         )
@@ -133,6 +133,6 @@ def test_pairs_too_long_or_uneven_are_left_out_as_tokens_and_as_text(source, tok
     assert kept["source"][:] == ["w1"] and pairs.source_lengths.tolist() == [2]
     assert pairs.dataset[0] == {"input_ids": [5, 2], "labels": [6, 2]}
     assert (counts["too_long"], counts["length_ratio"], counts["pairs"]) == (1, 1, 3)
-    with pytest.raises(InputError, match="has no usable pair: 3 pairs read, 3 left out"):
+    with pytest.raises(InputError, match="has no usable pairs: 3 pairs read, 3 left out"):
         usable(text, tokenize(text, tokenizer, tmp_path / "cache"), FilterSettings(max_length=1))
     assert np.array_equal(pairs.origins, [0])

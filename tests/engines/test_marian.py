@@ -45,5 +45,5 @@ def test_weights_in_16_bits_stay_as_they_are(tokenizer, tmp_path):
 
 
 def test_a_marian_is_not_quantized(tokenizer, tmp_path):
-    with pytest.raises(InputError, match="no quantization, got 'int8'"):
+    with pytest.raises(InputError, match="quantization must not be set, got 'int8'"):
         export_model(tiny_model(), tokenizer, tmp_path / "marian", "int8", to="marian")

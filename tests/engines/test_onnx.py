@@ -278,7 +278,7 @@ def test_damaged_folder_is_one_error(exported, capsys, write_lines):
 
 
 def test_attentions_are_refused_by_name(both):
-    with pytest.raises(ValueError, match="no output_attentions"):
+    with pytest.raises(ValueError, match="do not support output_attentions"):
         both[1](**BATCH, decoder_input_ids=torch.tensor([[1]] * 3), output_attentions=True)
 
 

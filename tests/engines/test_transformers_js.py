@@ -122,7 +122,7 @@ def test_everything_that_transformers_js_cannot_express_is_named_at_once(separat
         export_model(model, load_tokenizer(str(separate)), tmp_path / "js", to="transformers.js")
     for expected in ("laplace", "separate vocabularies"):
         assert expected in str(error.value)
-    with pytest.raises(InputError, match="the tokenizer's model Unigram, of which it reads unknown characters"):
+    with pytest.raises(InputError, match="the tokenizer's model Unigram, in which it merges consecutive unknown"):
         tokenizer = learn(type="unigram", min_frequency=None)
         export_model(tiny_model(vocab_size=len(tokenizer)), tokenizer, tmp_path / "js", to="transformers.js")
     assert not (tmp_path / "js").exists()

@@ -168,7 +168,7 @@ def test_all_that_is_wrong_is_one_error(saved_model, tmp_path, capsys):
         "--quantization int16 is for --to ctranslate2; here it is int8 or float32.",
         "page exists and is not an empty folder",
         "tokenizers has no dist/tokenizers.min.mjs. Install it with: npm install",
-        "onnxruntime-web is version 1.10.0, and a web page needs 1.30.0",
+        "onnxruntime-web is version 1.10.0, but a web page needs 1.30.0",
     ):
         assert expected in error
     assert sorted(path.name for path in (tmp_path / "page").iterdir()) == ["mine"]
@@ -192,7 +192,7 @@ def test_changed_file_of_the_known_version_is_refused(saved_model, tmp_path, cap
     command = ["export", str(saved_model), str(tmp_path / "page"), "--to", "web", "--runtime", str(runtime)]
     assert main(command) == 2
     assert "onnxruntime.wasm is not that of" not in (error := capsys.readouterr().err)
-    assert "dist/ort-wasm-simd-threaded.wasm is not that of version 1.30.0: it is damaged, or was changed" in error
+    assert "dist/ort-wasm-simd-threaded.wasm does not match version 1.30.0: it is damaged or was modified" in error
 
 
 def test_without_folder_and_npm_the_error_says_what_to_do(saved_model, tmp_path, capsys, monkeypatch):
@@ -200,7 +200,7 @@ def test_without_folder_and_npm_the_error_says_what_to_do(saved_model, tmp_path,
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert main(["export", str(saved_model), "page", "--to", "web"]) == 2
     error = capsys.readouterr().err
-    assert "two packages of npm, which is not installed" in error and "--runtime FOLDER" in error
+    assert "two npm packages, but npm is not installed" in error and "--runtime FOLDER" in error
 
 
 def test_modules_of_the_current_folder_are_taken(saved_model, tmp_path, monkeypatch):

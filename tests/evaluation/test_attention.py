@@ -165,7 +165,7 @@ def test_layer_and_head_that_do_not_exist_are_refused_together(attention):
 
 def test_text_beyond_learned_positions_is_refused(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=4)
-    with pytest.raises(InputError, match="The text has 5 tokens, and the model has 4 positions"):
+    with pytest.raises(InputError, match="The text has 5 tokens, but the model has 4 positions"):
         sentence_attention(model, tokenizer, SOURCE)
 
 

@@ -160,7 +160,7 @@ def test_text_model_and_settings_that_have_no_tree_are_refused(tokenizer):
     marian = MarianMTModel(MarianConfig(vocab_size=40, d_model=8, encoder_layers=1, decoder_layers=1,
                                         encoder_attention_heads=1, decoder_attention_heads=1, pad_token_id=0,
                                         decoder_start_token_id=0))  # fmt: skip
-    with pytest.raises(InputError, match="MarianMTModel cannot be watched"):
+    with pytest.raises(InputError, match="MarianMTModel cannot be recorded"):
         beam_tree(marian, tokenizer, TEXT)
 
     class Unknown(LogitsProcessor):
@@ -173,7 +173,7 @@ def test_text_model_and_settings_that_have_no_tree_are_refused(tokenizer):
 
 def test_text_longer_than_learned_positions_is_refused(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=4)
-    with pytest.raises(InputError, match="5 tokens, and the model has 4 positions"):
+    with pytest.raises(InputError, match="5 tokens, but the model has 4 positions"):
         beam_tree(model, tokenizer, TEXT)
 
 

@@ -232,7 +232,7 @@ def test_all_errors_of_the_input_are_in_one_error(write_log, tmp_path):
     with pytest.raises(InputError) as error:
         draw_curves([tmp_path / "absent.jsonl", damaged, tmp_path], tmp_path / "figure.jpeg")
     assert [line.replace(f"{tmp_path}/", "") for line in str(error.value).splitlines()] == [
-        "figure.jpeg is not the name of a figure. End it with one of .png, .svg, .pdf.",
+        "figure.jpeg is not the name of a figure: it must end with one of .png, .svg, .pdf.",
         "absent.jsonl does not exist. Name the log of a run.",
         "damaged/log.jsonl, line 1: not a JSON object with a whole number 'update'. Delete the line.",
         "damaged/log.jsonl, line 2: loss is not a number: 'high'. Delete the line.",

@@ -180,7 +180,7 @@ def test_all_that_is_wrong_with_a_test_set_is_told_before_the_model_is_loaded(wr
     [error] = errors("--source", short, "--reference", long)
     assert "line 2 of" in error and "has no counterpart" in error
     [error] = errors("--source", blank, "--reference", long)
-    assert error.endswith("is empty: no line of it holds text.")
+    assert error.endswith("has no text: all of its lines are blank.")
     lines = errors(
         "--source", str(tmp_path / "absent"), "--reference", short, "--quantization", "int16", output="full"
     )

@@ -99,18 +99,18 @@ DAMAGES = {
     "config of type 3": (change("config.json", model_type=3), "config.json has the model_type 3"),
     "config wrong type": (change("config.json", d_model="16"), "config.json: .*'d_model' expected int, got str"),
     "config absurd": (change("config.json", encoder_layers=10**9), "encoder_layers must be at most 1,000, got 10000"),
-    "config dtype": (change("config.json", dtype=3), "config.json: dtype must be the name of one, got 3"),
+    "config dtype": (change("config.json", dtype=3), "config.json: dtype must be the name of a dtype, got 3"),
     "config larger": (change("config.json", d_model=32), r"k_proj.bias has shape \(16,\).* asks for \(32,\)"),
     "config fewer layers": (change("config.json", encoder_layers=1), "weights that do not belong to this model"),
     "generation cut": (write("generation_config.json", "{"), "generation_config.json cannot be read: it is not JSON"),
-    "generation list": (write("generation_config.json", "[1]"), "generation_config.json .*holds no settings but"),
+    "generation list": (write("generation_config.json", "[1]"), "generation_config.json .*instead of settings"),
     "generation empty": (write("generation_config.json", "{}"), "generation_config.json has no decoder_start_token"),
     "beams as text": (change("generation_config.json", num_beams="4"), 'generation_config.json: num_beams .*got "4"'),
     "endless": (change("generation_config.json", max_length_offset=10**18), "max_length_offset must be .*to 10,000"),
     "start token": (change("generation_config.json", decoder_start_token_id=40), "must be token ids below 40, got 40"),
     "weights cut": (cut, "model.safetensors cannot be read: it is truncated"),
     "weights empty": (write(WEIGHTS, ""), "model.safetensors cannot be read: it is truncated"),
-    "weights pointer": (write(WEIGHTS, "version https://git-lfs.github.com/spec/v1\n"), "pointer of Git LFS"),
+    "weights pointer": (write(WEIGHTS, "version https://git-lfs.github.com/spec/v1\n"), "a Git LFS pointer"),
     "weights gone": (lambda folder: (folder / WEIGHTS).unlink(), "has no weights"),
     "weights missing": (change_weights(lambda w: w.pop(FC1)), f"lacks weights that .*: {FC1}"),
     "weights unknown": (change_weights(lambda w: w.update(x=torch.ones(1))), "do not belong to this model: x"),
@@ -280,7 +280,7 @@ def test_pipeline_refuses_damaged_weights_and_the_tokenizer_of_another_model(tok
         TranslationPipeline(model, tokenizer=tokenizer)
     model = tiny_model()
     model.model.decoder.layers[0].fc1.weight.data[0, 0] = torch.nan
-    with pytest.raises(ValueError, match=f"1 weights of the model are damaged: {FC1}"):
+    with pytest.raises(ValueError, match=f"values in 1 of the model's weights, for example in {FC1}"):
         TranslationPipeline(model, tokenizer=tokenizer)
     set_value(FC1, float("nan"))(marian)
     with pytest.raises(ValueError, match=FC1):

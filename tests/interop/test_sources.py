@@ -121,13 +121,13 @@ def test_checkpoint_in_marians_own_format_is_refused_with_its_converter(tmp_path
 
 def test_model_of_another_kind_is_refused_with_what_is_known(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "t5"}')
-    with pytest.raises(InputError, match=r"of the type 't5'.*MarianMT and FSMT"):
+    with pytest.raises(InputError, match=r"of type 't5'.*MarianMT and FSMT"):
         import_model(tmp_path)
 
 
 def test_model_of_a_kind_that_nobody_knows_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "of-tomorrow"}')
-    with pytest.raises(InputError, match="of the type 'of-tomorrow'"):
+    with pytest.raises(InputError, match="of type 'of-tomorrow'"):
         import_model(tmp_path)
 
 
@@ -191,7 +191,7 @@ def test_code_in_a_folder_is_never_executed(tmp_path, monkeypatch):
     )
     config = {"model_type": "evil", "auto_map": {"AutoConfig": "configuration_evil.EvilConfig"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="of the type 'evil'"):
+    with pytest.raises(InputError, match="of type 'evil'"):
         import_model(tmp_path)
     assert not trace.exists()
 

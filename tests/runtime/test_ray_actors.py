@@ -64,7 +64,7 @@ def test_results_come_in_order_and_errors_as_they_are(machines):
 def test_work_that_ends_its_process_each_time_comes_to_an_end(machines, monkeypatch):
     monkeypatch.setattr(ray_actors, "RETRIES", 1)
     actors = RayActors(make_work)
-    with pytest.raises(InputError, match="was ended 2 times while it did the same work"):
+    with pytest.raises(InputError, match="was killed 2 times during the same work"):
         list(actors.map([(0, -3)]))
     actors.close()
 

@@ -114,7 +114,7 @@ def test_smoothing_of_the_trainer_and_fp16_on_a_cpu_are_warned_of(make_trainer, 
 
 def test_smoothing_of_the_trainer_without_decoder_inputs_is_a_clear_error(make_trainer):
     trainer = make_trainer(collator_has_model=False, label_smoothing_factor=0.1)
-    with pytest.raises(ValueError, match="label_smoothing_factor took them: use label_smoothing of the config"):
+    with pytest.raises(ValueError, match="label_smoothing_factor took them: use label_smoothing in the config"):
         trainer.train()
 
 

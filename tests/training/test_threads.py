@@ -44,9 +44,8 @@ def test_omp_num_threads_is_respected_and_said(recipe, monkeypatch, capsys):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     folder = train(recipe("--cpu_threads=null", "--max_steps=2")).folder
-    assert (
-        "1 thread on 2 cores, as OMP_NUM_THREADS says. --cpu_threads sets another number\n" in capsys.readouterr().out
-    )
+    line = "1 thread on 2 cores, as OMP_NUM_THREADS says. Set --cpu_threads for another number\n"
+    assert line in capsys.readouterr().out
     assert torch.get_num_threads() == 1
     assert load_checkpoint(checkpoint_folders(folder / "checkpoints")[-1]).progress.threads == 1
 
@@ -95,7 +94,7 @@ def test_run_beside_busy_processes_takes_fewer_threads_and_says_so(recipe, monke
     machine(monkeypatch, one=1.0, two=12.0)
     folder = train(recipe("--cpu_threads=null", "--max_steps=4")).folder
     assert torch.get_num_threads() == 1
-    line = "1 thread in place of 2, measured to be 12.0 times as fast: other processes use the cores. --cpu_threads"
+    line = "switched from 2 to 1 thread, measured 12.0 times as fast: other processes use the cores. Set --cpu_threads"
     assert line in capsys.readouterr().out
     assert load_checkpoint(checkpoint_folders(folder / "checkpoints")[-1]).progress.threads == 1
 
@@ -113,7 +112,7 @@ def test_resumed_run_keeps_the_threads_of_its_checkpoint_unless_others_are_clear
     machine(monkeypatch, one=1.0, two=0.5)
     train(recipe("--cpu_threads=null"))
     assert torch.get_num_threads() == 2
-    assert "2 threads in place of 1, measured to be 2.0 times as fast: cores that were busy" in capsys.readouterr().out
+    assert "switched from 1 to 2 threads, measured 2.0 times as fast: cores that were busy" in capsys.readouterr().out
 
 
 def test_explicit_number_of_threads_is_kept_without_a_measurement(recipe, monkeypatch, two_cores):
@@ -158,6 +157,6 @@ def test_run_adapts_while_it_lasts(recipe, monkeypatch, capsys, two_cores):
     monkeypatch.setattr(threads, "measure", lambda numbers, work: {number: times[number] for number in numbers})
     monkeypatch.setattr(AdaptiveThreads, "is_due", lambda self: times.update({2: 5.0}) is None)
     folder = train(recipe("--cpu_threads=null", "--save_steps=6")).folder
-    assert "1 thread in place of 2, measured to be 5.0 times as fast" in capsys.readouterr().out
+    assert "switched from 2 to 1 thread, measured 5.0 times as fast" in capsys.readouterr().out
     stored = [load_checkpoint(path).progress.threads for path in checkpoint_folders(folder / "checkpoints")]
     assert stored == [2, 1]

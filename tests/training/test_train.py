@@ -349,9 +349,7 @@ def test_kinds_of_distributed_training_that_would_have_no_effect_are_refused(rec
 
 def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, monkeypatch):
     monkeypatch.setattr("hf_vaswani.runtime.launcher.processes_asked_for", lambda: 2)
-    with pytest.raises(
-        InputError, match="was told to start 2 processes, and started 1: .*torchrun --nproc_per_node 2"
-    ):
+    with pytest.raises(InputError, match="was told to start 2 processes but started 1: .*torchrun --nproc_per_node 2"):
         train(recipe())
     monkeypatch.setattr("hf_vaswani.runtime.launcher.processes_asked_for", lambda: 1)
     assert train(recipe("--max_steps=1")).steps == 1

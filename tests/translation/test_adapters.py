@@ -87,7 +87,9 @@ def change_config(folder, **changes):
 def test_adapter_that_cannot_be_used_is_a_clear_error(make_adapter, monkeypatch):
     folder, _ = make_adapter(target_modules=["q_proj"])
     change_config(folder, base_model_name_or_path="no/such/folder")
-    with pytest.raises(InputError, match="is an adapter, whose base model could not be loaded. no/such/folder is no"):
+    with pytest.raises(
+        InputError, match="is an adapter, but its base model could not be loaded. no/such/folder is no"
+    ):
         load(str(folder))
     (folder / "adapter_model.safetensors").unlink()
     change_config(folder, base_model_name_or_path=None)
@@ -115,7 +117,7 @@ def test_adapter_of_another_model_is_a_clear_error(make_adapter):
 
 def test_adapter_that_puts_tokens_before_the_text_is_refused(make_adapter):
     folder, _ = make_adapter(peft.PromptTuningConfig, num_virtual_tokens=3)
-    with pytest.raises(InputError, match="an adapter of the kind PROMPT_TUNING, which puts tokens before the text"):
+    with pytest.raises(InputError, match="an adapter of type PROMPT_TUNING, which adds tokens before the text"):
         load(str(folder))
 
 

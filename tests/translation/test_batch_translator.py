@@ -15,7 +15,7 @@ from hf_vaswani.translation import BatchTranslator
 TEXTS = ["w1 w2", None, "w3", "", "w4 " * 20, "w5 w6 w7"]
 OPTIONS = {"max_new_tokens": 4, "num_beams": 2}
 LIMITED = {**OPTIONS, "max_source_length": 8}
-TOO_LONG = "21 tokens, and at most 8 are translated: use --split_sentences"
+TOO_LONG = "21 tokens, more than the limit of 8: use --split_sentences"
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_models_of_other_vocabularies_are_refused(members):
 
 def test_attention_of_an_ensemble_is_refused(members, tokenizer):
     translator = pipeline("translation", model=Ensemble(members), tokenizer=tokenizer)
-    with pytest.raises(ValueError, match="An ensemble has no attention of its own"):
+    with pytest.raises(ValueError, match="An ensemble has no attention or alignments of its own"):
         translator("w1", return_alignments=True, max_new_tokens=2)
 
 
@@ -77,7 +77,7 @@ def test_models_of_other_target_vocabularies_are_refused(tmp_path):
         VaswaniTokenizer.from_backends(source, word_tokenizer(words), **SPECIAL_TOKENS).save_pretrained(folder)
         tiny_model(vocab_size=6, share_encoder_decoder_embeddings=False).save_pretrained(folder)
         folders.append(str(folder))
-    with pytest.raises(InputError, match="has another tokenizer than"):
+    with pytest.raises(InputError, match="has a different tokenizer from"):
         load_ensemble(folders)
 
 

@@ -12,7 +12,7 @@ from hf_vaswani.translation.windows import Line
 
 from ..conftest import tiny_model
 
-TOO_LONG = "8 tokens, and at most 5 are translated: use --split_sentences"
+TOO_LONG = "8 tokens, more than the limit of 5: use --split_sentences"
 
 
 @pytest.fixture

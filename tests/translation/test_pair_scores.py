@@ -154,7 +154,7 @@ def test_pair_that_cannot_be_scored_is_reported_and_loses_no_other(tokenizer):
     reports = []
     scores = list(score_pairs(model, tokenizer, pairs, report=lambda *fault: reports.append(fault)))
     assert scores[1] is None and scores[0] and scores[2]
-    assert reports == [(2, "9 tokens on a side, and at most 8 are scored")]
+    assert reports == [(2, "9 tokens on one side, more than the limit of 8")]
     assert list(score_pairs(model, tokenizer, pairs, max_length=1, report=lambda *_: None)) == [None] * 3
 
 

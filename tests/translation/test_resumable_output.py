@@ -60,7 +60,9 @@ def test_resume_without_an_output_begins_one(path):
 
 def test_output_of_other_settings_is_left_alone_and_they_are_named(path):
     begun(path)
-    with pytest.raises(InputError, match="begun with other settings: beams was 4 and is 5; new was None and is True"):
+    with pytest.raises(
+        InputError, match="begun with other settings: beams was 4 and is now 5; new was None and is now True"
+    ):
         ResumableOutput(path, resume=True).begin({"beams": 5, "new": True}, iter(LINES))
     assert path.read_text() == "one\ntwo\n"
 
@@ -103,7 +105,7 @@ def test_unfinished_output_is_refused_unless_one_says_what_to_do_with_it(path):
 def test_output_that_lost_what_was_written_is_refused(path):
     begun(path)
     path.write_text("one")
-    with pytest.raises(InputError, match="has 3 bytes, and 8 were written"):
+    with pytest.raises(InputError, match="has 3 bytes, but 8 were written"):
         ResumableOutput(path, resume=True)
 
 
@@ -152,7 +154,7 @@ def test_output_that_another_run_has_written_since_it_was_looked_at_is_left_alon
     other.write(b"rest\n", list(lines))
     other.finish()
     whole = path.read_text()
-    with pytest.raises(InputError, match="Another run has written"):
+    with pytest.raises(InputError, match="Another run wrote to"):
         late.begin({"beams": 4}, iter(LINES))
     assert path.read_text() == whole != ""
 

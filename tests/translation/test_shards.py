@@ -127,7 +127,7 @@ def test_shard_that_cannot_be_read_costs_no_other_and_is_done_once_it_can(transl
     for name, message in {
         "a.txt.gz": "cannot be read", "b.parquet": "cannot be read", "c.jsonl": "line 2: not JSON",
         "d.jsonl": "'text' is int, not a text", "e.parquet": "no column 'text', only 'other'",
-        "f.parquet": "has a column 'translation' already",
+        "f.parquet": "already has a column 'translation'",
     }.items():  # fmt: skip
         assert str(folder / name) in errors[name] and message in errors[name]
         assert not (tmp_path / "out" / name).exists()
@@ -165,7 +165,7 @@ def test_lines_with_problems_are_reported_with_their_file(translate, folder):
 def test_folder_is_made_with_one_model_and_one_set_of_options(translate, folder, tmp_path):
     (folder / "a.txt").write_bytes(b"w1\n")
     translate(settings={"model": "x", "num_beams": 2})
-    with pytest.raises(InputError, match="num_beams was 2 and is 3"):
+    with pytest.raises(InputError, match="num_beams was 2 and is now 3"):
         translate(settings={"model": "x", "num_beams": 3})
     with held_folder(tmp_path / "out"), pytest.raises(InputError, match="Another run is writing"):
         translate(settings={"model": "x", "num_beams": 2})
@@ -178,7 +178,7 @@ def test_files_of_other_kinds_are_named_and_hidden_ones_are_not(folder, tmp_path
     shards, others = find_shards(folder, tmp_path / "out", COLUMNS)
     assert [shard.output.name for shard in shards] == ["a.txt", "b.TXT.GZ"]
     assert others == ["README.md", "sub.txt", "x.parquet.gz"]
-    with pytest.raises(InputError, match="has no shard"):
+    with pytest.raises(InputError, match="has no shards"):
         find_shards(tmp_path, tmp_path / "out", COLUMNS)
 
 

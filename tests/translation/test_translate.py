@@ -41,7 +41,7 @@ def test_text_beyond_the_positions_is_cut_with_a_warning(tokenizer, caplog):
     with caplog.at_level("WARNING", logger="hf_vaswani"):
         long, short = translate(model, tokenizer, ["w1 w2 w3 w4 w5", "w1 w2 w3"], **options)
     assert long == short
-    assert "Texts cut: 1, at 4 tokens" in caplog.text
+    assert "Cut 1 text to 4 tokens" in caplog.text
 
 
 def test_bleu_is_that_of_sacrebleu_with_its_signature():

@@ -122,7 +122,9 @@ class HubDataset:
         try:
             ReadInstruction.from_spec(split or "train")
         except (AssertionError, ValueError) as error:
-            raise InputError(f"{self.name} has no split '{split}': {reason(error)}. Say train[:90%].") from None
+            raise InputError(
+                f"{self.name} has no split '{split}': {reason(error)}. Use a form such as train[:90%]."
+            ) from None
         splits = list(map(str, getattr(self.builder.config, "data_files", None) or self.builder.info.splits or ()))
         if split is None and len(splits) == 1:
             return splits[0]

@@ -96,8 +96,8 @@ def _other_language(train: Sequence[Pair], languages: Languages) -> str | None:
         if here is not None and there > 0.1 and here < there / 3:
             other = ("target", "source")[own]
             return (
-                f"warning: the training text's {other}, and not its {name}, looks like {language}, the {name} "
-                "language. Are the sides swapped?"
+                f"warning: the training text's {other} looks like {language}, the {name} language, but its {name} "
+                "does not. Are the sides swapped?"
             )
     return None
 
@@ -111,7 +111,7 @@ def _other_sides(name: str, sides: list[Counter[str]], train: list[Counter[str]]
         return f"warning: in the {name} text, or in the training text, source and target seem to be swapped."
     own, another = ("source", "target") if other[0] else ("target", "source")
     return (
-        f"warning: the {name} text's {own} looks like the training text's {another}, and not like its {own}. Is it "
+        f"warning: the {name} text's {own} looks like the training text's {another}, not like its {own}. Is it "
         "the right file?"
     )
 

@@ -44,7 +44,7 @@ def iterate_lines(path: str | Path, report: Report | None = None) -> Iterator[st
         has_text = has_text or not (text == "" or text.isspace())
         yield text
     if not has_text:
-        raise InputError(f"{path} is empty: no line of it holds text.")
+        raise InputError(f"{path} has no text: all of its lines are blank.")
 
 
 def lines_of(chunks: Iterable[bytes], name: str, report: Report | None = None) -> Iterator[str]:

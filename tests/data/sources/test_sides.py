@@ -38,12 +38,12 @@ def test_real_text_is_warned_of_when_its_sides_are_swapped_and_only_then(train, 
         "warning: in the test text, or in the training text, source and target seem to be swapped."
     ]
     assert swapped_sides(train, {"test": [(target, target) for _, target in other]}, languages) == [
-        "warning: the test text's source looks like the training text's target, and not like its source. Is it the "
+        "warning: the test text's source looks like the training text's target, not like its source. Is it the "
         "right file?"
     ]
     assert swapped_sides(swapped(train), {"test": swapped(other)}, languages) == [
-        f"warning: the training text's target, and not its source, looks like {languages[0]}, the source language. "
-        "Are the sides swapped?"
+        f"warning: the training text's target looks like {languages[0]}, the source language, but its source does "
+        "not. Are the sides swapped?"
     ]
 
 

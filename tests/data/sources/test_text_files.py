@@ -61,7 +61,7 @@ def test_file_that_is_not_what_its_suffix_says_is_an_error(tmp_path, suffix):
 def test_file_without_text_is_an_error(tmp_path, suffix):
     path = tmp_path / f"text{suffix}"
     path.write_bytes(pack(b"\n \n", suffix))
-    with pytest.raises(InputError, match=rf"{path} is empty"):
+    with pytest.raises(InputError, match=rf"{path} has no text"):
         list(iterate_lines(path))
 
 

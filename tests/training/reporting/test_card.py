@@ -537,7 +537,7 @@ def test_copy_of_a_card_that_finds_no_room_names_its_own_file_and_changes_nothin
     with largest_file((finished / "pictures" / "curves.png").stat().st_size - 1):
         assert main(["card", str(finished), "--output", str(output), "--overwrite"]) == 2
     assert capsys.readouterr().err == (
-        f"error: {picture} cannot be written: File too large. Make room, or name another file.\n"
+        f"error: {picture} cannot be written: File too large. Free up space, or name another file.\n"
     )
     assert files_in(tmp_path) == before
 

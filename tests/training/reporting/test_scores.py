@@ -268,7 +268,7 @@ def test_translation_with_a_line_end_is_one_line_of_the_file(tmp_path):
 
 def test_model_whose_loss_is_not_a_number_is_validated_without_translations(monkeypatch):
     def no_translations(*arguments, **options):
-        raise ValueError("The model's scores are NaN, not numbers.")
+        raise ValueError("The model's scores are NaN.")
 
     measuring = object.__new__(validation.Validator)
     measuring.texts, measuring.tokenize = [("a b c d", "d c b a")], "13a"

@@ -189,7 +189,7 @@ def test_ensemble_of_different_tokenizers_is_refused_before_weights_are_read(dat
     tokenizer.save_pretrained(folder)
     names = [str(saved_model), str(folder)]
     [error] = teacher_errors(TranslateArguments(model=names), data, names)
-    assert error.startswith(f"translate.model: {folder} has another tokenizer than {saved_model}: ")
+    assert error.startswith(f"translate.model: {folder} has a different tokenizer from {saved_model}, ")
     assert teacher_errors(TranslateArguments(model=names[:1] * 2), data, names[:1] * 2) == []
 
 
