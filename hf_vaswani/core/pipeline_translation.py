@@ -88,9 +88,8 @@ class TranslationPipeline(Pipeline):
 
     Multilingual models take their languages from `src_lang` and `tgt_lang` or from a task name such as
     `"translation_en_to_de"`. Further arguments go to `generate()`: `num_beams=4`, `max_new_tokens=100`, … `pipeline()`
-    accepts the arguments of a call, except `prefixes` and `on_error`, as defaults for all calls. Only `pipeline()`
-    accepts `quantize="int8"`, which computes with 8-bit weights and is faster on most CPUs; the original model is not
-    changed.
+    accepts the arguments of a call, except `prefixes`, as defaults for all calls. Only `pipeline()` accepts
+    `quantize="int8"`, which computes with 8-bit weights and is faster on most CPUs; the original model is not changed.
     """
 
     _load_tokenizer = True
@@ -108,6 +107,9 @@ class TranslationPipeline(Pipeline):
         self._batch_tokens = kwargs.pop("batch_tokens", None)
         self._split_sentences = kwargs.pop("split_sentences", False)
         self._progress = kwargs.pop("progress", None)
+        self._on_error = kwargs.pop("on_error", "raise")
+        if "prefixes" in kwargs:
+            raise ValueError("prefixes belong to the texts of one call. Pass them when you call the pipeline.")
         quantize = kwargs.pop("quantize", None)
         self._assistants: dict[str, PreTrainedModel] = {}
         super().__init__(model, *args, task=task, **kwargs)
@@ -219,7 +221,7 @@ class TranslationPipeline(Pipeline):
         num_workers: int | None = None,
         split_sentences: bool | None = None,
         progress: Callable[[int], None] | None = None,
-        on_error: str = "raise",
+        on_error: str | None = None,
         **options,
     ) -> TranslationEngine:
         """Make an engine that translates any number of texts with the arguments of a call, which are checked here."""
@@ -246,7 +248,7 @@ class TranslationPipeline(Pipeline):
             num_workers=self._num_workers if num_workers is None else num_workers,
             split_sentences=self._split_sentences if split_sentences is None else split_sentences,
             progress=self._progress if progress is None else progress,
-            on_error=on_error,
+            on_error=self._on_error if on_error is None else on_error,
         )
 
     def _sanitize_parameters(

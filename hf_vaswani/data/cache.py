@@ -45,7 +45,7 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
             `FileNotFoundError`.
 
     Raises:
-        InputError: the cache cannot be written.
+        InputError: the cache cannot be read or written.
     """
     name = hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=16).hexdigest()
     path = cache / name
@@ -55,6 +55,11 @@ def cached(cache: Path, key: Any, make: Callable[[Path], None], read: Callable[[
             return read(path)
         except (ValueError, KeyError, AttributeError, EOFError, FileNotFoundError):  # JSON errors are ValueErrors
             _remove(path)
+        except OSError as error:
+            raise InputError(
+                f"The prepared text in {path} cannot be read: {reason(error)}. Make it readable, or name another "
+                "folder with data.cache_dir."
+            ) from None
     part = None
     try:
         cache.mkdir(parents=True, exist_ok=True)

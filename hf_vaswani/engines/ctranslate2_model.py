@@ -174,8 +174,8 @@ class CTranslate2Model(PreTrainedModel):
         is_neutral = GenerationConfig().to_dict()
         unknown = sorted(
             name
-            for name, value in given.items()
-            if name not in SETTINGS and value not in (is_neutral.get(name), False, [], {})
+            for name, value in of_call.items()
+            if name not in SETTINGS | {"transformers_version"} and value not in (is_neutral.get(name), False, [], {})
         )
         if unknown:
             raise ValueError(f"CTranslate2 does not support {', '.join(unknown)}. Use the model it was exported from.")

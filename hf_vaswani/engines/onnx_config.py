@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ..core.configuration_vaswani import VaswaniConfig
+from ..errors import InputError
 
 MODEL_TYPE = "vaswani_onnx"
 GRAPH_FOLDER = "onnx"
@@ -26,6 +27,17 @@ class OnnxConfig(VaswaniConfig):
 
     def to_dict(self) -> dict:
         return {name: value for name, value in super().to_dict().items() if name != "custom_pipelines"}
+
+
+def checked_quantization(quantization: str | None) -> str:
+    """The weight type of a graph: float32 unless another one is given.
+
+    Raises:
+        InputError: graphs cannot have this type.
+    """
+    if quantization not in (None, *SUFFIXES):
+        raise InputError(f"quantization must be one of {', '.join(SUFFIXES)}, got {quantization!r}.")
+    return quantization or "float32"
 
 
 def graph_file(folder: Path, name: str, quantization: str) -> Path:

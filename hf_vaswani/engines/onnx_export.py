@@ -18,7 +18,7 @@ from ..interop.unexportable import unexportable
 from .digest import digest
 from .extras import import_extra
 from .onnx_activations import ACTIVATIONS
-from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, graph_file
+from .onnx_config import DECODER, ENCODER, SUFFIXES, OnnxConfig, checked_quantization, graph_file
 from .onnx_stacks import make_decoder, make_encoder
 
 # The size in bytes from which a weight is stored beside the graphs.
@@ -41,11 +41,11 @@ def write(
         quantization: `"int8"`, or `None` for float32.
 
     Raises:
-        InputError: `onnx` is not installed, or the model cannot be expressed in it.
+        InputError: `onnx` is not installed, the model cannot be expressed in it, or `quantization` is unknown.
     """
     if features := inexpressible(model):
         raise InputError.of([f"ONNX cannot express {feature}." for feature in features])
-    quantization = quantization or "float32"
+    quantization = checked_quantization(quantization)
     write_together(
         {
             graph_file(folder, ENCODER, quantization): make_encoder(model, quantization),

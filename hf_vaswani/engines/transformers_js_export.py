@@ -16,7 +16,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 from ..errors import InputError
 from . import onnx_export, transformers_js_tokenizer
 from .extras import import_extra
-from .onnx_config import DECODER, ENCODER, graph_file
+from .onnx_config import DECODER, ENCODER, checked_quantization, graph_file
 from .onnx_stacks import make_decoder, make_encoder
 
 # Names of weight types here → in transformers.js.
@@ -46,7 +46,8 @@ def write(
         with_alignment: give the decoder an additional output, which transformers.js ignores; see `make_decoder`.
 
     Raises:
-        InputError: `onnx` is not installed, or transformers.js cannot express the model or its tokenizer.
+        InputError: `onnx` is not installed, transformers.js cannot express the model or its tokenizer, or
+            `quantization` is unknown.
     """
     features = onnx_export.inexpressible(model) + transformers_js_tokenizer.inexpressible(tokenizer)
     if not with_alignment:  # the web page creates its caches itself
@@ -54,7 +55,7 @@ def write(
     if features:
         raise InputError.of([f"transformers.js cannot express {feature}." for feature in features])
     import_extra("onnx")
-    quantization = quantization or "float32"
+    quantization = checked_quantization(quantization)
     graphs = {
         ENCODER: make_encoder(model, quantization),
         DECODER: make_decoder(model, quantization, for_greedy_batches=True, with_alignment=with_alignment),

@@ -13,7 +13,7 @@ from ..core.modeling_vaswani import VaswaniForConditionalGeneration
 # Bytes per parameter: in float32, and with its gradient and Adam's two moments.
 WEIGHTS, TRAINING = 4, 16
 MEMORY_FILE = Path("/proc/meminfo")
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+CGROUP = Path("/sys/fs/cgroup")
 
 
 def parameter_count(config: VaswaniConfig) -> int:
@@ -38,11 +38,16 @@ def memory_errors(config: VaswaniConfig, bytes_per_parameter: int) -> list[str]:
 
 
 def free_memory() -> float:
-    """Bytes of free memory, swap included, but at most the cgroup's limit; infinite if the system does not say."""
+    """Bytes of free memory, swap included, but at most what the cgroup has left; infinite if the system does not say.
+
+    Page cache that the cgroup can give back counts as free, as it does in the system's own figure.
+    """
     limits = [math.inf]
     with suppress(OSError):
         values = dict(line.split(":") for line in MEMORY_FILE.read_text().splitlines())
         limits.append(sum(int(values[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree")))
     with suppress(OSError, ValueError):
-        limits.append(int(CGROUP_LIMIT.read_text()))
+        limit, used = (int((CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        pages = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+        limits.append(max(0, limit - used + int(pages["inactive_file"])))
     return min(limits)

@@ -178,14 +178,17 @@ class ResumableOutput:
         Raises:
             InputError: the file cannot be moved, or the record of its progress cannot be removed.
         """
-        self.close()
         try:
+            self._file.flush()
+            # The lock is held until the file is in its place, so that no other run begins to write to it before.
             if self._is_replacing:
                 shutil.copymode(self.path, self.part)
                 os.replace(self.part, self.path.resolve())
             self.side_file.unlink(missing_ok=True)
         except OSError as error:
             raise self._cannot_write(error) from None
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Close and unlock the file, so that it can be resumed later, in this process or another one."""

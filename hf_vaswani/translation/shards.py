@@ -19,7 +19,7 @@ from ..data.sources.text_files import Report
 from ..errors import InputError
 from ..files import atomic_write, lock, path_error, read_json
 from .lines import LineTranslator, LineWriter, TranslatedWindow, translate_window, write_window
-from .resumable_output import ResumableOutput, progress_file
+from .resumable_output import NothingToResume, NotResumable, ResumableOutput, progress_file
 from .shard_files import Columns, ShardFormat, shard_format
 from .translator_settings import TranslatorSettings
 from .windows import Line, windows
@@ -57,22 +57,22 @@ class Shard:
         """The windows that have yet to be translated.
 
         Raises:
-            InputError: the shard cannot be read.
+            InputError: the shard cannot be read; its translations so far are kept.
         """
         try:
-            lines = self._lines(report)
-            self._written = ResumableOutput(self.translations, resume=True)
-            self._written.begin(settings, lines)
-        except InputError:
+            lines = self._begin(settings, report, resume=True)
+        except (NothingToResume, NotResumable):
             # The translations so far are of another text, for example because a damaged shard was replaced.
             self.remove_unfinished()
-            lines = self._lines(report)
-            self._written = ResumableOutput(self.translations)
-            self._written.begin(settings, lines)
+            lines = self._begin(settings, report, resume=False)
         yield from windows(lines, self._written.progress.windows)
 
-    def _lines(self, report: Report) -> Iterator[Line]:
-        return (Line(text or "") for text in self.format.texts(self.path, self.columns, report))
+    def _begin(self, settings: dict[str, Any], report: Report, resume: bool) -> Iterator[Line]:
+        """Open the translations; returns the lines that have yet to be translated."""
+        lines = (Line(text or "") for text in self.format.texts(self.path, self.columns, report))
+        self._written = ResumableOutput(self.translations, resume=resume)
+        self._written.begin(settings, lines)
+        return lines
 
     def write(self, window: list[Line], result: TranslatedWindow, report: Report) -> int:
         """Add a window to the translations; returns the number of lines so far."""
@@ -88,6 +88,11 @@ class Shard:
         self.format.write(self.path, self.translations, self.output, self.columns)
         self._written.finish()
         self.remove_unfinished()
+
+    def close(self) -> None:
+        """Leave the shard unfinished, unlocked for a later run."""
+        if self._written:
+            self._written.close()
 
     def remove_unfinished(self) -> None:
         """Remove the translations and their progress."""
@@ -231,7 +236,9 @@ def translate_shards(
         if job is not None:
             shard.write(job[1], result, report_of(str(shard.path)))
             progress(len(job[1]))
-        elif shard.error is None:
+        elif shard.error is not None:
+            shard.close()
+        else:
             try:
                 shard.finish()
             except InputError as error:

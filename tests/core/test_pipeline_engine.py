@@ -88,6 +88,15 @@ def test_call_of_the_pipeline_may_return_errors_as_well(translator):
         translator("w1", on_error="ignore")
 
 
+def test_pipeline_may_return_errors_in_all_its_calls(saved_model):
+    translator = pipeline("translation", model=str(saved_model), max_source_length=5, on_error="return")
+    assert isinstance(translator(["w1", "w2 " * 7])[1], SourceTooLong)
+    with pytest.raises(ValueError, match="a text may have 5 at most"):
+        translator(["w1", "w2 " * 7], on_error="raise")
+    with pytest.raises(ValueError, match="^prefixes belong to the texts of one call"):
+        pipeline("translation", model=str(saved_model), prefixes=["w1"])
+
+
 def test_error_is_raised_unless_it_is_to_be_returned(translator, machine):
     machine(7)
     with pytest.raises(RuntimeError, match="out of memory"):

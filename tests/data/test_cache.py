@@ -51,6 +51,18 @@ def test_file_that_is_not_the_one_that_was_written_is_made_again(tmp_path, caplo
     assert message == f"The prepared text in {file.parent} is damaged or incomplete; preparing it again."
 
 
+def test_content_that_cannot_be_read_is_kept_and_named(tmp_path):
+    cached(tmp_path, "key", writer(), content)
+    [file] = tmp_path.glob("*/file")
+
+    def unreadable(folder):
+        raise PermissionError(13, "Permission denied")
+
+    with pytest.raises(InputError, match=f"{file.parent} cannot be read: Permission denied"):
+        cached(tmp_path, "key", writer("never"), unreadable)
+    assert cached(tmp_path, "key", writer("never"), content) == "content"
+
+
 def test_folder_without_checksums_is_made_again(tmp_path):
     cached(tmp_path, "key", writer("by an earlier version"), content)
     [file] = tmp_path.glob("*/checksums.json")

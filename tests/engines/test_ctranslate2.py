@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, pipeline
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig, pipeline
 
 from hf_vaswani.cli import main
 from hf_vaswani.engines import ctranslate2_export
@@ -150,6 +150,9 @@ def test_settings_that_the_engine_has_not_are_refused_by_name(exported):
     engine = AutoModelForSeq2SeqLM.from_pretrained(exported[1])
     with pytest.raises(ValueError, match="penalty_alpha"):
         engine.generate(SOURCES, attention_mask=MASK, penalty_alpha=0.6)
+    with pytest.raises(ValueError, match="penalty_alpha"):
+        engine.generate(SOURCES, GenerationConfig(penalty_alpha=0.6), attention_mask=MASK)
+    assert engine.generate(SOURCES, engine.generation_config, attention_mask=MASK).shape[0] == len(SOURCES)
 
 
 def test_opening_leaves_the_threads_of_torch_alone(exported):

@@ -270,6 +270,13 @@ def test_types_of_another_engine_are_refused(saved_model, tmp_path, capsys):
     assert "--quantization bfloat16 is for --to ctranslate2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("to", ["onnx", "transformers.js"])
+def test_unknown_types_are_refused_with_the_known_ones(to, tokenizer, tmp_path):
+    with pytest.raises(InputError, match=r"quantization must be one of float32, int8, got 'int4'\."):
+        export_model(tiny_model(), tokenizer, tmp_path / "out", "int4", to=to)
+    assert not (tmp_path / "out").exists()
+
+
 def test_damaged_folder_is_one_error(exported, capsys, write_lines):
     file = exported[1] / "onnx" / "encoder_model.onnx"
     file.write_bytes(file.read_bytes()[:2000])

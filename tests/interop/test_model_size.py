@@ -3,7 +3,7 @@ import pytest
 from hf_vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import model_size
-from hf_vaswani.interop.model_size import TRAINING, WEIGHTS, memory_errors, parameter_count
+from hf_vaswani.interop.model_size import TRAINING, WEIGHTS, free_memory, memory_errors, parameter_count
 from hf_vaswani.training.train import train
 
 from ..conftest import tiny_config
@@ -32,6 +32,19 @@ def test_model_that_fits_into_no_memory_is_told_by_its_size(monkeypatch):
     assert error == f"the model has {count:,} parameters and needs {count * 4 / 1e9:,.0f} GB for its weights, but " \
         "10.0 GB are free"  # fmt: skip
     assert memory_errors(VaswaniConfig(), TRAINING) == []
+
+
+def test_container_has_what_its_limit_leaves_and_what_its_page_cache_gives_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(model_size, "CGROUP", tmp_path)
+    monkeypatch.setattr(model_size, "MEMORY_FILE", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text("MemAvailable: 5000 kB\nSwapFree: 0 kB\n")
+    assert free_memory() == 5000 * 1024
+    (tmp_path / "memory.max").write_text("4000000\n")
+    (tmp_path / "memory.current").write_text("3500000\n")
+    (tmp_path / "memory.stat").write_text("anon 3000000\ninactive_file 200000\n")
+    assert free_memory() == 700_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_memory() == 5000 * 1024
 
 
 def test_training_of_a_model_that_cannot_fit_ends_before_any_work(tmp_path, write_lines):

@@ -157,6 +157,19 @@ def test_unfinished_shard_with_another_text_is_begun_again(translate, folder, tm
     assert len((tmp_path / "out" / "a.txt").read_text().splitlines()) == 3
 
 
+def test_shard_that_cannot_be_read_for_a_while_keeps_its_translations(translate, folder, tmp_path):
+    (folder / "a.txt").write_bytes(text_of(some_lines(700)))  # windows of 128, 512 and 60
+    translate(stop_after=2)
+    (folder / "a.txt").rename(folder / "elsewhere")
+    (folder / "a.txt").symlink_to(folder / "absent")
+    [shard], _, windows = translate()
+    assert "does not exist" in shard.error and windows == 0
+    (folder / "a.txt").unlink()
+    (folder / "elsewhere").rename(folder / "a.txt")
+    assert translate()[2] == 1
+    assert len((tmp_path / "out" / "a.txt").read_text().splitlines()) == 700
+
+
 def test_lines_with_problems_are_reported_with_their_file(translate, folder):
     (folder / "a.txt").write_bytes(b"w1\n\xff\n")
     assert translate()[1] == [("a.txt", 2, "byte 0xff at column 1 is not UTF-8 and read as U+FFFD")]
