@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import GenerationConfig
 from transformers.generation import GenerateBeamEncoderDecoderOutput
 
 from ..core.generation_length_penalty import Scoring
@@ -20,6 +19,7 @@ from ..core.generation_settings import setting_errors
 from ..core.generation_vaswani import MAX_TOKENS_OVER_SOURCE, own_max_length
 from ..errors import InputError
 from .ctranslate2_config import CTranslate2Config
+from .engine_model import EngineModel, empty_table
 from .extras import import_extra
 
 # Arguments of `generate()` that are supported; others raise an error unless they have a neutral value.
@@ -35,7 +35,7 @@ BATCH_TOKENS = 2048
 LENGTHS = ("max_length_offset", "max_new_tokens", "max_length")
 
 
-class CTranslate2Model(PreTrainedModel):
+class CTranslate2Model(EngineModel):
     """Translates with `ctranslate2.Translator`; has neither torch weights nor a forward pass.
 
     Args:
@@ -49,7 +49,7 @@ class CTranslate2Model(PreTrainedModel):
     """
 
     config_class = CTranslate2Config
-    main_input_name = "input_ids"
+    engine_name = "CTranslate2"
     # The engine forms batches itself and distributes them to its workers.
     makes_batches = True
     length_follows_source = True
@@ -72,42 +72,15 @@ class CTranslate2Model(PreTrainedModel):
         self.eval()
 
     @classmethod
-    def from_pretrained(cls, path: str | Path, *args, config: CTranslate2Config | None = None, **kwargs):
-        """Open a folder, or a repository on the Hub.
-
-        Args:
-            kwargs: `dtype`, `device`, `revision`, `cache_dir` and `token`; other arguments of transformers have no
-                effect.
-        """
-        hub = {name: kwargs[name] for name in ("revision", "cache_dir", "token") if kwargs.get(name) is not None}
-        folder = path if Path(path).is_dir() else snapshot_download(str(path), **hub)
-        config = config or CTranslate2Config.from_pretrained(folder)
-        dtype = str(kwargs.get("dtype") or "default").removeprefix("torch.")
-        model = cls(config, folder, "default" if dtype == "auto" else dtype, kwargs.get("device") or "auto")
-        if kwargs.get("output_loading_info"):
-            return model, {name: [] for name in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
-        return model
-
-    def save_pretrained(self, *args, **kwargs) -> None:
-        raise InputError("A CTranslate2 model cannot be saved; copy its folder instead.")
-
-    @property
-    def device(self) -> torch.device:
-        """The device of input and output ids, regardless of the device that the engine computes on."""
-        return torch.device("cpu")
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return torch.float32
+    def engine_arguments(cls, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The type to compute in and the device, as `dtype` and `device`."""
+        dtype = str(kwargs.get("dtype") or "auto").removeprefix("torch.")
+        return {"dtype": "default" if dtype == "auto" else dtype, "device": kwargs.get("device") or "auto"}
 
     @property
     def computed_by(self) -> str:
         """The engine, its device, and the type it computes in, which depends on what the device supports."""
         return f"CTranslate2 on the {self.translator.device.upper()}, in {self.translator.compute_type}"
-
-    @classmethod
-    def can_generate(cls) -> bool:
-        return True
 
     def get_encoder(self, *args, **kwargs) -> torch.nn.Module:
         return self
@@ -117,14 +90,12 @@ class CTranslate2Model(PreTrainedModel):
 
     def get_input_embeddings(self) -> torch.nn.Module:
         """A table without values, for callers that ask for the number of tokens."""
-        with torch.device("meta"):
-            return torch.nn.Embedding(self.config.vocab_size, 1)
+        return empty_table(self.config.vocab_size)
 
     @property
     def embed_positions(self) -> torch.nn.Module:
         """A table without values, for callers that ask how long a text may be."""
-        with torch.device("meta"):
-            return torch.nn.Embedding(self.config.max_position_embeddings, 1)
+        return empty_table(self.config.max_position_embeddings)
 
     def forward(self, *args, **kwargs):
         raise NotImplementedError(

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
 from torch import nn
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import GenerationConfig
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils import GENERATION_CONFIG_NAME
@@ -19,7 +18,7 @@ from ..core.configuration_vaswani import VaswaniConfig
 from ..core.generation_settings import check_generation_file
 from ..core.generation_vaswani import VaswaniGenerationMixin
 from ..core.modeling_layers import check_length
-from ..errors import InputError
+from .engine_model import EngineModel, empty_table
 from .onnx_config import OnnxConfig
 from .onnx_decoder import OnnxDecoder
 from .onnx_session import OnnxGraphs
@@ -39,7 +38,7 @@ class OnnxEncoder(nn.Module):
     @property
     def embed_positions(self) -> nn.Module | None:
         """A table without values, for callers that ask how long a text may be."""
-        return _table(self.config.longest_sequence) if self.config.longest_sequence else None
+        return empty_table(self.config.longest_sequence) if self.config.longest_sequence else None
 
     def forward(
         self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs
@@ -52,7 +51,7 @@ class OnnxEncoder(nn.Module):
         return BaseModelOutput(last_hidden_state=self.graphs.encode(input_ids.cpu(), mask.cpu()))
 
 
-class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
+class OnnxModel(VaswaniGenerationMixin, EngineModel):
     """Translates with ONNX Runtime on the CPU; has no torch weights and no gradients.
 
     Args:
@@ -64,7 +63,7 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
     """
 
     config_class = OnnxConfig
-    main_input_name = "input_ids"
+    engine_name = "ONNX Runtime"
     _supports_sdpa = True
 
     def __init__(self, config: VaswaniConfig, folder: str | Path):
@@ -77,39 +76,10 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
             self.generation_config = GenerationConfig.from_pretrained(folder)
         self.eval()
 
-    @classmethod
-    def from_pretrained(cls, path: str | Path, *args, config: OnnxConfig | None = None, **kwargs):
-        """Open a folder, or a repository on the Hub.
-
-        Args:
-            kwargs: `revision`, `cache_dir` and `token`; other arguments of transformers have no effect.
-        """
-        hub = {name: kwargs[name] for name in ("revision", "cache_dir", "token") if kwargs.get(name) is not None}
-        folder = path if Path(path).is_dir() else snapshot_download(str(path), **hub)
-        model = cls(config or OnnxConfig.from_pretrained(folder), folder)
-        if kwargs.get("output_loading_info"):
-            return model, {name: [] for name in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
-        return model
-
-    def save_pretrained(self, *args, **kwargs) -> None:
-        raise InputError("An ONNX model cannot be saved; copy its folder instead.")
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device("cpu")
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return torch.float32
-
     @property
     def computed_by(self) -> str:
         """The engine and its device."""
         return "ONNX Runtime on the CPU"
-
-    @classmethod
-    def can_generate(cls) -> bool:
-        return True
 
     def num_parameters(self, *args, **kwargs) -> int:
         """The number of parameters of the exported model; 0 if unknown."""
@@ -128,11 +98,11 @@ class OnnxModel(VaswaniGenerationMixin, PreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Module:
         """A table without values, for callers that ask for the number of source tokens."""
-        return _table(self.config.vocab_size)
+        return empty_table(self.config.vocab_size)
 
     def get_output_embeddings(self) -> nn.Module:
         """A table without values, for callers that ask for the number of target tokens."""
-        return _table(self.config.decoder_vocab_size)
+        return empty_table(self.config.decoder_vocab_size)
 
     def forward(
         self,
@@ -196,11 +166,6 @@ def store(cache: DynamicCache, tensors: list[torch.Tensor]) -> None:
         if not layer.is_initialized:
             layer.lazy_initialization(key, value)
         layer.keys, layer.values = key, value
-
-
-def _table(rows: int) -> nn.Module:
-    with torch.device("meta"):
-        return nn.Embedding(rows, 1)
 
 
 __all__ = ["OnnxModel"]
