@@ -366,7 +366,7 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
             "data.test_share must be above 0 and below 1, got 0.0",
         ]),
         (["--validation_share=0.5", "--test_share=0.5"], ["=0.5 and data.test_share=0.5 leave nothing to train on"]),
-        (["--validation_share=0.1", "--validation_split=test"], ["where data.validation_split='test' gives"]),
+        (["--validation_share=0.1", "--validation_split=test"], ["also given by data.validation_split='test'"]),
         (["--test_share=0.1", "--dataset=null", "--train=a.tsv", "--validation=b.tsv", "--test=c.tsv"],
          ["data.test_share=0.1 holds out a test set, but one is also given by data.test='c.tsv': choose one"]),
         (["--validation_split=null"], ["data.validation_split is missing"]),

@@ -140,7 +140,7 @@ def test_mean_of_more_checkpoints_than_a_stage_keeps_or_comes_to_is_refused(stag
     changes = {"best": {"average": {"models": ["both"], "best": 2}}}
     assert errors_of(staged, "--mean.last=6", "--both.max_steps=12", **changes) == (
         "stages.mean.average.last=6: stage 'both' keeps only 5 (training.save_total_limit); raise that\n"
-        "stages.best.average.best=2: stage 'both' keeps 1, its training.keep_best; raise that"
+        "stages.best.average.best=2: stage 'both' keeps only 1 (training.keep_best); raise that"
     )
     assert errors_of(staged, "--mean.last=5") == (
         "stages.mean.average.last=5: stage 'both' saves only 4, with training.max_steps=8 and training.save_steps=2; "

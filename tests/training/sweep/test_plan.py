@@ -103,7 +103,7 @@ def test_all_errors_come_together():
         grids=["learning_rat=1", "dropout=0.1,2,", "label_smoothing=0,0.1", "seed=1,2", "output_dir=a", "x"],
         seeds="1,-1,1", output_dir=None,
     ) == [
-        "--grid x: write it --grid key=value,value",
+        "--grid x: write it as --grid key=value,value",
         "--seeds must be whole numbers from 0 to 4294967295, separated by commas, got '-1'",
         "grid: learning_rat: unknown key; did you mean 'learning_rate'?",
         "grid: seed cannot be swept: use --seeds",
@@ -120,7 +120,7 @@ def test_all_errors_come_together():
 def test_keys_of_the_sweep_itself_are_not_further_keys():
     assert errors_of("quickstart", "--seed=3", "--overwrite") == [
         "--training.overwrite cannot be given to a sweep: runs are resumed; to start over, delete the sweep's folder",
-        "--training.seed cannot be given to a sweep: give --seeds",
+        "--training.seed cannot be given to a sweep: use --seeds",
     ]
 
 
@@ -131,7 +131,7 @@ def test_combinations_that_say_the_same_are_refused():
     assert errors_of("quickstart", grids=["dropout=0.1,0.1"]) == ["dropout-0.1 is listed twice"]
     assert "grid: model.dropout is given twice" in errors_of("quickstart", grids=["dropout=0.1", "model.dropout=0.2"])
     assert errors_of("quickstart", grids=["dropout=0.1", "dropout=0.2"]) == [
-        "--grid dropout is given twice: list all of its values in one"
+        "--grid dropout is given twice: list all of its values in one option"
     ]
     assert errors_of("quickstart", seeds="1,2,1") == ["--seeds: 1 given twice"]
 
