@@ -365,7 +365,7 @@ def test_all_that_is_wrong_with_an_adapter_is_told_at_once(lora, monkeypatch):
     known = "q_proj, k_proj, v_proj, out_proj, fc1, fc2"
     assert lines[0].startswith("peft.target_modules: the model has no suitable module 'q_prj'. Choose from ")
     assert all(name in lines[0] for name in known.split(", ")) and lines[0].endswith(", or all-linear alone")
-    assert lines[1].startswith("peft.modules_to_save: the model has no module 'encoder'")
+    assert lines[1].startswith("peft.modules_to_save: the model has no suitable module 'encoder'")
     assert lines[2] == "peft.modules_to_save: 'fc1' is also in peft.target_modules: choose one"
     assert lines[3].startswith("peft.use_dora needs peft.merge: true")
     assert len(lines) == 4
