@@ -129,7 +129,7 @@ def _of_run(path: Path, run: Path) -> Member:
             "with peft.merge: true it saves a full model."
         )
     if not (run / ARCHITECTURE / "config.json").exists():
-        raise InputError(f"{path}: {run / ARCHITECTURE} is missing, which describes the model of these weights.")
+        raise InputError(f"{path}: {run / ARCHITECTURE} is missing: it describes these weights' model.")
     return Member(path, config=run / ARCHITECTURE, tokenizer=run / TOKENIZER)
 
 
