@@ -249,8 +249,8 @@ def test_other_text_in_the_same_files_is_noted(plan_of, runs):
         trail = {"texts": {"train": {"digest": digest}, "validation": {"digest": "c"}}, "environments": [{}]}
         runs.write(run.name, 2.0, REFERENCES, trail=trail)
     assert run_sweep(plan, jobs=2).notes == [
-        "recipe_seed_3 had different train text than recipe_seed_1, from the same files. Train one of them again before "
-        "you compare them."
+        "recipe_seed_3 had different train text than recipe_seed_1, from the same files. "
+        "Train one of them again before you compare them."
     ]
 
 
