@@ -11,7 +11,7 @@ from .translate import Sentence, Translation
 from .words import LinkedSentence, Span, link_words
 
 MOST_ROWS = 200
-HOW_TO = "Point at a word, tap it, or use the arrow keys to see where it comes from."
+HOW_TO = "Point at a word, tap it, or use the arrow keys to see which source words it comes from."
 
 
 def linked_text(tokenizer: PreTrainedTokenizerBase, translation: Translation) -> str:

@@ -204,7 +204,9 @@ def _translate(models: list, sources: list[str] | None, options: argparse.Namesp
                 with atomic_write(Path(path)) as part:
                     write_translations(part, systems[-1])
         except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}. Make room, or name another file.") from None
+            raise InputError(
+                f"{path} cannot be written: {error.strerror}. Free up space, or name another file."
+            ) from None
     return systems
 
 

@@ -212,7 +212,9 @@ def _run(options: argparse.Namespace, processes: "PartialState | SingleProcess")
                 raise
             done = counted(output.progress.lines, "line")
             how = "--resume instead of --overwrite" if options.overwrite else "--resume"
-            raise KeyboardInterrupt(f"Interrupted after {done}. The same command with {how} continues.") from None
+            raise KeyboardInterrupt(
+                f"Interrupted after {done}. Run the same command again with {how} to continue."
+            ) from None
     reports.summarize()
 
 

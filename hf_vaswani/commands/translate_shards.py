@@ -27,8 +27,8 @@ file (also .gz and .zst) is translated, with the same output as hf-vaswani trans
 and .zst) and .parquet files get another column.
 
 Only this process reads and writes; each actor needs the package and the model. Actors that die are replaced. If this
-process is killed, the same command continues. A file that cannot be read is named at the end, with exit status 2, and
-the others are translated."""
+process is killed, run the same command again to continue. A file that cannot be read is named at the end, with exit
+status 2, and the others are translated."""
 
 
 def make_parser() -> CommandParser:

@@ -92,7 +92,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} has no {CONFIG_FILE}: it is not the folder of a model. Name another one.")
     errors = [] if is_exported(folder) else weight_file_errors(folder)
     if not has_tokenizer(folder):
-        errors.append(f"{folder} has no tokenizer (tokenizer.json). Copy the one of its run into the folder.")
+        errors.append(f"{folder} has no tokenizer (tokenizer.json). Copy the tokenizer of its run into the folder.")
     if errors:
         raise InputError.of(errors)
 

@@ -102,7 +102,7 @@ def adapter_upload_errors(recipe: Recipe) -> list[str]:
     if recipe.peft.is_used and not recipe.peft.merge and not hub_id(base):
         return [
             f"training.push_to_hub: the adapter's base, training.start_from={base}, is not on the Hub. Push that "
-            "model and start from its id, or give peft.merge: true"
+            "model and start from its id, or set peft.merge: true"
         ]
     return []
 
@@ -153,13 +153,13 @@ def open_existing(
         return None, None  # a run that may be resumed has a tokenizer of its own
     if source and is_checkpoint(Path(source)):
         raise InputError(
-            f"training.start_from={source} is a checkpoint, weights alone. hf-vaswani average {source} --output "
-            "FOLDER makes a model of it."
+            f"training.start_from={source} is a checkpoint, which has only weights. Make a model from it with: "
+            f"hf-vaswani average {source} --output FOLDER"
         )
     if source and not (Path(source) / CONFIG_FILE).exists() and (Path(source) / ADAPTER_CONFIG_NAME).exists():
         raise InputError(
-            f"training.start_from={source} is an adapter, which is not trained further. Start from its base model, or "
-            "from the model that its run leaves with --merge"
+            f"training.start_from={source} is an adapter, which cannot be trained further. Start from its base model, "
+            "or from the model that its run saves with --merge"
         )
     tokenizer = existing_tokenizer(recipe)
     if source:
@@ -195,7 +195,7 @@ def check_environment() -> None:
     if wanted:
         raise InputError(
             f"ACCELERATE_USE_{wanted[0]}={os.environ[f'ACCELERATE_USE_{wanted[0]}']}: {wanted[0]} is not supported. "
-            "Several devices train with DDP, Accelerate's default, or FSDP."
+            "To train on several devices, use DDP, Accelerate's default, or FSDP."
         )
 
 
@@ -203,9 +203,9 @@ def fsdp_errors(accelerator: Accelerator) -> list[str]:
     """Why FSDP cannot be used, if Accelerate was told to use it."""
     if accelerator.distributed_type == DistributedType.FSDP:
         if not accelerator.is_fsdp2:
-            return ["FSDP is supported in its second version: accelerate launch --use_fsdp --fsdp_version 2 …"]
+            return ["Only version 2 of FSDP is supported: accelerate launch --use_fsdp --fsdp_version 2 …"]
     elif is_set("ACCELERATE_USE_FSDP"):
-        where = "on a CPU" if accelerator.device.type == "cpu" else "in a process that no launcher has started"
+        where = "on a CPU" if accelerator.device.type == "cpu" else "in a process without a launcher"
         return [
             f"ACCELERATE_USE_FSDP={os.environ['ACCELERATE_USE_FSDP']}, but Accelerate does not use FSDP {where}. "
             "Unset it, or choose another config with accelerate config."
@@ -216,14 +216,14 @@ def fsdp_errors(accelerator: Accelerator) -> list[str]:
 def sharded_adapter_errors(recipe: Recipe, accelerator: Accelerator) -> list[str]:
     """An error if an adapter would be trained with FSDP, which adapters, being small, do not need."""
     if recipe.peft.is_used and accelerator.distributed_type == DistributedType.FSDP:
-        return [f"peft.r={recipe.peft.r}: adapters are not trained with FSDP. Use DDP, Accelerate's default."]
+        return [f"peft.r={recipe.peft.r}: adapters cannot be trained with FSDP. Use DDP, Accelerate's default."]
     return []
 
 
 def layer_drop_errors(config: VaswaniConfig, accelerator: Accelerator) -> list[str]:
     """An error for LayerDrop with FSDP: each process would skip other layers, but holds a part of every layer."""
     if drops_layers(config) and accelerator.is_fsdp2:
-        return ["LayerDrop leaves out other layers in each process, which FSDP cannot do. Choose one of them."]
+        return ["LayerDrop skips different layers in each process, which FSDP does not support. Use only one of them."]
     return []
 
 

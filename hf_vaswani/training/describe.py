@@ -27,7 +27,7 @@ def describe(setup: TrainingSetup) -> list[str]:
     source, unused = setup.recipe.tokenizer_source, keys_of_a_new_tokenizer(setup.recipe.tokenizer)
     if source and unused:
         keys = ", ".join(f"tokenizer.{name}" for name in unused)
-        lines.append(f"warning: no effect on the tokenizer of {source}, which is used as it is: {keys}")
+        lines.append(f"warning: no effect on the tokenizer of {source}, which is used as is: {keys}")
     if setup.repository:
         lines.append(f"uploads to the Hub: {setup.repository}, hub_strategy {setup.recipe.training.hub_strategy}")
     elif unused := hub_keys_given(setup.recipe.training):
@@ -36,31 +36,31 @@ def describe(setup: TrainingSetup) -> list[str]:
     for split in ("validation", "test"):
         if share := getattr(data, f"{split}_share"):
             pairs = getattr(setup.splits, split)
-            lines.append(f"{counted(len(pairs), 'pair')} ({share:g}) of the training text held out as {split} set")
+            lines.append(f"{counted(len(pairs), 'pair')} ({share:g}) of the training text held out as the {split} set")
     if data.max_length_coverage:
         lines.append(
-            f"training text: {data.max_length_coverage:.1%} of its pairs have at most {setup.filters.max_length} "
-            "tokens on a side, which is max_length"
+            f"training text: {data.max_length_coverage:.1%} of the pairs have at most {setup.filters.max_length} "
+            "tokens on either side; this is now max_length"
         )
     if not isinstance(corpus, StreamedCorpus):
         lines += [f"training text: {line}" for line in filter_report(setup.counts, setup.filters)]
     if isinstance(corpus, TokenizedCorpus):
         epoch = corpus.token_budget.epoch(0)
         lines.append(
-            f"{counted(len(corpus.pairs), 'training pair')}, {counted(len(epoch), 'batch')} an epoch, "
+            f"{counted(len(corpus.pairs), 'training pair')}, {counted(len(epoch), 'batch')} per epoch, "
             f"{corpus.token_budget.padding_ratio(epoch):.1%} padding "
             f"({corpus.token_budget.random_padding_ratio():.1%} in random batches)"
         )
         unknown = unknown_share(corpus.pairs.dataset, setup.tokenizer)
         if unknown > REPORTED:
-            remedy = "A larger vocab_size, or byte_fallback, can"
+            remedy = "Increase vocab_size, or enable byte_fallback"
             if setup.recipe.tokenizer.type == "word":
-                remedy = "A larger vocab_size, or a lower min_frequency, has more words"
+                remedy = "Increase vocab_size, or lower min_frequency, to cover more words"
             if setup.recipe.tokenizer.path or setup.recipe.training.start_from:
-                remedy = "The tokenizer was made for other text"
+                remedy = "The tokenizer was trained on different text"
             lines.append(
                 f"{unknown:.1%} of training tokens are {setup.tokenizer.unk_token}: text that the vocabulary cannot "
-                f"spell. {remedy}"
+                f"represent. {remedy}"
             )
     elif isinstance(corpus, ResampledCorpus):
         lines.append(f"{counted(len(corpus.text), 'training pair')}, tokenized again in each epoch")

@@ -77,7 +77,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome, complete: Complete | 
     model = final_model.model
     if damaged := damaged_weights(model.named_parameters()):
         error = TrainingError(
-            f"The run ended with weights that are NaN or infinite: {damaged[0]}, for one. Lower "
+            f"The run ended with NaN or infinite weights, for example in {damaged[0]}. Lower "
             "training.learning_rate, raise training.adam_epsilon, or lengthen the warm-up, and start over with "
             "--overwrite true."
         )
@@ -89,7 +89,7 @@ def export(setup: TrainingSetup, outcome: TrainingOutcome, complete: Complete | 
     counts = setup.counts or progress.filters
     if not setup.counts:
         for line in filter_report(counts, setup.filters) if counts else []:
-            say(f"training text, as far as it was read in the first epoch: {line}", processes)
+            say(f"training text read in the first epoch: {line}", processes)
 
     def save() -> RunReport:
         figures = draw_figures(setup, model, progress.step)
@@ -137,8 +137,8 @@ def draw_figures(setup: TrainingSetup, model: VaswaniForConditionalGeneration, s
         drawn.append(f"{FIGURES}/{CURVES_FILE}")
     elif not (setup.folder / LOG_FILE).exists():
         say(
-            f"No {CURVES_FILE}: nothing was logged in {steps:,} steps. A lower training.logging_steps or "
-            "training.eval_steps gives it points."
+            f"No {CURVES_FILE}: nothing was logged in {steps:,} steps. Lower training.logging_steps or "
+            "training.eval_steps to log more often."
         )
     name, pairs = next(iter(setup.splits.test_sets.items()), ("validation", setup.splits.validation))
     sources = [source for source, _ in pairs]
@@ -196,8 +196,8 @@ def save_report(
         return report
     except (OSError, SafetensorError) as error:
         raise TrainingError(
-            f"The final model cannot be written to {folder}: {reason(error)}. The run itself is complete: make room, "
-            "then the same command finishes it."
+            f"The final model cannot be written to {folder}: {reason(error)}. Training itself is complete: free up "
+            "disk space, then run the same command again to finish."
         ) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -48,7 +48,7 @@ def _check(recipe: Recipe) -> tuple[dict[str, list[TextSource]], PreTrainedToken
     tokenizer = collect_errors(errors, lambda: existing_tokenizer(recipe))
     if recipe.data.streaming:
         errors.append(
-            "data.streaming: a stream is tokenized while it is read, and nothing is prepared. Set it to false."
+            "data.streaming: a stream is tokenized as it is read, so there is nothing to prepare. Set it to false."
         )
     if errors:
         raise InputError.of(errors)

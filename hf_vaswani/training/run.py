@@ -171,10 +171,10 @@ class TrainingRun:
         if is_over or is_told_to_stop or not progress.is_unscheduled:
             self.save()
         if is_told_to_stop and not is_over:
-            how = "Without --overwrite, the same command" if arguments.overwrite else "The same command"
+            how = " without --overwrite" if arguments.overwrite else ""
             message = (
                 f"Stopped by {self.stop.name} after step {progress.step}; the state is saved in "
-                f"{self.folder / CHECKPOINTS}. {how} resumes the run."
+                f"{self.folder / CHECKPOINTS}. Run the same command again{how} to resume."
             )
             stop = TrainingInterrupted(message, self.stop.received or signal.SIGTERM)
             raise in_all_processes(self.accelerator, stop)
@@ -198,7 +198,7 @@ class TrainingRun:
         progress = self.progress
         progress.skipped += 1
         progress.skipped_in_a_row += 1
-        say(f"step {progress.step + 1}: loss or gradient not finite; batch left out", self.accelerator)
+        say(f"step {progress.step + 1}: loss or gradient not finite; batch skipped", self.accelerator)
         if progress.skipped_in_a_row < self.arguments.max_skipped_steps:
             return
         checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)
@@ -258,7 +258,7 @@ class TrainingRun:
         last, done = self.arguments.max_steps, self.progress.step
         if last is None or done <= last:
             return None
-        return f"Nothing to train: {counted(done, 'step')} are done already, beyond max_steps={last}"
+        return f"Nothing to train: {counted(done, 'step')} are already done, more than max_steps={last}"
 
     def early_end(self) -> str | None:
         """Why the run ended before `max_steps`, if it did."""
@@ -269,7 +269,7 @@ class TrainingRun:
         if self._is_out_of_patience():
             best = "none" if progress.best_score is None else f"{progress.best_score:.4f}"
             return (
-                f"{ended}: no gain in validation {arguments.metric_for_best_model} for "
+                f"{ended}: no improvement in validation {arguments.metric_for_best_model} for "
                 f"{counted(progress.validations_without_gain, 'validation')} (best: {best})"
             )
         if self._is_after_the_last_epoch():

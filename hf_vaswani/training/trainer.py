@@ -41,7 +41,7 @@ def train_with_trainer(recipe: Recipe) -> RunReport | None:
     """
     with reported_once():
         if is_set("ACCELERATE_USE_FSDP"):
-            raise InputError("FSDP is not possible with the Trainer. Train with scripts/train.py.")
+            raise InputError("FSDP is not supported with the Trainer. Use scripts/train.py.")
     return train(recipe, run_steps)
 
 

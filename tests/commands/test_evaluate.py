@@ -205,7 +205,7 @@ def test_output_that_exists_stays_where_its_successor_finds_no_room(
 
     monkeypatch.setattr(Path, "write_text", write_half)
     options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
-    assert "No space left on device. Make room" in refused(saved_model, *options)[0]
+    assert "No space left on device. Free up space" in refused(saved_model, *options)[0]
     assert read(taken) == ["old"] and set(tmp_path.iterdir()) == files
 
 
@@ -270,7 +270,9 @@ def test_output_that_the_disk_has_no_room_for_leaves_no_part_behind(refused, sav
 
     monkeypatch.setattr(Path, "write_text", full)
     lines = refused(saved_model, "--source", source, "--reference", source, "--output", output)
-    assert lines == [f"error: {output} cannot be written: No space left on device. Make room, or name another file."]
+    assert lines == [
+        f"error: {output} cannot be written: No space left on device. Free up space, or name another file."
+    ]
     assert not output.exists()
 
 

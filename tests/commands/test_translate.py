@@ -262,7 +262,7 @@ def test_interrupted_run_continues_where_it_stopped(translate, refused, source, 
     with monkeypatch.context() as patch:
         calls = interrupt(patch, 3)
         status, _, err = translate(*options, "--output", output)
-    assert status == 130 and "after 128 lines. The same command with --resume continues." in err
+    assert status == 130 and "after 128 lines. Run the same command again with --resume to continue." in err
     assert calls == [1, 128, 172]
     with output.open("ab") as file:
         file.write(b"half a li")

@@ -44,7 +44,7 @@ def test_batch_with_a_gradient_that_is_not_finite_is_left_out_and_training_goes_
     folder = train(recipe()).folder
     assert [record["update"] for record in records(folder) if "loss" in record] == list(range(1, 13))
     assert np.isfinite(losses(folder)).all()
-    assert capsys.readouterr().out.count("loss or gradient not finite; batch left out") == 2
+    assert capsys.readouterr().out.count("loss or gradient not finite; batch skipped") == 2
     assert all(torch.isfinite(value).all() for value in load_file(folder / "model.safetensors").values())
 
 
@@ -82,7 +82,7 @@ def test_fp16_skips_the_step_at_an_overflow_lowers_the_scale_and_goes_on(recipe,
     assert json.loads((folder / "checkpoints" / "update-00000012" / "progress.json").read_text())["skipped"] == len(
         skipped
     )
-    assert "batch left out" in capsys.readouterr().out
+    assert "batch skipped" in capsys.readouterr().out
 
 
 def test_trainings_of_one_process_may_differ_in_precision(recipe):
@@ -306,7 +306,9 @@ def test_recipe_that_contradicts_the_model_it_starts_from_is_refused(recipe, tmp
     ]
     with pytest.raises(InputError, match="absent"):
         train(recipe(f"--start_from={tmp_path / 'absent'}"))
-    with pytest.raises(InputError, match="is a checkpoint, weights alone. hf-vaswani average .* makes a model of it"):
+    with pytest.raises(
+        InputError, match="is a checkpoint, which has only weights. Make a model from it with: hf-vaswani average"
+    ):
         train(recipe(f"--start_from={first / 'checkpoints' / 'update-00000001'}"))
     weights = load_file(first / "model.safetensors")
     weights.popitem()

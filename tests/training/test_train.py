@@ -151,7 +151,7 @@ def test_two_processes_that_leave_out_different_layers_train_together(recipe, tm
 def test_text_without_a_usable_pair_is_reported_by_one_process():
     corpus = SimpleNamespace(parts=lambda epoch, first: [])
     for rank in range(2):
-        with pytest.raises(TrainingError, match="Epoch 0 of the training data has no pair") as error:
+        with pytest.raises(TrainingError, match="Epoch 0 of the training data has no usable pairs") as error:
             next(iter(steps_loader(StepDataset(corpus, None, (0, 0, 0), rank, 2), workers=0)))
         assert error.value.is_repeated is (rank == 1)
 
@@ -194,7 +194,9 @@ def test_tokenizer_of_two_vocabularies_made_before_gets_two_embedding_matrices(r
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
     source, target = (stack.embed_tokens.weight for stack in (model.model.encoder, model.model.decoder))
     assert source.shape == target.shape and not torch.equal(source, target)
-    with pytest.raises(InputError, match="has a vocabulary for each side, which contradicts model.share_encoder"):
+    with pytest.raises(
+        InputError, match="has a separate vocabulary for each side, which contradicts model.share_encoder"
+    ):
         train(recipe(named, "--share_encoder_decoder_embeddings=true", output="shared"))
 
 
@@ -248,7 +250,7 @@ def test_folder_of_a_training_without_a_checkpoint_takes_another_recipe(recipe, 
     folder = train(recipe("--max_steps=3")).folder
     for checkpoint in (folder / "checkpoints").iterdir():
         shutil.rmtree(checkpoint)
-    with pytest.raises(InputError, match="holds a finished model, but no checkpoints"):
+    with pytest.raises(InputError, match="contains a finished model, but no checkpoints"):
         train(recipe("--seed=5"))
     (folder / "model.safetensors").unlink()
     assert train(recipe("--seed=5")).steps == 12
@@ -280,7 +282,7 @@ def test_damaged_checkpoint_is_passed_over_for_the_one_before(recipe, capsys):
     weights.write_bytes(weights.read_bytes()[:-1])
     train(recipe())
     printed = capsys.readouterr().out
-    assert "update-00000009 is damaged (model.safetensors changed since it was written)" in printed
+    assert "update-00000009 is damaged (model.safetensors changed after being written)" in printed
     assert f"Resuming from {folder / 'checkpoints' / 'update-00000008'}" in printed
     assert losses(folder) == losses(whole)
     assert same_weights(folder, whole)
@@ -315,7 +317,7 @@ def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
     precious.parent.mkdir()
     precious.write_text("mine")
     for options in ([], ["--overwrite=true"]):
-        with pytest.raises(InputError, match="not empty and holds no run"):
+        with pytest.raises(InputError, match="not empty and contains no run"):
             train(recipe(*options))
     assert precious.read_text() == "mine"
 
@@ -402,16 +404,16 @@ def test_keys_of_a_new_tokenizer_beside_one_that_is_there_are_told_to_have_no_ef
     capsys.readouterr()
     # The recipe's file has a vocab_size.
     train(recipe(f"--start_from={first}", "--max_steps=2", output="second"))
-    warning = f"warning: no effect on the tokenizer of training.start_from={first}, which is used as it is: "
+    warning = f"warning: no effect on the tokenizer of training.start_from={first}, which is used as is: "
     assert f"{warning}tokenizer.vocab_size" in capsys.readouterr().out.splitlines()
 
 
 def test_run_that_is_beyond_its_last_update_says_that_there_is_nothing_to_train(recipe, capsys):
     train(recipe("--max_steps=4"))
     train(recipe("--max_steps=2"))
-    assert "Nothing to train: 4 steps are done already, beyond max_steps=2" in capsys.readouterr().out
+    assert "Nothing to train: 4 steps are already done, more than max_steps=2" in capsys.readouterr().out
 
 
 def test_run_whose_weights_are_not_finite_in_the_end_says_so(recipe):
-    with pytest.raises(TrainingError, match="ended with weights that are NaN or infinite: .* raise training.adam"):
+    with pytest.raises(TrainingError, match="ended with NaN or infinite weights, .* raise training.adam"):
         train(recipe("--adam_epsilon=1e-300", "--max_steps=1", "--average=none"))

@@ -164,7 +164,7 @@ def test_fsdp_is_refused(recipe, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     for rank in range(2):
         monkeypatch.setenv("LOCAL_RANK", str(rank))
-        with pytest.raises(InputError, match="FSDP is not possible with the Trainer") as refused:
+        with pytest.raises(InputError, match="FSDP is not supported with the Trainer") as refused:
             train_with_trainer(recipe())
         assert refused.value.is_repeated is (rank == 1)
     assert not (tmp_path / "out").exists()

@@ -85,7 +85,7 @@ def average(
     tokenizer = _common_tokenizer(members)
     model = _empty_model(members[0].config)
     if tokenizer is not None and (error := vocabulary_error(model, tokenizer)):
-        raise InputError(f"{members[0].tokenizer}: {error}. Put the tokenizer and the model of one run together.")
+        raise InputError(f"{members[0].tokenizer}: {error}. Use the tokenizer and the model of the same run.")
     with new_folder(output) as folder:
         set_weights(model, average_weights(_alike(members)))
         model.save_pretrained(folder)
@@ -105,7 +105,7 @@ def members_of(source: Path, last: int | None, best: int | None, finished: bool 
         number = best or last or len(kept)
         if not kept or number > len(kept):
             kind = "best weights" if best else "checkpoints"
-            raise InputError(f"{source} holds {len(kept)} {kind}, and {number or 'some'} are needed.")
+            raise InputError(f"{source} has too few {kind}: {number or 1} needed, {len(kept)} found.")
         chosen = kept[:number] if best else kept[-number:]
         return [_of_run(path, source) for path in chosen]
     if is_checkpoint(source):
@@ -114,8 +114,8 @@ def members_of(source: Path, last: int | None, best: int | None, finished: bool 
         kind = model_kind(source)
         if kind != VaswaniConfig.model_type:
             raise InputError(
-                f"{source} is a model of the kind {kind!r}, not {VaswaniConfig.model_type!r}. hf-vaswani import makes "
-                "one of this kind of what it can."
+                f"{source} is a {kind!r} model, not a {VaswaniConfig.model_type!r} model. If its type is supported, "
+                "convert it with hf-vaswani import."
             )
         check_settings(source)
         return [Member(source, config=source, tokenizer=source)]
@@ -125,11 +125,11 @@ def members_of(source: Path, last: int | None, best: int | None, finished: bool 
 def _of_run(path: Path, run: Path) -> Member:
     if (run / RECIPE_FILE).exists() and read_stored(run / RECIPE_FILE).get("peft", {}).get("r"):
         raise InputError(
-            f"{path} holds an adapter, and no model. The run averages its adapters itself (training.average), and "
-            "with peft.merge: true it leaves a model."
+            f"{path} contains an adapter, not a model. The run itself averages its adapters (training.average), and "
+            "with peft.merge: true it saves a full model."
         )
     if not (run / ARCHITECTURE / "config.json").exists():
-        raise InputError(f"{path}: {run / ARCHITECTURE} is missing, which says what model the weights are of.")
+        raise InputError(f"{path}: {run / ARCHITECTURE} is missing: it describes these weights' model.")
     return Member(path, config=run / ARCHITECTURE, tokenizer=run / TOKENIZER)
 
 
@@ -159,9 +159,9 @@ def _alike(members: list[Member]) -> Iterator[Tensors]:
         different = sorted(name for name in first.keys() | shapes.keys() if first.get(name) != shapes.get(name))
         if different:
             raise InputError(
-                f"{member.path} has other weights than {members[0].path}: {different[0]} is "
-                f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. A mean is of models "
-                "of one architecture."
+                f"{member.path} has different weights than {members[0].path}: {different[0]} is "
+                f"{shapes.get(different[0], 'missing')} and {first.get(different[0], 'missing')}. Only models of the "
+                "same architecture can be averaged."
             )
         yield values
 
@@ -178,6 +178,7 @@ def _common_tokenizer(members: list[Member]) -> PreTrainedTokenizerBase | None:
     for folder, digest in zip(folders, digests):
         if digest != digests[0]:
             raise InputError(
-                f"{folder} has another tokenizer than {folders[0]}. A mean is of models with one vocabulary."
+                f"{folder} has a different tokenizer than {folders[0]}. Only models with the same vocabulary can be "
+                "averaged."
             )
     return tokenizers[0] if tokenizers else None

@@ -33,7 +33,7 @@ DIGESTS_FILE = "digests.json"
 # Suffixes of folders that are being written, or deleted; they stay behind if the process is killed.
 LEFT_BY_A_KILL = ("part", "removed")
 
-DELETE_IT = "Delete it to resume from the one before."
+DELETE_IT = "Delete it to resume from the previous one."
 
 
 @dataclass
@@ -114,7 +114,7 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
         last = f"The last good one is {before[-1]}." if before else "There is no earlier one."
         raise TrainingError(
             f"The checkpoint of step {state.progress.step} cannot be written to {folder}: {reason(error)}. "
-            f"{last} Make room, then the same command resumes from there."
+            f"{last} Free up disk space, then run the same command again to continue."
         ) from error
     for old in checkpoint_folders(folder):
         if old != path and _is_unscheduled(old):
@@ -194,7 +194,7 @@ def damage_of(path: Path) -> str | None:
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         return reason(error)
     if wrong:
-        return f"{', '.join(wrong)} changed since it was written"
+        return f"{', '.join(wrong)} changed after being written"
     return progress_error(path / PROGRESS_FILE) if (path / PROGRESS_FILE).exists() else None
 
 
@@ -214,13 +214,12 @@ def newest_intact(folder: Path, report) -> Path | None:
         if damage is None:
             for damaged, error in errors:
                 _set_aside(damaged)
-                report(f"{error}; skipped, and kept as {damaged.name}.damaged")
+                report(f"{error}; skipped and kept as {damaged.name}.damaged")
             return path
         errors.append((path, f"{path} is damaged ({damage})"))
     if errors:
         raise TrainingError(
-            "\n".join(error for _, error in errors)
-            + "\nNo checkpoint is left to resume from. Bring one back, or give "
+            "\n".join(error for _, error in errors) + "\nNo checkpoint is left to resume from. Restore one, or set "
             "--overwrite true to start over."
         )
     return None

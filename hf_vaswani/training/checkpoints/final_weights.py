@@ -53,7 +53,10 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
     """
     kind, best = arguments.average, ranked(folder / BEST)
     if kind == "best" and not best:
-        report("There were no validations, so no best weights: the final model is the mean of the last checkpoints")
+        report(
+            "There were no validations, so there are no best weights: the final model is the mean of the last "
+            "checkpoints"
+        )
         kind = "last"
     checkpoints = checkpoint_folders(folder / CHECKPOINTS)
     last = _whole(checkpoints, arguments.average_last, report) if kind != "best" else []
@@ -70,7 +73,7 @@ def candidates(arguments: TrainingArguments, folder: Path, report: Callable[[str
             kept.setdefault(tuple(sorted(found[name].steps)), found[name])
     if not kept:
         raise InputError(
-            f"{folder} holds no intact weights to make the final model from. Raise training.max_steps to train on."
+            f"{folder} contains no intact weights for the final model. Raise training.max_steps to train further."
         )
     return list(kept.values())
 
@@ -81,7 +84,7 @@ def _whole(checkpoints: list[Path], last: int, report: Callable[[str], None]) ->
     whole = [path for path in wanted if damage_of(path) is None]
     for path in wanted:
         if path not in whole:
-            report(f"{path} is damaged, and left out of the final model")
+            report(f"{path} is damaged and not used for the final model")
     return whole or [path for path in checkpoints[:-last] if damage_of(path) is None][-1:]
 
 

@@ -67,5 +67,5 @@ def read_stored(path: Path) -> dict[str, dict[str, Any]]:
     with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, OSError, ValueError, RecursionError):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
-        raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or give --overwrite true.")
+        raise InputError(f"{path} is damaged or unreadable. Choose another --output_dir, or set --overwrite true.")
     return with_new_names(content)

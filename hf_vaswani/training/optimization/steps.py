@@ -83,7 +83,7 @@ class StepDataset(IterableDataset):
                 # This step was held back: only now is it known to be the last of the epoch.
                 yield replace(last, following=(epoch + 1, 0, 0))
             elif first == position == 0:
-                error = TrainingError(f"Epoch {epoch} of the training data has no pair that can be used.")
+                error = TrainingError(f"Epoch {epoch} of the training data has no usable pairs.")
                 error.is_repeated = self.rank > 0  # all processes reach this error
                 raise error
             epoch, first, position = epoch + 1, 0, 0

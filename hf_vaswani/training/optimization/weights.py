@@ -34,7 +34,7 @@ def set_weights(model: nn.Module, values: Tensors) -> None:
     """
     parameters = weights(model)
     if parameters.keys() != values.keys():
-        raise ValueError(f"Other parameters than the model's: {sorted(parameters.keys() ^ values.keys())}")
+        raise ValueError(f"Names that differ from the model's parameters: {sorted(parameters.keys() ^ values.keys())}")
     check_shapes(model, {name: tuple(value.shape) for name, value in values.items()})
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -51,9 +51,9 @@ def check_shapes(model: nn.Module, shapes: dict[str, tuple[int, ...]]) -> None:
     wrong = [name for name, shape in own.items() if shape != shapes[name]]
     if wrong:
         raise InputError(
-            f"The weights that were stored have other shapes than the model's: {wrong[0]}, for one, is "
-            f"{shapes[wrong[0]]} and not {own[wrong[0]]}. Its tokenizer or its architecture has changed since: put "
-            "them back, or start over with --overwrite true."
+            f"The stored weights do not have the model's shapes: {wrong[0]}, for example, is {shapes[wrong[0]]} "
+            f"instead of {own[wrong[0]]}. The tokenizer or the architecture has changed: restore it, "
+            "or start over with --overwrite true."
         )
 
 

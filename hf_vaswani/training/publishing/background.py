@@ -101,7 +101,7 @@ class BackgroundUploads:
             self._failed = upload
             why = error if isinstance(error, InputError) else reason(error)
             self._report(
-                f"warning: {upload.what} was not uploaded. {why} Training goes on; the next upload tries again"
+                f"warning: {upload.what} was not uploaded. {why} Training continues; the next upload will retry"
             )
         else:
             shutil.rmtree(upload.folder, ignore_errors=True)
@@ -131,6 +131,6 @@ def within(seconds: float, work: Callable[[], None]) -> None:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        raise InputError(f"The Hub has not answered within {seconds:,.0f} seconds.")
+        raise InputError(f"The Hub did not respond within {seconds:,.0f} seconds.")
     if raised:
         raise raised[0]

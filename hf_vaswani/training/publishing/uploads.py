@@ -67,7 +67,7 @@ class HubUploads(StepListener):
                 link_folder(checkpoint, folder / checkpoint.name)
         except Exception as error:  # such as a full disk, which is no reason to end the run
             shutil.rmtree(folder, ignore_errors=True)
-            say(f"warning: step {step:,} is not uploaded: {reason(error)}. Training goes on")
+            say(f"warning: step {step:,} was not uploaded: {reason(error)}. Training continues")
         else:
             self.background.add(Upload(folder, f"step {step:,}"))
 
@@ -108,7 +108,7 @@ class HubUploads(StepListener):
     def wait(self) -> None:
         """Wait for the uploads in progress or waiting, after a signal has stopped the run."""
         if self.background.is_busy:
-            say("The state is saved. Waiting for its upload to the Hub; Ctrl-C gives it up")
+            say("The state is saved. Waiting for its upload to the Hub; Ctrl-C cancels it")
             self.background.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -125,7 +125,7 @@ class HubUploads(StepListener):
             if self.strategy not in WITH_CHECKPOINTS:
                 self.background.drop_waiting()
             if self.background.is_busy:
-                say("Waiting for the last upload to the Hub; Ctrl-C gives it up")
+                say("Waiting for the last upload to the Hub; Ctrl-C cancels it")
             self.background.wait()
             if self.strategy in WITH_CHECKPOINTS:
                 self.background.retry()
@@ -136,11 +136,11 @@ class HubUploads(StepListener):
             say(f"The model is on the Hub: {self.repository}")
         except InputError as error:
             raise TrainingError(
-                f"The model is finished, and saved in {folder}, but not on the Hub. {error}\n{again}"
+                f"The model is finished and saved in {folder}, but not on the Hub. {error}\n{again}"
             ) from None
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                f"The model is finished, and saved in {folder}, but not on the Hub. {again}"
+                f"The model is finished and saved in {folder}, but not on the Hub. {again}"
             ) from None
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -9,7 +9,7 @@ ALL_LINEAR = "all-linear"
 
 
 class PeftArguments(Section):
-    """A LoRA adapter to train on a model that stays as it is, by PEFT's names; without `r` there is none."""
+    """A LoRA adapter to train on a frozen model, with PEFT's names; without `r`, there is none."""
 
     section = "peft"
 
@@ -26,11 +26,11 @@ class PeftArguments(Section):
     use_rslora: bool = Key(False, "divide lora_alpha by the square root of r instead, for high ranks (rsLoRA)")
     use_dora: bool = Key(False, "also train the magnitude of each column of the weights (DoRA); slower")
     modules_to_save: list[str] = Key(
-        [], "modules that are trained and saved whole, by name: [embed_tokens], [final_layer_norm]"
+        [], "modules to train and save in full, by name: [embed_tokens], [final_layer_norm]"
     )
     merge: bool = Key(
         False,
-        "what the run leaves: the adapter alone, or an ordinary model with the adapter merged into its weights",
+        "save an ordinary model with the adapter merged into its weights, instead of the adapter alone",
         resumable=True,
     )
 

@@ -29,7 +29,7 @@ class DataArguments(Section):
 
     dataset: str | None = Key(
         None,
-        "Hub id or folder of a dataset; 'built-in': the synthetic German–English corpus made by this package",
+        "Hub id or folder of a dataset; 'built-in': this package's synthetic German–English corpus",
         resumable=True,
     )
     dataset_config: str | None = Key(None, "configuration of the dataset: de-en", resumable=True)
@@ -49,7 +49,7 @@ class DataArguments(Section):
     target_column: str | None = Key(None, "column of target text", resumable=True)
     header: bool | None = Key(
         None,
-        "whether .tsv and .csv files begin with a row of column names; default: judged by that row",
+        "whether .tsv and .csv files begin with a row of column names; default: inferred from that row",
         resumable=True,
     )
     train: Sources = Key(
@@ -61,7 +61,7 @@ class DataArguments(Section):
     validation: Sources = Key(None, "the same, for validation", resumable=True, is_path=True)
     test: Sources = Key(None, "the same, for the test set; optional", resumable=True, is_path=True)
     train_source: str | None = Key(
-        None, "file of training sentences, one a line; also .gz .zst", resumable=True, is_path=True
+        None, "file of training sentences, one per line; also .gz .zst", resumable=True, is_path=True
     )
     train_target: str | None = Key(None, "file of their translations, line by line", resumable=True, is_path=True)
     validation_source: str | None = Key(None, "file of validation sentences", resumable=True, is_path=True)
@@ -70,16 +70,17 @@ class DataArguments(Section):
     test_target: str | None = Key(None, "file of their translations", resumable=True, is_path=True)
     tests: dict = Key(
         {},
-        "more test sets by name, each given like test: {test_2017: {source: a.de, target: a.en}}; scored at the end",
+        "more test sets by name, each given as for test: {test_2017: {source: a.de, target: a.en}}; scored at the end",
         resumable=True,
     )
     text: dict | list | None = Key(
         None,
-        "what to train on: own, the training text that these keys name; reversed, the same the other way round; and "
-        "stages that translate, by name. A list, or a weight for each: {own: 2, forward: 1}; default: own",
+        "what to train on: own, the training text that these keys name; reversed, the same with its sides "
+        "swapped; and stages that translate, by name. A list, or a weight for each: {own: 2, forward: 1}; "
+        "default: own",
         resumable=True,
     )
-    reversed: bool = Key(False, "train the other direction: the sides of all texts and the languages are swapped")
+    reversed: bool = Key(False, "train the opposite direction: the sides of all texts and the languages are swapped")
     validation_share: float | None = Key(
         None, "hold out this share of the training pairs, at random, for validation", gt=0, lt=1
     )
@@ -91,9 +92,9 @@ class DataArguments(Section):
         False, "read training text as it is needed, for text that fits neither in memory nor on disk"
     )
     stream_part: int = Key(
-        100_000, "pairs of a stream in memory, which are shuffled and batched together", ge=1, le=MANY
+        100_000, "pairs of a stream to hold in memory, shuffled and batched together", ge=1, le=MANY
     )
-    max_length: int | None = Key(256, "leave out training pairs with more tokens on a side", ge=1, le=LONGEST)
+    max_length: int | None = Key(256, "leave out training pairs with more tokens on either side", ge=1, le=LONGEST)
     max_length_coverage: float | None = Key(
         None,
         "instead of max_length: the length that this share of the training pairs does not exceed on either side",
@@ -101,7 +102,10 @@ class DataArguments(Section):
         le=1,
     )
     max_length_ratio: float | None = Key(
-        None, "leave out training pairs with a side this many times as long, in tokens", ge=1, le=LONGEST
+        None,
+        "leave out training pairs with more than this many times as many tokens on one side as on the other",
+        ge=1,
+        le=LONGEST,
     )
     drop_duplicates: bool = Key(False, "leave out repeated training pairs")
     drop_copies: bool = Key(False, "leave out training pairs whose target equals the source")
@@ -129,7 +133,9 @@ class TrainingArguments(Section):
 
     section = "training"
 
-    output_dir: str | None = Key(None, "folder of checkpoints, log and the final model", resumable=True, private=True)
+    output_dir: str | None = Key(
+        None, "folder for checkpoints, the log, and the final model", resumable=True, private=True
+    )
     start_from: str | None = Key(
         None, "fine-tune this model with its tokenizer: folder, Hub id or another toolkit's checkpoint"
     )
@@ -153,7 +159,10 @@ class TrainingArguments(Section):
         None, "stop after this many minutes of training, and finish as usual", gt=0, le=MANY, resumable=True
     )
     max_tokens: int = Key(
-        4096, "padded source tokens, and padded target tokens, in a forward pass on a device", ge=1, le=MANY
+        4096,
+        "maximum number of source tokens, and of target tokens, in a forward pass on a device, including padding",
+        ge=1,
+        le=MANY,
     )
     max_sentences: int | None = Key(None, "maximum number of pairs in a forward pass", ge=1, le=MANY)
     gradient_accumulation_steps: int = Key(1, "forward passes per optimizer step, on each device", ge=1, le=1_000_000)
@@ -186,8 +195,8 @@ class TrainingArguments(Section):
     )
     mixed_precision: Literal["auto", "no", "bf16", "fp16"] = Key(
         "auto",
-        "precision of forward and backward passes; auto: what accelerate launch was told, or that of the run which is "
-        "resumed, or bf16 where the GPU has it or the CPU is measured to be faster with it",
+        "precision of forward and backward passes; auto: the setting of accelerate launch, or of the run being "
+        "resumed, or bf16 if the GPU supports it or the CPU is measured to be faster with it",
     )
     torch_compile: bool = Key(False, "compile the model with torch.compile")
     cpu_threads: int | None = Key(
@@ -226,7 +235,7 @@ class TrainingArguments(Section):
         "auto",
         "the final model: the mean of the last checkpoints (section 6.1), the mean of the best weights, or the last "
         "checkpoint alone; auto: of these and the single best weights, those with the lowest validation loss. "
-        "average_last or average_best alone also selects its kind",
+        "Setting only average_last or average_best also selects that kind",
         resumable=True,
     )
     average_last: int = Key(5, "how many of the last checkpoints to average", ge=1, le=COUNTLESS, resumable=True)
@@ -236,7 +245,7 @@ class TrainingArguments(Section):
     license: str | None = Key(None, "license of the model, by its Hub identifier: apache-2.0", resumable=True)
     push_to_hub: bool = Key(
         False,
-        "upload the model to the Hub; the token is that of hf auth login or HF_TOKEN",
+        "upload the model to the Hub, with the token from hf auth login or HF_TOKEN",
         resumable=True,
         private=True,
     )
@@ -248,15 +257,15 @@ class TrainingArguments(Section):
     )
     hub_private_repo: bool | None = Key(
         None,
-        "whether a new repository is private; default: as the account or organization has it",
+        "whether a new repository is private; default: as set for the account or organization",
         resumable=True,
         private=True,
     )
     hub_strategy: Literal["end", "every_save", "checkpoint", "all_checkpoints"] = Key(
         "every_save",
-        "what is uploaded when: end: the finished model; every_save: also the model at each checkpoint; checkpoint: "
-        "also the run itself, in last-checkpoint/, for hf-vaswani pull; all_checkpoints: also each checkpoint under "
-        "its own name",
+        "what to upload, and when: end: the finished model; every_save: also the model at each "
+        "checkpoint; checkpoint: also the run itself, in last-checkpoint/, for hf-vaswani pull; all_checkpoints: also "
+        "each checkpoint under its own name",
         resumable=True,
         private=True,
     )
@@ -281,7 +290,7 @@ class GenerationArguments(Section):
 
     section = "generation"
 
-    num_beams: int = Key(4, "beams; 1 is greedy search", ge=1, le=LARGEST_BEAM, resumable=True)
+    num_beams: int = Key(4, "number of beams; 1 is greedy search", ge=1, le=LARGEST_BEAM, resumable=True)
     length_penalty: float = Key(
         0.6,
         "exponent α of the length penalty, which divides a hypothesis's log-probability",

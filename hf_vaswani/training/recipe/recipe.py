@@ -102,7 +102,7 @@ def load_recipe(path: str | Path, options: list[str] | None = None) -> Recipe:
     # With stages, one of them may learn a tokenizer from these keys.
     if recipe.tokenizer_source and without_effect and not contents:
         names = ", ".join(f"--{name}" for name in without_effect)
-        errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as it is")
+        errors.append(f"{names}: no effect on the tokenizer of {recipe.tokenizer_source}, which is used as is")
     if not recipe.training.push_to_hub and (of_hub := hub_options(_not_null(given).get("training", {}))):
         errors.append(f"{of_hub}: no effect without --push_to_hub true")
     recipe.stages, found = read_stages(str(path), contents, of_stages, inherited, recipe)
@@ -205,11 +205,11 @@ def _read_yaml(path: Path) -> tuple[Sections, dict[str, Any], list[str]]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a YAML file: {reason(error)}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{path} must hold the sections {', '.join(recipe_keys())}, each with its keys.")
+        raise InputError(f"{path} must contain the sections {', '.join(recipe_keys())}, each with its keys.")
     stages = content.pop(STAGES, None) or {}
     values, errors = known_values(content, str(path), [STAGES])
     if not isinstance(stages, dict):
-        return values, {}, [*errors, f"{path}: section '{STAGES}' must hold stages by their names, not {stages!r}"]
+        return values, {}, [*errors, f"{path}: section '{STAGES}' must map names to stages, not be {stages!r}"]
     return values, {str(name): stage for name, stage in stages.items()}, errors
 
 
@@ -227,7 +227,7 @@ def known_values(content: dict[Any, Any], path: str, others: Iterable[str] = ())
             known = {key: key for key in (*keys, *others)}
             errors.append(f"{path}: unknown section '{section}'{_nearest(section, known)}")
         elif not isinstance(entries or {}, dict):
-            errors.append(f"{path}: section '{section}' must hold keys and values, not {entries!r}")
+            errors.append(f"{path}: section '{section}' must contain keys and values, not {entries!r}")
         else:
             entries = entries or {}
             errors += [
@@ -309,7 +309,7 @@ def section_of(name: str, errors: list[str]) -> str | None:
     if len(homes) == 1:
         return homes[0]
     if homes:
-        errors.append(f"--{name} is in several sections; say which: {', '.join(f'--{s}.{name}' for s in homes)}")
+        errors.append(f"--{name} is in several sections; specify one: {', '.join(f'--{s}.{name}' for s in homes)}")
     else:
         errors.append(f"--{name}: unknown key{_nearest(name, _all_names())}")
     return None

@@ -12,9 +12,9 @@ from ..stages.options import PREFIX
 from .recipe import SECTIONS
 
 STAGES = {
-    PREFIX: "Stages that run before the last training run, which all other sections describe: each has a name, by "
-    "which others use what it makes, and is of one kind.",
-    TRAIN: "A stage that trains: sections as those of the recipe, whose values it has where it gives no others.",
+    PREFIX: "Stages that run before the last training run, which all other sections describe: each has one kind, "
+    "and a name by which others refer to its output.",
+    TRAIN: "A stage that trains: the same sections as the recipe, whose values it inherits unless it sets others.",
 }
 
 

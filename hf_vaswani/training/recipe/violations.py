@@ -60,10 +60,12 @@ def _data_errors(data: DataArguments, training: TrainingArguments) -> list[str]:
     if data.streaming and (data.max_length or 0) > training.max_tokens:
         errors.append(
             f"data.max_length={data.max_length} allows sentences that do not fit in a batch of training.max_tokens="
-            f"{training.max_tokens}, and a stream cannot be checked in advance: lower the one or raise the other"
+            f"{training.max_tokens}, and a stream cannot be checked in advance: lower the former or raise the latter"
         )
     if data.streaming and data.drop_duplicates:
-        errors.append("data.drop_duplicates has to remember all pairs, which data.streaming cannot: choose one")
+        errors.append(
+            "data.drop_duplicates has to remember all pairs, which data.streaming does not allow: choose one"
+        )
     return errors + _share_errors(data) + _length_errors(data)
 
 
@@ -79,7 +81,7 @@ def _share_errors(data: DataArguments) -> list[str]:
         others = _given(data, split) + [f"{split}_split"] * bool(data.dataset and getattr(data, f"{split}_split"))
         if others:
             names = " and ".join(f"data.{other}={getattr(data, other)!r}" for other in others)
-            errors.append(f"data.{name}={share} holds out pairs where {names} gives a {split} set: choose one")
+            errors.append(f"data.{name}={share} holds out a {split} set, but one is also given by {names}: choose one")
     if not errors and all(0 < share < 1 for share in shares.values()) and sum(shares.values()) >= 1:
         total = " and ".join(f"data.{name}={share}" for name, share in shares.items())
         errors.append(f"{total} leave nothing to train on: their sum must be below 1")
@@ -98,7 +100,7 @@ def _length_errors(data: DataArguments) -> list[str]:
         )
     if data.streaming:
         errors.append(
-            "data.max_length_coverage needs the lengths of all pairs, which data.streaming does not have: give "
+            "data.max_length_coverage needs the lengths of all pairs, which are unknown with data.streaming: set "
             "data.max_length"
         )
     return errors
@@ -111,13 +113,13 @@ def _given(data: DataArguments, split: str) -> list[str]:
 def _test_name_errors(data: DataArguments) -> list[str]:
     """What is wrong with the names of test sets, which become file names and keys of the results."""
     errors = [
-        f"data.tests: {name!r} cannot be the name of a test set: use letters, digits, and . _ - inside, "
-        f"at most {LONGEST_TEST_NAME} bytes"
+        f"data.tests: {name!r} cannot be the name of a test set: use letters and digits, with . _ - only "
+        f"in between, at most {LONGEST_TEST_NAME} bytes"
         for name in data.tests
         if not re.fullmatch(r"\w([\w.-]*\w)?", str(name)) or len(str(name).encode()) > LONGEST_TEST_NAME
     ]
     return errors + [
-        f"data.tests: {name!r} is the set that data.{name} and related keys name; choose another name"
+        f"data.tests: {name!r} is reserved for the set of data.{name} and related keys; choose another name"
         for name in SPLITS
         if name in data.tests
     ]
@@ -126,18 +128,18 @@ def _test_name_errors(data: DataArguments) -> list[str]:
 def _training_errors(training: TrainingArguments) -> list[str]:
     errors = []
     if not training.output_dir:
-        errors.append("training.output_dir is missing: the folder of checkpoints and the final model")
+        errors.append("training.output_dir is missing: the folder for checkpoints and the final model")
     if SCHEDULES[training.lr_scheduler_type].needs_warmup and training.warmup_steps == 0:
         errors.append(f"training.warmup_steps must be at least 1 for schedule {training.lr_scheduler_type!r}, got 0")
     if training.learning_rate is None:
         errors.append(
-            f"training.learning_rate is missing: the highest rate of schedule {training.lr_scheduler_type!r}, "
-            "such as 0.001 (to fine-tune, 0.0001)"
+            f"training.learning_rate is missing: the peak of schedule {training.lr_scheduler_type!r}, "
+            "such as 0.001 (for fine-tuning, 0.0001)"
         )
     errors += _end_errors(training) + _final_weights_errors(training)
     if training.license is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", training.license):
         errors.append(
-            f"training.license={training.license!r} is not a license identifier of the Hub (apache-2.0, cc-by-4.0, "
+            f"training.license={training.license!r} is not a Hub license identifier (apache-2.0, cc-by-4.0, "
             "other). See https://huggingface.co/docs/hub/repositories-licenses"
         )
     if training.metric_for_best_model != "loss" and not training.eval_sentences:
@@ -155,8 +157,8 @@ def _peft_errors(peft: PeftArguments, training: TrainingArguments) -> list[str]:
         errors.append(f"peft.r={peft.r} needs a model to fine-tune: training.start_from")
     if peft.is_used and training.freeze:
         errors.append(
-            f"training.freeze={training.freeze} has no effect beside peft.r={peft.r}, which freezes all of the model: "
-            "leave it out, and choose modules with peft.target_modules"
+            f"training.freeze={training.freeze} has no effect with peft.r={peft.r}, which freezes the whole model: "
+            "remove it, and choose modules with peft.target_modules"
         )
     return errors
 
@@ -170,7 +172,7 @@ def _final_weights_errors(training: TrainingArguments) -> list[str]:
             f"but training.save_total_limit={training.save_total_limit}"
         )
     if kind in ("last", "none") and best is not None:
-        errors.append(f"training.average_best={best} contradicts training.average={kind!r}: leave one of them out")
+        errors.append(f"training.average_best={best} contradicts training.average={kind!r}: remove one of them")
     elif best is not None and best > training.keep_best:
         errors.append(
             f"training.average_best={best} needs that many kept weights, but training.keep_best={training.keep_best}"
@@ -185,21 +187,21 @@ def _end_errors(training: TrainingArguments) -> list[str]:
     schedule, last = f"schedule {training.lr_scheduler_type!r}", training.max_steps
     if not SCHEDULES[training.lr_scheduler_type].falls_to_end:
         if last is training.num_train_epochs is training.max_minutes is None:
-            return ["nothing ends the run: give training.max_steps, training.num_train_epochs or training.max_minutes"]
+            return ["nothing ends the run: set training.max_steps, training.num_train_epochs or training.max_minutes"]
         return []
     errors = []
     if last is None:
         errors.append(f"training.max_steps is missing: {schedule} decays to 0 there")
     elif training.warmup_steps >= last:
         errors.append(
-            f"training.warmup_steps={training.warmup_steps} leaves nothing of training.max_steps={last} for "
-            f"{schedule} to decay in: lower the one or raise the other"
+            f"training.warmup_steps={training.warmup_steps} leaves no steps of training.max_steps={last} for "
+            f"{schedule} to decay: lower the former or raise the latter"
         )
     if training.num_train_epochs is not None:
         others = ", ".join(name for name, other in SCHEDULES.items() if not other.falls_to_end)
         errors.append(
             f"training.num_train_epochs={training.num_train_epochs} contradicts {schedule}, which decays to 0 at "
-            f"training.max_steps: leave it out, or choose {others}"
+            f"training.max_steps: remove it, or choose {others}"
         )
     return errors
 
@@ -219,6 +221,6 @@ def _model_errors(
     if limit and (data.max_length or 0) > limit:
         return [
             f"data.max_length={data.max_length} exceeds model.max_position_embeddings={limit}, the number of learned "
-            "positions; lower the one or raise the other"
+            "positions; lower the former or raise the latter"
         ]
     return []

@@ -49,24 +49,24 @@ def compare_recipes(recorded: dict[str, dict[str, Any]], now: dict[str, dict[str
     """
     keys = {(section, name): None for recipe in (recorded, now) for section, names in recipe.items() for name in names}
     changed = [
-        f"{section}.{name} was {_shown(before)} in the run, and is {_shown(after)} in {file}"
+        f"{section}.{name} was {_shown(before)} in the run, but is {_shown(after)} in {file}"
         for section, name in keys
         if json.dumps(before := recorded.get(section, {}).get(name))
         != json.dumps(after := now.get(section, {}).get(name))
     ]
     if changed:
         return Finding("recipe", Outcome.DIFFERENT, "; ".join(changed))
-    return Finding("recipe", Outcome.EQUAL, "the keys that decide the steps are those of the run")
+    return Finding("recipe", Outcome.EQUAL, "the keys that determine the steps are those of the run")
 
 
 def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:
     """Compare a text by its digests, and say in which pairs it first differs."""
     part = SPLITS.get(split, split)
     if recorded.pairs is None or now.pairs is None:
-        return Finding(part, Outcome.NOT_COMPARED, "streamed, and compared by the sentences of the first steps alone")
+        return Finding(part, Outcome.NOT_COMPARED, "streamed; compared only by the sentences of the first steps")
     if recorded.digest == now.digest:
         return Finding(part, Outcome.EQUAL, f"{now.pairs:,} pairs, the same")
-    words = "not that of the run"
+    words = "different from the run's"
     if recorded.pairs != now.pairs:
         words += f": {recorded.pairs:,} pairs then, {now.pairs:,} here"
     if recorded.range_length == now.range_length:
@@ -75,7 +75,7 @@ def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:
             first = ranges[0] * now.range_length
             last = min(first + now.range_length, now.pairs)
             words += f"; it first differs in pairs {first + 1:,} to {last:,}"
-            words += ", as they are left by the filters" if split == "train" else ""
+            words += ", counted after filtering" if split == "train" else ""
     return Finding(part, Outcome.DIFFERENT, words)
 
 
@@ -93,14 +93,14 @@ def compare_steps(
     pairs = [(record, replayed.get(record.step)) for record in recorded]
     first = next(((then, here) for then, here in pairs if difference(then, here)), None)
     if first is None:
-        return Finding(part, Outcome.EQUAL, "losses and weights are equal to the bit")
+        return Finding(part, Outcome.EQUAL, "losses and weights are equal bit for bit")
     gaps = [_gap(then.loss, here.loss) for then, here in pairs if here and then.loss and here.loss]
     is_same_text = all(here and then.batches == here.batches for then, here in pairs if then.batches)
     is_close = bool(gaps) and max(gaps) <= TOLERANCE and (distance is None or distance <= TOLERANCE)
-    weights = "" if distance is None else f", weights to {distance:.1e}"
+    weights = "" if distance is None else f", weights by up to {distance:.1e}"
     is_explained = other_from is not None and other_from <= first[0].step
     if is_explained and is_close and is_same_text and all(here for _, here in pairs):
-        return Finding(part, Outcome.CLOSE, f"losses are equal to {max(gaps):.1e}{weights}")
+        return Finding(part, Outcome.CLOSE, f"losses differ by up to {max(gaps):.1e}{weights}")
     words = f"they first differ at step {first[0].step:,}: {difference(*first)}"
     if gaps:
         words += f" (losses of these steps differ by up to {max(gaps):.1e}{weights})"
@@ -110,16 +110,16 @@ def compare_steps(
 def difference(then: StepRecord, here: StepRecord | None) -> str | None:
     """How a replayed step differs, in words; `None` if it is the same bit for bit."""
     if here is None:
-        return "it was left out here, since loss or gradient were not finite"
+        return "it was skipped here, since the loss or a gradient was not finite"
     words = []
     if then.batches and then.batches != here.batches:
-        words.append("other token ids in its batches")
+        words.append("different token ids in its batches")
     if then.loss and then.loss != here.loss:
         words.append(f"loss {_loss(then)} in the run, {_loss(here)} here")
     if not words and then.weights != here.weights:
-        words.append("the same loss, but other weights after it")
+        words.append("the same loss, but different weights after it")
     if not words and then.ema != here.ema:
-        words.append("the same weights, but another moving average")
+        words.append("the same weights, but a different moving average")
     return "; ".join(words) or None
 
 
@@ -133,7 +133,9 @@ def compare_digests(part: str, then: str, here: str, is_close: Callable[[], bool
     if then == here:
         return Finding(part, Outcome.EQUAL, "the same")
     return (
-        Finding(part, Outcome.CLOSE, close) if is_close() else Finding(part, Outcome.DIFFERENT, "not that of the run")
+        Finding(part, Outcome.CLOSE, close)
+        if is_close()
+        else Finding(part, Outcome.DIFFERENT, "different from the run's")
     )
 
 
@@ -141,15 +143,15 @@ def causes_of(then: Environment, here: Environment) -> list[str]:
     """What differs in an environment and may change the last bits of sums."""
     causes = []
     if then.processor != here.processor:
-        causes.append(f"another processor: {then.processor} then, {here.processor} here")
+        causes.append(f"different processor: {then.processor} then, {here.processor} here")
     elif then.device != "cpu":
         causes.append(f"{then.processor}, whose sums may differ from run to run")
     if then.threads != here.threads and then.device == here.device:
-        causes.append(f"another number of threads: {then.threads} then, {here.threads} here")
+        causes.append(f"different number of threads: {then.threads} then, {here.threads} here")
     for name in sorted(then.versions.keys() | here.versions.keys()):
         before, now = then.versions.get(name, "unknown"), here.versions.get(name, "unknown")
         if before != now:
-            causes.append(f"another version of {name}: {before} then, {now} here")
+            causes.append(f"different version of {name}: {before} then, {now} here")
     return causes
 
 
@@ -161,8 +163,8 @@ def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
         words = f"different: {', '.join(parts)}"
         return worst, words + (f" ({'; '.join(causes)})" if causes else "")
     if worst == Outcome.CLOSE:
-        return worst, f"equal to {TOLERANCE:.0e} ({'; '.join(causes)})".replace("e-0", "e-")
-    return worst, "equal to the bit"
+        return worst, f"equal to within {TOLERANCE:.0e} ({'; '.join(causes)})".replace("e-0", "e-")
+    return worst, "equal bit for bit"
 
 
 def _gap(then: str, here: str) -> float:
@@ -176,4 +178,4 @@ def _loss(record: StepRecord) -> str:
 
 
 def _shown(value: Any) -> str:
-    return "at no value" if value is None else repr(value)
+    return "unset" if value is None else repr(value)

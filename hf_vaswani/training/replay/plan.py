@@ -68,12 +68,12 @@ def shortfall(trail: Trail, last: int, steps: int | None) -> str | None:
         return None
     following = next((record.step for record in trail.steps if record.step > last), None)
     if following is None:
-        return f"--steps {steps}: no step after {last:,} is recorded. Replaying to there."
+        return f"--steps {steps}: no step after {last:,} is recorded. Replaying up to that step."
     if not is_one_launch(trail, 1, following):
-        words = f"the steps up to {following:,} were made with other processes, precision or loop"
-        return f"--steps {steps}: {words}. Replaying to {last:,}."
+        words = f"the steps up to {following:,} used a different device, number of processes, precision, or loop"
+        return f"--steps {steps}: {words}. Replaying up to {last:,}."
     words = f"no step between {last:,} and {following:,} is recorded"
-    return f"--steps {steps}: {words}. Replaying to {last:,}; --steps {following} replays to there."
+    return f"--steps {steps}: {words}. Replaying up to {last:,}; to go further, set --steps {following}."
 
 
 def checkpoint_part(trail: Trail, checkpoints: list[Path], wanted: str | None) -> Part | None:
@@ -94,9 +94,11 @@ def checkpoint_part(trail: Trail, checkpoints: list[Path], wanted: str | None) -
         return min(reversed(parts), key=lambda part: part.last - part.first, default=None)
     found = [part for part in parts if part.checkpoint and _is_named(part.checkpoint, wanted)]
     if not found:
-        names = ", ".join(part.checkpoint.name for part in parts if part.checkpoint) or "there is none"
+        names = (
+            ", ".join(part.checkpoint.name for part in parts if part.checkpoint) or f"{NO_CHECKPOINT} (no checkpoint)"
+        )
         raise InputError(
-            f"--from {wanted}: no checkpoint of the run that leads to a recorded one. Choose from: {names}"
+            f"--from {wanted}: the run has no such checkpoint that leads to a recorded one. Choose from: {names}"
         )
     return found[0]
 

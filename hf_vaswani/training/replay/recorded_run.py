@@ -68,7 +68,7 @@ def read_run(where: str) -> RecordedRun:
     if (path / CARD_FILE).is_file():
         return _of_card(path / CARD_FILE)
     if path.is_dir():
-        raise InputError(f"{where} holds no run ({RECIPE_FILE}) and no card ({CARD_FILE}). Name another folder.")
+        raise InputError(f"{where} contains no run ({RECIPE_FILE}) and no card ({CARD_FILE}). Name another folder.")
     if not hub_id(where):
         raise InputError(f"{where} does not exist. Name the folder of a run, its card, or its model's id on the Hub.")
     return _of_card(_downloaded_card(where), where)
@@ -81,8 +81,8 @@ def _of_folder(folder: Path) -> RecordedRun:
         trail = parse_trail(json.dumps(stored))
     if trail is None:
         raise InputError(
-            f"{folder} holds no trail (trail.json) that can be read: an earlier version trained it, or the file is "
-            "damaged. Without it there is nothing to compare a replay with."
+            f"{folder} contains no readable trail (trail.json): it was trained by an earlier version, or the file is "
+            "damaged. Without it, there is nothing to compare a replay with."
         )
     return RecordedRun(str(folder), str(folder / RECIPE_FILE), recipe, trail, folder)
 
@@ -97,8 +97,8 @@ def _of_card(card: Path, name: str | None = None) -> RecordedRun:
     missing = [file for file in ("recipe.yaml", "trail.json") if file not in files]
     if missing:
         raise InputError(
-            f"{name} is no card of a run with {' and '.join(missing)} in it: an earlier version wrote it, or another "
-            "program."
+            f"{name} is not the card of a run with {' and '.join(missing)} in it: it was written "
+            "by an earlier version or by another program."
         )
     trail = parse_trail(files["trail.json"])
     if trail is None:
@@ -125,8 +125,8 @@ def _first_stage(name: str, files: dict[str, str]) -> RecordedRun:
     stage = next((match[1] for file in files if (match := OF_STAGE.fullmatch(file))), None)
     if stage is None:
         raise InputError(
-            f"{name} is the card of a run after stages, none of which was trained on its text alone, or an earlier "
-            "version wrote it. Verify the folder of the run, or of a stage in it."
+            f"{name} is the card of a run with stages, none of which was trained on the text alone, or it was "
+            "written by an earlier version. Verify the folder of the run, or of one of its stages."
         )
     trail = parse_trail(files[f"stages/{stage}/{TRAIL_FILE}"])
     if trail is None:

@@ -104,6 +104,6 @@ def write_trail(trail: Trail, file: Path) -> None:
             part.write_text(trail.to_json(), encoding="utf-8")
     except OSError as error:
         raise TrainingError(
-            f"{file} cannot be written: {reason(error)}. Make room, then the same command resumes from the last "
-            "checkpoint."
+            f"{file} cannot be written: {reason(error)}. Free up disk space, then run the same command again "
+            "to resume from the last checkpoint."
         ) from error

@@ -63,11 +63,11 @@ def hints(errors: list[str], recipe: Recipe) -> list[str]:
     if any(error.startswith("data.") for error in errors) and not recipe.data.dataset:
         given = [name for split in SPLITS[:2] for name in text_keys(split) if getattr(recipe.data, name)]
         options = " ".join(f"--{name} FILE" for name in given)
-        found.append(f"Say where the text of the run lies: {options}")
+        found.append(f"Specify where the run's text is: {options}")
     if any(error.startswith("training.start_from") for error in errors):
-        found.append("Say where the model lies that the run started from: --start_from FOLDER")
+        found.append("Specify where the model that the run started from is: --start_from FOLDER")
     if any(error.startswith("tokenizer.path") for error in errors):
-        found.append("Say where the tokenizer of the run lies: --tokenizer.path FOLDER")
+        found.append("Specify where the run's tokenizer is: --tokenizer.path FOLDER")
     return found
 
 

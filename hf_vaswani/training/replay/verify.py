@@ -83,9 +83,7 @@ def verify(
         TrainingInterrupted: on SIGTERM or Ctrl-C.
     """
     if is_launched():
-        raise InputError(
-            "hf-vaswani verify starts as many processes as it needs. Give the command without a launcher."
-        )
+        raise InputError("hf-vaswani verify starts as many processes as it needs. Run it without a launcher.")
     run = read_run(where)
     with tempfile.TemporaryDirectory(prefix="hf-vaswani-") as name:
         folder, errors = Path(name), []
@@ -96,8 +94,8 @@ def verify(
         first = first_part(run.trail, steps)
         parts = [part for part in (first, later) if part]
         if not parts and not errors:
-            errors.append(f"{run.name} has no recorded step that could be replayed: it has made none, or an earlier "
-                          "version made them.")  # fmt: skip
+            errors.append(f"{run.name} has no recorded steps to replay: it took none, or an earlier version took "
+                          "them.")  # fmt: skip
         if errors or recipe is None:
             raise InputError.of(_with_texts(errors, recipe))
         if first and (line := shortfall(run.trail, first.last, steps)):
@@ -137,10 +135,10 @@ def compare(
         return bool(all_causes) and by_part[0].outcome in (Outcome.EQUAL, Outcome.CLOSE)
 
     if trail.tokenizer and now.tokenizer:
-        same = "other files, with the same token ids in the first steps"
+        same = "different files, but the same token ids in the first steps"
         findings.append(compare_digests("tokenizer", trail.tokenizer, now.tokenizer, is_close, same))
     if trail.initial and now.initial:
-        same = "other bits, from which come the same losses"
+        same = "different in the last bits, but the losses agree"
         findings.append(compare_digests("initial weights", trail.initial, now.initial, is_close, same))
     return findings + by_part, list(dict.fromkeys(all_causes))
 
@@ -157,10 +155,11 @@ def stored_findings(run: RecordedRun) -> dict[str, Finding]:
         files = {WEIGHTS_FILE: record.weights, **({EMA_FILE: record.ema} if record.ema else {})}
         changed = [file for file, digest in files.items() if _digest(path / file) != digest]
         if changed:
-            words = f"{' and '.join(changed)} is not as the run wrote it; nothing is replayed from there"
+            differ = "differs" if len(changed) == 1 else "differ"
+            words = f"{' and '.join(changed)} {differ} from what the run wrote; nothing is replayed from there"
             findings[path.name] = Finding(name, Outcome.DIFFERENT, words)
         else:
-            findings[path.name] = Finding(name, Outcome.EQUAL, "its weights are those that were recorded")
+            findings[path.name] = Finding(name, Outcome.EQUAL, "its weights match the recorded ones")
     return findings
 
 

@@ -90,7 +90,7 @@ def artifacts(folder: Path) -> list[Path]:
     names = [CARD_FILE, *(f"{test}{ending}" for test in tests for ending in endings), *figures, RESULTS_FILE]
     paths = [folder / name for name in names]
     if folders := [path for path in paths if path.is_dir()]:
-        raise InputError.of([f"{path} is a folder, where a file belongs. Move it away." for path in folders])
+        raise InputError.of([f"{path} is a folder, but should be a file. Move it elsewhere." for path in folders])
     return paths
 
 
@@ -100,7 +100,7 @@ def figure_error(folder: Path, name: str) -> str | None:
         return f"{name!r} is not the name of a figure (NAME.png or {FIGURES}/NAME.png)"
     # Not with `resolve()`, which fails on circular links.
     if not Path(os.path.realpath(folder / name)).is_relative_to(os.path.realpath(folder)):
-        return f"{name!r} leads out of the folder, by a symbolic link"
+        return f"{name!r} leads out of the folder through a symbolic link"
     return None
 
 

@@ -42,7 +42,7 @@ def rewrite_card(folder: Path, output: Path | None = None, name: str | None = No
             store what a card needs; if the output is not a Markdown file, or exists.
     """
     errors = [
-        f"{folder / name} is missing: {folder} holds no finished run."
+        f"{folder / name} is missing: {folder} contains no finished run."
         for name in (RECIPE_FILE, RESULTS_FILE)
         if not (folder / name).is_file()
     ]
@@ -62,11 +62,11 @@ def _output_errors(folder: Path, output: Path, overwrite: bool) -> list[str]:
     if output.suffix != ".md":
         return [f"{output} is not the name of a Markdown file. Name one that ends in .md."]
     if is_same_file(output, folder / CARD_FILE):
-        return [f"{output} is the card of the run itself, which is written without --output."]
+        return [f"{output} is the card of the run itself. To rewrite it, leave out --output."]
     if output.is_dir():
         return [f"{output} is a folder. Name a file."]
     if output.exists() and not overwrite:
-        return [f"{output} exists already. Name another, or replace it and its figures with --overwrite."]
+        return [f"{output} already exists. Name another, or replace it and its figures with --overwrite."]
     return []
 
 
@@ -101,13 +101,13 @@ def _figure_errors(output: Path, figures: list[Path], overwrite: bool) -> list[s
     """Why copies of figures cannot be written beside a card."""
     beside = os.path.realpath(output.parent)
     errors = [
-        f"{path} leads out of {output.parent} by a symbolic link. Remove the link, or name another --output."
+        f"{path} leads out of {output.parent} through a symbolic link. Remove the link, or name another --output."
         for path in figures
         if not Path(os.path.realpath(path)).is_relative_to(beside)
     ]
     existing = [path for path in figures if os.path.lexists(path) and not overwrite]
     return errors + [
-        f"{path} exists already. Name another --output, or replace it with --overwrite." for path in existing
+        f"{path} already exists. Name another --output, or replace it with --overwrite." for path in existing
     ]
 
 

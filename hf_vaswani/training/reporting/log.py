@@ -70,7 +70,9 @@ class TrainingLog(StepListener):
             with atomic_write(path) as part:
                 part.write_text("".join(kept), encoding="utf-8")
         except OSError as error:
-            raise TrainingError(f"{path} cannot be written: {reason(error)}. Make room, then try again.") from error
+            raise TrainingError(
+                f"{path} cannot be written: {reason(error)}. Free up disk space, then try again."
+            ) from error
 
     def on_run_begin(self, progress: Progress) -> None:
         self.bar = tqdm(
@@ -125,8 +127,8 @@ class TrainingLog(StepListener):
                 file.write(json.dumps({"update": progress.step, **values}) + "\n")
         except OSError as error:
             raise TrainingError(
-                f"The log of step {progress.step} cannot be written to {self.folder}: {reason(error)}. Make room, "
-                "then the same command resumes from the last checkpoint."
+                f"The log of step {progress.step} cannot be written to {self.folder}: {reason(error)}. Free up "
+                "disk space, then run the same command again to resume from the last checkpoint."
             ) from error
         shown = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
         if "loss" in values and self.on_terminal:

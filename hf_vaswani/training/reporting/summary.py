@@ -17,10 +17,10 @@ def summary(report: RunReport) -> str:
         f"{counted(report.steps, 'step')} in {duration(60 * report.minutes)}; {report.parameters:,} parameters"
     )
     if report.adapter:
-        lines.append(f"adapter of {report.adapter.base}: {report.adapter.size()}")
+        lines.append(f"adapter for {report.adapter.base}: {report.adapter.size()}")
     lines.append(
         f"validation loss {report.validation_loss:.4f} per target token, perplexity "
-        f"{report.validation_perplexity:.2f}; {report.validation_accuracy:.1%} right"
+        f"{report.validation_perplexity:.2f}; {report.validation_accuracy:.1%} of tokens right"
     )
     for name, scores in report.tests.items():
         lines += score_lines(name, scores)

@@ -130,9 +130,9 @@ def module_errors(model: nn.Module, arguments: PeftArguments) -> list[str]:
             found = [layer for layer in layers if is_named(layer, name)]
             chosen |= {layer: name for layer in found}
             if not found:
-                errors.append(f"peft.{key}: the model has no module {name!r} for it. Choose from {known}{also}")
+                errors.append(f"peft.{key}: the model has no suitable module {name!r}. Choose from {known}{also}")
     errors += [
-        f"peft.modules_to_save: {name!r} is among peft.target_modules as well: choose one"
+        f"peft.modules_to_save: {name!r} is also in peft.target_modules: choose one"
         for name in arguments.modules_to_save
         if name in targets
     ]
@@ -150,8 +150,8 @@ def tying_errors(model: nn.Module, chosen: dict[str, str]) -> list[str]:
         paths.setdefault(id(parameter), []).append(path.removesuffix(".weight"))
     tied = {path for shared in paths.values() if len(shared) > 1 for path in shared}
     return [
-        f"peft.merge: {name!r} has a matrix that is tied to others, which merging would change too. Leave the adapter "
-        "unmerged, or the module out"
+        f"peft.merge: {name!r} has a matrix that is tied to others, which merging would also change. Set it to false, "
+        "or remove the module"
         for name in dict.fromkeys(name for path, name in chosen.items() if path in tied)
     ]
 
@@ -162,16 +162,16 @@ def base_errors(arguments: PeftArguments, base: str) -> list[str]:
         return []
     errors = []
     if arguments.use_dora:
-        errors.append("peft.use_dora needs peft.merge: true, since transformers cannot load an adapter of this kind")
+        errors.append("peft.use_dora needs peft.merge: true, since transformers cannot load adapters of this kind")
     if not is_own_model(base):
         errors.append(
-            f"peft: the adapter would be loaded on training.start_from={base}, which is another system's model. Start "
-            "from what hf-vaswani import makes of it, or give peft.merge: true"
+            f"peft: the adapter would be loaded on training.start_from={base}, which is another system's model. "
+            "Convert it with hf-vaswani import and start from the result, or set peft.merge: true"
         )
     elif Path(base).exists() and not has_tokenizer(Path(base)):
         errors.append(
-            f"peft: the adapter would be loaded on training.start_from={base}, which has no tokenizer. Put it into "
-            "that folder, or give peft.merge: true"
+            f"peft: the adapter would be loaded on training.start_from={base}, which has no tokenizer. Copy one "
+            "into that folder, or set peft.merge: true"
         )
     return errors
 

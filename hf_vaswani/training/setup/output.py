@@ -56,14 +56,14 @@ def output_errors(recipe: Recipe, sources: Sources) -> list[str]:
         return [f"{name} is a file. Choose another folder."]
     existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
     if not existing.is_dir():
-        return [f"{name} cannot be made: {existing} is a file. Choose another folder."]
+        return [f"{name} cannot be created: {existing} is a file. Choose another folder."]
     if not os.access(existing, os.W_OK | os.X_OK):
         return [f"{name} cannot be written: {existing} is not writable. Choose another folder."]
     # The output of stages is there before the last run begins.
     before = {TRACKED_AS, *([STAGES_FOLDER] if recipe.whole else [])}
     holds = {path.name for path in folder.iterdir()} - before if folder.exists() else set()
     if holds and RECIPE_FILE not in holds:
-        return [f"{name} is not empty and holds no run. Choose another --output_dir."]
+        return [f"{name} is not empty and contains no run. Choose another --output_dir."]
     # A run without a checkpoint starts over.
     is_removed = recipe.training.overwrite or not checkpoint_folders(folder / CHECKPOINTS)
     return replacement_errors(recipe, sources, is_removed) if holds else []
@@ -110,7 +110,7 @@ def begin_output(
     if recipe.peft.is_used:
         content[BASE] = {DIGEST: base_digest(model)}
     if (folder / LOG_FILE).is_dir():
-        raise InputError(f"{folder / LOG_FILE} is a folder, where the log belongs. Move it away.")
+        raise InputError(f"{folder / LOG_FILE} is a folder, but should be the log file. Move it elsewhere.")
     try:
         if not is_resumed:
             remove_earlier_run(recipe, sources)
@@ -140,8 +140,8 @@ def check_base(recipe: Recipe, model: PreTrainedModel) -> None:
     stored = read_stored(folder / RECIPE_FILE).get(BASE, {}).get(DIGEST)
     if recipe.peft.is_used and stored != base_digest(model):
         raise InputError(
-            f"training.start_from={recipe.training.start_from} has other weights than when the adapter's run in "
-            f"{folder} began. Put them back, or give --overwrite true to delete that run."
+            f"training.start_from={recipe.training.start_from}: the weights have changed since the adapter's run in "
+            f"{folder} began. Restore them, or set --overwrite true to delete that run."
         )
 
 
@@ -165,15 +165,15 @@ def replacement_errors(recipe: Recipe, sources: Sources, is_removed: bool) -> li
     replaced += [folder / f"{test}{ending}" for test in tests for ending in (TRANSLATIONS, GREEDY_TRANSLATIONS)]
     parents = dict.fromkeys(path.parent for path in [*replaced, folder / FIGURES / CURVES_FILE])
     errors = [
-        f"{parent} is a symbolic link out of {folder}, through which nothing is deleted. Remove the link, or choose "
-        "another --output_dir."
+        f"{parent} leads out of {folder} through a symbolic link, so nothing in it is deleted. Remove the link, or "
+        "choose another --output_dir."
         for parent in parents
         if not Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(folder))
     ]
     # Losing its files would damage the folder of a model or tokenizer.
     emptied = {os.path.realpath(path.parent) for path in replaced} if is_removed else set()
     return errors + [
-        f"{key}: {path} would be deleted by this run, or a part of it. Move it, or choose another --output_dir."
+        f"{key}: {path}, or a part of it, would be deleted by this run. Move it, or choose another --output_dir."
         for key, path in input_paths(recipe, sources)
         if os.path.realpath(path) in emptied or any(_is_inside(path, place) for place in replaced)
     ]

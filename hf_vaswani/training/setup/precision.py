@@ -77,7 +77,7 @@ def precision_errors(recipe: Recipe, device: torch.device) -> list[str]:
     precision, possible = known_precision(recipe), possible_precisions(device)
     if precision is None or precision in possible:
         return []
-    return [f"mixed precision {precision} is not possible on this {device.type}: use {', '.join([AUTO, *possible])}"]
+    return [f"mixed precision {precision} is not supported on this {device.type}: use {', '.join([AUTO, *possible])}"]
 
 
 def settle_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForConditionalGeneration) -> None:
@@ -92,14 +92,14 @@ def settle_precision(recipe: Recipe, processes: Accelerator, model: VaswaniForCo
             return False
         if processes.device.type != "cpu":
             if processes.mixed_precision == "bf16":
-                say("mixed precision bf16, which this GPU has. --mixed_precision sets another")
+                say("mixed precision bf16, which this GPU supports; set --mixed_precision to change it")
             return False
         speedup = known_speedup(recipe, processes.num_processes, model)
         if speedup < FASTER:
             return False
         say(
-            f"mixed precision bf16, measured to be {speedup:.1f} times as fast as fp32 here. --mixed_precision sets "
-            "one that stays"
+            f"mixed precision bf16, measured to be {speedup:.1f} times as fast as fp32 here; set "
+            "--mixed_precision to fix it"
         )
         return True
 

@@ -64,8 +64,8 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
     is_resumable = bool(checkpoint_folders(folder / CHECKPOINTS))
     if not is_resumable and any((folder / name).exists() for name in FINISHED):
         raise InputError(
-            f"{folder} holds a finished model, but no checkpoints to resume its run from. Choose another "
-            "--output_dir, or give --overwrite true to replace the model."
+            f"{folder} contains a finished model, but no checkpoints to resume its run from. Choose another "
+            "--output_dir, or set --overwrite true to replace the model."
         )
     if not is_resumable and not checkpoint_folders(folder / BEST):
         # Before its first weights are saved, a run has nothing to lose.
@@ -75,14 +75,14 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
     differences = recipe_differences(content, recipe) + _differences(before, now)
     if differences:
         raise InputError(
-            f"{folder} holds a run of another recipe ({'; '.join(differences)}). Choose another --output_dir, or "
-            "give --overwrite true to delete that run."
+            f"{folder} contains a run of another recipe ({'; '.join(differences)}). Choose another --output_dir, or "
+            "set --overwrite true to delete that run."
         )
     if not is_resumable:
         # The same run will produce the same weights again.
         return False
     if before.processes != now.processes:
-        print(f"Trained by {before.processes} process(es) before, by {now.processes} now: steps have another size")
+        print(f"Number of processes: {before.processes} before, {now.processes} now; the tokens per step change")
     return True
 
 

@@ -71,10 +71,10 @@ def parse_sources(data: DataArguments) -> dict[str, list[TextSource]]:
             sources[split] = parsed
         weighted = [source for source in parsed if source.weight is not None]
         if weighted and split != "train":
-            errors.append(f"data.{split}: weights are for training sources; every {split} pair counts once")
+            errors.append(f"data.{split}: weights are only for training sources; every {split} pair counts once")
         elif weighted and len(weighted) < len(entries):
             errors.append(
-                f"data.{split}: give all sources a weight, or none; without any, each pair comes once an epoch"
+                f"data.{split}: give all sources a weight, or none; without weights, each pair is seen once per epoch"
             )
     if not errors and data.text:
         sources["train"] = collect_errors(errors, lambda: mixed_sources(data.text, sources["train"]))

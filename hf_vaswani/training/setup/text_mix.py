@@ -55,7 +55,7 @@ def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) ->
     errors = []
     for name in text:
         if name in others:
-            errors.append(f"data.text: stage '{name}' makes a model, and no text; texts are {', '.join(known)}")
+            errors.append(f"data.text: stage '{name}' makes a model, not text; texts are {', '.join(known)}")
         elif name not in known and not Path(name).is_file():  # a stage's file of pairs, by its path
             meant = hint(name, dict(zip(known, known)), {}) or f"known are {', '.join(known)}"
             errors.append(f"data.text: unknown text '{name}'; {meant}")
@@ -66,9 +66,9 @@ def text_errors(text: Any, makers: Iterable[str], others: Iterable[str] = ()) ->
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= LARGEST_WEIGHT
         ]
     elif len(set(text)) < len(text):
-        errors.append("data.text names a text twice; give weights to have one count more: {own: 2, …}")
+        errors.append("data.text names a text twice; to count one more often, give weights: {own: 2, …}")
     if set(text) == {REVERSED}:
-        errors.append("data.text: reversed alone is the other direction, which data.reversed: true trains")
+        errors.append("data.text: reversed alone is the opposite direction; to train it, set data.reversed: true")
     return errors
 
 
@@ -87,7 +87,7 @@ def _weighted(sources: list[TextSource], weight: float) -> list[TextSource]:
         return [replace(sources[0], weight=weight)]
     if None in given:
         raise InputError(
-            "data.text has weights, and the sources of data.train have none by which that of the own text could be "
-            "divided among them: give each source of data.train its weight"
+            "data.text has weights, but the sources of data.train have none, so the weight of their text cannot be "
+            "divided among them: give each source of data.train a weight"
         )
     return [replace(source, weight=weight * own / sum(given)) for source, own in zip(sources, given)]

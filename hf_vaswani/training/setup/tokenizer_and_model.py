@@ -29,7 +29,7 @@ from .splits import learns_both_directions, model_languages
 
 T = TypeVar("T")
 
-SMALLER = "lower the vocabulary's size, layers or widths"
+SMALLER = "reduce the vocabulary size, the layers, or the widths"
 
 # Fields that a recipe may set in a model that it starts from: they do not affect the shape or meaning of any weight.
 FREE_FIELDS = {
@@ -101,8 +101,8 @@ def checked(tokenizer: PreTrainedTokenizerBase, source: str) -> PreTrainedTokeni
         raise InputError(f"{source}: the tokenizer has no {' and no '.join(missing)}.")
     if tokenizer.eos_token_id not in tokenizer(text_target="a")["input_ids"]:
         raise InputError(
-            f"{source}: the tokenizer does not end a text with {tokenizer.eos_token!r}, by which a model learns to "
-            "stop. Give it a post-processor that does (TemplateProcessing), or name another tokenizer."
+            f"{source}: the tokenizer does not end a text with {tokenizer.eos_token!r}, from which a model learns "
+            "when to stop. Add a post-processor that does (TemplateProcessing), or name another tokenizer."
         )
     return tokenizer
 
@@ -151,8 +151,8 @@ def new_config(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniCon
     are_shared = recipe.model.get("share_encoder_decoder_embeddings", source == target)
     if are_shared and source != target:
         raise InputError(
-            f"tokenizer.path={recipe.tokenizer.path} has a vocabulary for each side, which contradicts "
-            "model.share_encoder_decoder_embeddings=True: leave that out"
+            f"tokenizer.path={recipe.tokenizer.path} has a separate vocabulary for each side, which contradicts "
+            "model.share_encoder_decoder_embeddings=True: remove that key"
         )
     return VaswaniConfig(
         **{**recipe.model, "share_encoder_decoder_embeddings": are_shared},
@@ -180,19 +180,19 @@ def load_start(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> VaswaniFor
             setattr(config, name, value)
         elif getattr(config, name) != value:
             errors.append(f"model.{name}={value!r} contradicts training.start_from={source}, which has "
-                          f"{getattr(config, name)!r}; leave it out")  # fmt: skip
+                          f"{getattr(config, name)!r}; remove it")  # fmt: skip
     if error := vocabulary_error(model, tokenizer):
-        errors.append(f"training.start_from={source}: {error}. Start from a model and its own tokenizer")
+        errors.append(f"training.start_from={source}: {error}. Use the model's own tokenizer")
     for kind in ("pad_token_id", "eos_token_id"):
         if getattr(tokenizer, kind) != getattr(config, kind):
             errors.append(
-                f"the tokenizer's {kind} is {getattr(tokenizer, kind)}, but that of the model of training.start_from="
+                f"the tokenizer's {kind} is {getattr(tokenizer, kind)}, but that of training.start_from="
                 f"{source} is {getattr(config, kind)}"
             )
     limit = config.longest_sequence
     if limit and (recipe.data.max_length or 0) > limit:
         errors.append(
-            f"data.max_length={recipe.data.max_length} is beyond the {limit} learned positions of "
+            f"data.max_length={recipe.data.max_length} exceeds the {limit} learned positions of "
             f"training.start_from={source}; lower it"
         )
     try:

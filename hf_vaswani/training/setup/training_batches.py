@@ -72,8 +72,9 @@ def make_corpus(
         length = covering_length(tokenized.source_lengths, tokenized.target_lengths, data.max_length_coverage)
         if limit and length > limit:
             raise InputError(
-                f"data.max_length_coverage={data.max_length_coverage} comes to {length} tokens, beyond the {limit} "
-                "learned positions of the model: raise model.max_position_embeddings or lower the coverage."
+                f"data.max_length_coverage={data.max_length_coverage} amounts to {length} tokens, more "
+                f"than the {limit} learned positions of the model: raise model.max_position_embeddings or lower the "
+                "coverage."
             )
         settings = replace(settings, max_length=length)
     pairs, text, counts = usable(splits.train, tokenized, settings)

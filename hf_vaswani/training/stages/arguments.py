@@ -21,37 +21,38 @@ class TranslateArguments(Section):
 
     model: str | list[str] | None = Key(
         None,
-        "what translates: a stage, a folder or a Hub id of any encoder-decoder with a tokenizer; a list: an ensemble",
+        "the model that translates: a stage, or a folder or Hub id of any encoder-decoder with a tokenizer; a list is "
+        "an ensemble",
     )
     side: Literal["source", "target"] = Key(
         "source",
-        "the side to translate: source, forward, gives pairs of source and translation; target, backward, pairs of "
-        "translation and target",
+        "the side to translate: source (forward translation) gives pairs of source and translation; target "
+        "(back-translation), pairs of translation and target",
     )
     input: str | list[str] | None = Key(
         None,
-        "files of text on that side, one sentence a line, also .gz .zst; default: the training text",
+        "files of text on that side, one sentence per line, also .gz .zst; default: the training text",
         is_path=True,
     )
-    num_beams: int | None = Key(None, "beams; default: the model's own", ge=1, le=LARGEST_BEAM)
+    num_beams: int | None = Key(None, "number of beams; default: the model's own", ge=1, le=LARGEST_BEAM)
     length_penalty: float | None = Key(
         None, "exponent of the length penalty; default: the model's own", ge=-LARGEST_PENALTY, le=LARGEST_PENALTY
     )
-    n_best: int = Key(1, "different translations of each sentence, each a pair", ge=1, le=MOST_SAMPLES)
+    n_best: int = Key(
+        1, "number of different translations per sentence, each of which becomes a pair", ge=1, le=MOST_SAMPLES
+    )
     mbr: Literal["chrf", "bleu"] | None = Key(None, "minimum Bayes risk decoding with this utility instead of search")
-    samples: int = Key(32, "candidates of mbr", ge=2, le=MOST_SAMPLES)
+    samples: int = Key(32, "number of candidates for mbr", ge=2, le=MOST_SAMPLES)
     sample: float | None = Key(
         None, "sample at this temperature instead of searching; 1 is the model's own distribution", gt=0, le=100
     )
-    seed: int = Key(0, "random seed of sample and mbr", ge=0, lt=2**32)
+    seed: int = Key(0, "random seed for sample and mbr", ge=0, lt=2**32)
     max_new_tokens: int | None = Key(
-        None, "most tokens of a translation; one that is cut there is left out", ge=1, le=100_000
+        None, "maximum number of tokens in a translation; translations cut off there are left out", ge=1, le=100_000
     )
-    src_lang: str | None = Key(None, "language of the text, for many-language models, in their spelling: deu_Latn")
-    tgt_lang: str | None = Key(None, "language to translate into, for many-language models: eng_Latn")
-    keep_share: float | None = Key(
-        None, "keep only this share of the translations, those with the best scores", gt=0, le=1
-    )
+    src_lang: str | None = Key(None, "language of the text, for multilingual models, by the model's code: deu_Latn")
+    tgt_lang: str | None = Key(None, "language to translate into, for multilingual models: eng_Latn")
+    keep_share: float | None = Key(None, "keep only this share of the translations, with the best scores", gt=0, le=1)
     min_score: float | None = Key(
         None,
         "keep only translations with at least this score: the log-probability that the search ranks by, divided by "
@@ -79,10 +80,12 @@ class TranslateArguments(Section):
             searched = [name for name in ("num_beams", "length_penalty") if getattr(self, name) is not None]
             if getattr(self, kind) is not None and searched:
                 names = ", ".join(f"translate.{name}" for name in searched)
-                errors.append(f"{names}: of a search, which translate.{kind} replaces; leave one of them out")
+                errors.append(
+                    f"{names}: no effect with translate.{kind}, which replaces the search; remove one of them"
+                )
         most, name = (self.samples, "samples") if self.mbr else (self.num_beams, "num_beams")
         if most is not None and not self.sample and self.n_best > most:
-            errors.append(f"translate.n_best={self.n_best} is more than translate.{name}={most}")
+            errors.append(f"translate.n_best={self.n_best} exceeds translate.{name}={most}")
         return errors
 
     def search(self) -> str:
@@ -98,17 +101,22 @@ class TranslateArguments(Section):
 
 
 class AverageArguments(Section):
-    """A stage that makes one model of several: the mean of their weights."""
+    """A stage that makes one model from several: the mean of their weights."""
 
     section = AVERAGE
 
     models: list[str] = Key(
-        [], "what to average: stages, or folders of runs or models of one architecture and vocabulary"
+        [], "what to average: stages, or folders of runs or models, all with the same architecture and vocabulary"
     )
     last: int | None = Key(
-        None, "the last checkpoints of each run, this many, not its final model", ge=1, le=COUNTLESS
+        None, "average this many of the last checkpoints of each run, instead of its final model", ge=1, le=COUNTLESS
     )
-    best: int | None = Key(None, "the best weights in validation of each run, this many", ge=1, le=COUNTLESS)
+    best: int | None = Key(
+        None,
+        "average this many of each run's best weights by validation, instead of its final model",
+        ge=1,
+        le=COUNTLESS,
+    )
 
     def violations(self) -> list[str]:
         """Conflicts between keys that are each valid on their own."""

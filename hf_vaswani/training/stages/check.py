@@ -25,10 +25,7 @@ from .teacher import asked_languages, teacher_errors
 
 OWN_TEXT, VALIDATION_TEXT = "the training text", "the validation text"
 HELD_OUT, LANGUAGES = "what is held out", "the pair of languages"
-OVERWRITE = (
-    "Choose another --output_dir, or give --overwrite true to make again what has changed and all that was made from "
-    "it"
-)
+OVERWRITE = "Choose another --output_dir, or set --overwrite true to redo what has changed and everything made from it"
 
 
 class State(Enum):
@@ -75,19 +72,21 @@ def check_stages(plan: Plan, processes: Accelerator) -> FoundStages:
         state, why = _state(planned, record, found)
         if record is not None and record.kind != planned.stage.kind:
             errors.append(
-                f"{where}: {planned.folder} holds a stage of kind {record.kind}, and this one is of kind "
+                f"{where}: {planned.folder} contains a stage of kind {record.kind}, but this one is of kind "
                 f"{planned.stage.kind}. Delete the folder and {planned.record}, or choose another name or "
                 "--output_dir."
             )
         elif state is State.REPLACED and not overwrites:
-            errors.append(f"{where}: {planned.folder} holds another stage ({'; '.join(why)}). {OVERWRITE}")
+            errors.append(f"{where}: {planned.folder} contains another stage ({'; '.join(why)}). {OVERWRITE}")
         if state is State.NEW and planned.folder.exists() and any(planned.folder.iterdir()):
-            errors.append(f"{where}: {planned.folder} is not empty and holds no stage. Move it away.")
+            errors.append(f"{where}: {planned.folder} is not empty and contains no stage. Move it elsewhere.")
         found.states[planned.name] = state
     unfinished = [name for name in plan.last_needs if found.states[name] is not State.FINISHED]
     if unfinished and (Path(plan.last.training.output_dir) / RECIPE_FILE).exists() and not overwrites:
         names = ", ".join(unfinished)
-        errors.append(f"{plan.last.training.output_dir} holds a run on another model or text of {names}. {OVERWRITE}")
+        errors.append(
+            f"{plan.last.training.output_dir} contains a run that used another model or text from {names}. {OVERWRITE}"
+        )
     errors += _errors_of_runs(plan, found, processes)
     for planned in plan.stages:
         errors += [f"{PREFIX}.{planned.name}.{error}" for error in _errors_of_others(planned, plan.recipe)]

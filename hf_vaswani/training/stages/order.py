@@ -87,7 +87,7 @@ def reference_errors(recipe: "Recipe") -> list[str]:
             errors += [f"{where}{error}" for error in _checkpoint_errors(arguments, stages)]
     if found := circle(stages):
         steps = " needs ".join(found)
-        errors.append(f"{PREFIX}: {steps}: such a circle has no beginning. Have one of them need another")
+        errors.append(f"{PREFIX}: {steps}, which is a cycle. Remove one of these references")
     return errors
 
 
@@ -117,8 +117,8 @@ def direction_errors(arguments: Any, recipe: "Recipe") -> list[str]:
     if None not in languages and is_same_language(*languages):
         return []
     return [
-        f"translate.side={arguments.side}: stage '{name}' learns only the other direction. Train it on both, with "
-        f"data.text: [own, reversed], or on the other one, with data.reversed: "
+        f"translate.side={arguments.side}: stage '{name}' learns only the opposite direction. Train it in both, with "
+        f"data.text: [own, reversed], or in the required one, with data.reversed: "
         f"{'true' if arguments.side == 'target' else 'false'}"
         for name in arguments.models
         if name in recipe.stages and recipe.stages[name].makes_model
@@ -144,10 +144,12 @@ def _checkpoint_errors(arguments: Any, stages: Mapping[str, Stage]) -> list[str]
             training = stages[name].arguments.training
             kept, steps, every = getattr(training, limit), training.max_steps, getattr(training, interval)
             if number > kept:
-                errors.append(f"average.{key}={number}: stage '{name}' keeps {kept}, its training.{limit}; raise that")
+                errors.append(
+                    f"average.{key}={number}: stage '{name}' keeps only {kept} (training.{limit}); raise that"
+                )
             elif steps and every > 0 and number > math.ceil(steps / every):
                 errors.append(
-                    f"average.{key}={number}: stage '{name}' comes to {math.ceil(steps / every)}, with "
+                    f"average.{key}={number}: stage '{name}' saves only {math.ceil(steps / every)}, with "
                     f"training.max_steps={steps} and training.{interval}={every}; lower the latter"
                 )
     return errors
@@ -157,7 +159,7 @@ def _model_errors(names: list[str], stages: Mapping[str, Stage], makers: list[st
     errors = []
     for name in names:
         if name in stages and name not in makers:
-            errors.append(f"stage '{name}' translates, and makes no model")
+            errors.append(f"stage '{name}' translates and makes no model")
         elif name not in stages and stages and not Path(name).exists() and (close := nearest(name, makers)):
             errors.append(f"'{name}' is neither a stage nor a folder; did you mean '{close}'?")
     return errors

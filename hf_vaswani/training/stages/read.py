@@ -53,7 +53,7 @@ def read_stages(
         if kind is None:
             found.append(f"{path}: {PREFIX}.{name} must be one of {', '.join(KINDS)}, with its keys; got {content!r}")
         elif not isinstance(content[kind] or {}, dict):
-            found.append(f"{path}: {PREFIX}.{name}.{kind} must hold keys and values, not {content[kind]!r}")
+            found.append(f"{path}: {PREFIX}.{name}.{kind} must contain keys and values, not {content[kind]!r}")
         errors += found
         if found:
             continue
@@ -73,9 +73,11 @@ def _name_errors(name: str) -> list[str]:
     keys = recipe_keys()
     taken = {*keys, PREFIX, "own", "reversed", *(key for section in keys.values() for key in section)}
     if not NAME.fullmatch(name):
-        return [f"{PREFIX}: {name!r} cannot be the name of a stage: use letters, digits and _, a letter first"]
+        return [
+            f"{PREFIX}: {name!r} cannot be the name of a stage: use letters, digits, and _, starting with a letter"
+        ]
     if name in taken:
-        return [f"{PREFIX}: '{name}' is a word of recipes, and cannot be the name of a stage: choose another"]
+        return [f"{PREFIX}: '{name}' is a reserved word of recipes and cannot be the name of a stage: choose another"]
     return []
 
 
@@ -104,12 +106,12 @@ def _read_training(
     for section, keys in options.items():
         given.setdefault(section, {}).update({key: values[section][key] for key in keys})
     if given.get("training", {}).get("push_to_hub"):
-        errors.append(f"{PREFIX}.{name}.training.push_to_hub: only the last model is uploaded; leave it out")
+        errors.append(f"{PREFIX}.{name}.training.push_to_hub: only the last model is uploaded; remove it")
     for key in ("output_dir", "overwrite"):
         if key in given.get("training", {}):
             errors.append(
-                f"{PREFIX}.{name}.training.{key}: a stage has its folder in that of the recipe, training.output_dir, "
-                "and is written again with the recipe's training.overwrite; leave it out"
+                f"{PREFIX}.{name}.training.{key}: the folder of a stage is inside the recipe's training.output_dir, "
+                "and the recipe's training.overwrite applies to its stages; remove it"
             )
     folder = Path(recipe.training.output_dir or "") / STAGES_FOLDER / name
     values.setdefault("training", {})["output_dir"] = str(folder)

@@ -61,7 +61,9 @@ class Record:
             with atomic_write(path) as part:
                 part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
-            raise InputError(f"{path} cannot be written: {reason(error)}. Make room, or change its rights.") from None
+            raise InputError(
+                f"{path} cannot be written: {reason(error)}. Free up disk space, or change its permissions."
+            ) from None
 
 
 def read_record(path: Path) -> Record | None:
@@ -72,11 +74,13 @@ def read_record(path: Path) -> Record | None:
     """
     if not path.exists():
         return None
-    values = read_json(path, remedy="Delete the stage's folder and this file to make it again.")
+    values = read_json(path, remedy="Delete the stage's folder and this file to redo the stage.")
     kinds = {"kind": str, "settings": dict, "inputs": dict[str, str], "seconds": float, "is_finished": bool,
              "product": str, "result": dict}  # fmt: skip
     if errors := type_errors(values, kinds):
-        raise InputError(f"{path} is damaged: {'; '.join(errors)}. Delete it and the stage's folder to make it again.")
+        raise InputError(
+            f"{path} is damaged: {'; '.join(errors)}. Delete it and the stage's folder to redo the stage."
+        )
     return Record(**{name: values[name] for name in kinds})
 
 

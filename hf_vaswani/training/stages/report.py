@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, pipeline
 
 from ...core.modeling_vaswani import VaswaniForConditionalGeneration
 from ...engines.export import export_model
-from ...errors import InputError
+from ...errors import InputError, counted
 from ...evaluation.score import bleu
 from ...hub.file_names import file_names
 from ...hub.run_report import RunReport, SearchReport, StageReport, TeacherReport, TestScores
@@ -72,7 +72,7 @@ def stage_report(planned: PlannedStage, record: Record) -> StageReport:
         parts = ", ".join(f"{name} {weight:g}" for name, weight in data.text.items()) if isinstance(data.text, dict) \
             else ", ".join(data.text or ["own"])  # fmt: skip
         values |= {name: result[name] for name in ("steps", "parameters", "validation_loss")}
-        values |= {"text": parts + (", the other direction" if data.reversed else "")}
+        values |= {"text": parts + (", reversed" if data.reversed else "")}
         values |= {"tests": {name: TestScores(**scores) for name, scores in result["tests"].items()}}
         if not planned.needs and (trail := read_trail(planned.folder)):
             values["trail"] = trail.shown()
@@ -107,7 +107,7 @@ def compare(teacher: PlannedStage, setup: TrainingSetup, student: VaswaniForCond
     pairs = pairs[:MOST_SENTENCES]
     sources, references = map(list, zip(*pairs))
     arguments, tokenize = teacher.arguments, setup.recipe.evaluation.tokenize
-    say(f"comparing with the teacher, stage {teacher.name}, on {len(pairs):,} sentences")
+    say(f"comparing with the teacher, stage {teacher.name}, on {counted(len(pairs), 'sentence')}")
     opened = open_teacher(arguments, setup.recipe.data)
     search = search_of(arguments.model_copy(update={"n_best": 1}), opened.model)
     by_teacher = [opened.prefix + source for source in sources]

@@ -15,7 +15,7 @@ from typing import Any
 from accelerate import PartialState
 
 from ...data.tokenizers.tokenizer import SAVED_FILES
-from ...errors import InputError, reason
+from ...errors import InputError, counted, reason
 from ...hub.run_report import RunReport
 from ...hub.wording import duration
 from ...interop.model_files import CONFIG_FILE
@@ -61,7 +61,7 @@ def run_stages(recipe: Recipe, train_one: TrainOne) -> RunReport | None:
         with _held(plan.folder, group):
             for number, planned in enumerate(plan.stages, start=1):
                 _run_stage(planned, f"{number} of {len(plan.stages)}", plan, found, train_one, group)
-            say(f"\nlast run, after {len(plan.stages)} stages: {plan.last.training.output_dir}", group)
+            say(f"\nlast run, after {counted(len(plan.stages), 'stage')}: {plan.last.training.output_dir}", group)
             return train_one(plan.last, complete=CompletedReport(plan), ends_group=False)
 
 

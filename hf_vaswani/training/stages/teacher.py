@@ -116,7 +116,7 @@ def languages_for(
         if translation_tasks(config):
             if None in asked:
                 raise ValueError(
-                    "this model is told what to translate: give translate.src_lang and translate.tgt_lang"
+                    "this model must be given the languages: set translate.src_lang and translate.tgt_lang"
                 )
             check_pair(asked, language_pairs(SimpleNamespace(config=config), tokenizer))
             return dict(zip(("src_lang", "tgt_lang"), asked)), ""

@@ -110,7 +110,7 @@ def make_pairs(
             translate_rest(path, arguments, data)
         counts = write_pairs(path, folder / PAIRS_FILE, arguments)
     if not counts.pairs:
-        raise TrainingError(f"{folder}: no pair is left of {counted(counts.lines, 'line')} ({counts.in_words()}).")
+        raise TrainingError(f"{folder}: no pairs are left of {counted(counts.lines, 'line')} ({counts.in_words()}).")
     return counts
 
 
@@ -121,7 +121,9 @@ def translate_rest(path: Path, arguments: TranslateArguments, data: DataArgument
         NotResumable: if the file belongs to another text, model or search.
     """
     try:
-        output = ResumableOutput(path, resume=True, continues="Make room; the same command continues.")
+        output = ResumableOutput(
+            path, resume=True, continues="Free up disk space, then run the same command again to continue."
+        )
     except NothingToResume:  # it is complete
         return
     with closing(output):
@@ -152,7 +154,9 @@ def stopped_by_signals(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         number = received[0] if received else signal.SIGINT
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        message = f"Stopped by {name}; what was translated is saved in {folder}. The same command continues."
+        message = (
+            f"Stopped by {name}; what was translated is saved in {folder}. Run the same command again to continue."
+        )
         raise TrainingInterrupted(message, number) from None
     finally:
         for number, handler in before.items():

@@ -47,7 +47,7 @@ def differences(
                 references = [reference for _, reference in pairs]
                 systems[name] = collect_errors(notes, partial(_translations, members, test, references))
             elif members:
-                notes.append(f"{name} has another test set {test}, or counts its BLEU in another way.")
+                notes.append(f"{name} has a different test set {test}, or computes BLEU differently.")
         others = {name: lines for name, lines in systems.items() if lines and name != baseline}
         if systems[baseline] and others:
             compared = [systems[baseline], *others.values()]
@@ -95,6 +95,6 @@ def _translations(members: Finished, test: str, references: list[str]) -> list[l
             score = bleu(lines, references, **_settings(run.recipe)).value
             is_own = math.isclose(score, result.tests[test].bleu, abs_tol=1e-6)
         if not is_own:
-            raise InputError(f"{path} is not what its run has scored: its combination is not compared.")
+            raise InputError(f"{path} is not what its run scored, so its combination is not compared.")
         systems.append(lines)
     return systems

@@ -68,14 +68,14 @@ def place_errors(folder: Path) -> list[str]:
     if not folder.exists():
         existing = next(path for path in folder.resolve().parents if path.exists())
         if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-            return [f"{name} cannot be made in {existing}. Choose another folder."]
+            return [f"{name} cannot be created in {existing}. Choose another folder."]
         return []
     if not folder.is_dir():
         return [f"{name} is a file. Choose another folder."]
     if not os.access(folder, os.W_OK | os.X_OK):
         return [f"{name} is not writable. Choose another folder."]
     if not (folder / STATE_FILE).exists() and any(folder.iterdir()):
-        return [f"{name} is not empty and holds no sweep. Choose another folder."]
+        return [f"{name} is not empty and contains no sweep. Choose another folder."]
     return []
 
 
@@ -92,8 +92,8 @@ def content_errors(plan: SweepPlan) -> list[str]:
     errors += [f"seed {seed}" for seed in state["seeds"] if seed not in plan.seeds]
     if errors:
         return [
-            f"--output_dir {plan.folder} holds a sweep with more than this one ({', '.join(errors)}). Add to it by "
-            "naming all that it has, or choose another folder."
+            f"--output_dir {plan.folder} contains a sweep with more than this one ({', '.join(errors)}). "
+            "To extend it, name everything that it has, or choose another folder."
         ]
     return _run_errors(plan)
 
@@ -118,7 +118,7 @@ def _run_errors(plan: SweepPlan) -> list[str]:
         if differences:
             reasons.setdefault("; ".join(differences), []).append(run.name)
     return [
-        f"--output_dir {plan.folder} holds runs of another recipe ({why}): {names[0]}"
+        f"--output_dir {plan.folder} contains runs of another recipe ({why}): {names[0]}"
         + (f" and {len(names) - 1} more" if names[1:] else "")
         + ". Choose another folder."
         for why, names in reasons.items()
@@ -158,14 +158,14 @@ def _lock(descriptor: int, folder: Path) -> None:
                     f"Another sweep is training in {folder}. Wait until it has ended, or choose another folder."
                 ) from None
             if not is_told:
-                print(f"Another sweep is in {folder}; waiting for its runs to end", file=sys.stderr, flush=True)
+                print(f"Another sweep is using {folder}; waiting for its runs to end", file=sys.stderr, flush=True)
             is_told = True
             time.sleep(BETWEEN_LOOKS)
 
 
 def _read(folder: Path) -> dict:
     path = folder / STATE_FILE
-    state = read_json(path, "Write {} into it; the runs are resumed, or are found to be finished.")
+    state = read_json(path, "Replace its content with {}; finished runs are then recognized, and the others resumed.")
     if not state:
         return {"combinations": {}, "seeds": [], "finished": {}}
     check_types(path, state, STATE_TYPES)

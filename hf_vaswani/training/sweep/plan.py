@@ -33,9 +33,9 @@ OF_TEXT = (
 MOST_RUNS = 10_000
 # Keys that cannot be swept, and why.
 NOT_SWEPT = {
-    ("training", "output_dir"): "each run has a folder of its own in --output_dir",
+    ("training", "output_dir"): "each run has its own folder in --output_dir",
     ("training", "overwrite"): "runs are resumed; to start over, delete the sweep's folder",
-    ("training", "seed"): "give --seeds",
+    ("training", "seed"): "use --seeds",
 }
 
 
@@ -131,14 +131,14 @@ def make_plan(request: SweepRequest, errors: list[str]) -> SweepPlan:
     for texts in grid.values():
         number *= len(texts)
     if number > MOST_RUNS:
-        errors.append(f"{number:,} runs are too many for one sweep, which has at most {MOST_RUNS:,}")
+        errors.append(f"{number:,} runs are too many for one sweep; the maximum is {MOST_RUNS:,}")
         raise InputError.of(errors)
     found = combinations(_named(rows), {_written(key): texts for key, texts in grid.items()})
     loaded = _load(request, folder, found, errors)
     errors += _same_recipes(loaded)
     if any(run.recipe.training.push_to_hub for run in loaded):
         errors.append(
-            "training.push_to_hub: a sweep uploads none of its runs. Leave it out, and push the one that you choose "
+            "training.push_to_hub: a sweep uploads none of its runs. Remove it, and push the run that you choose "
             "with hf-vaswani push"
         )
     errors += _errors_of_recipes([run.recipe for run in loaded])
@@ -169,7 +169,7 @@ def _by_key(values: dict, where: str, errors: list[str]) -> dict:
 
 def _conflicts(rows: dict[str, dict[str, str]], grid: dict[str, list[str]], given: set[str]) -> list[str]:
     """Errors for keys that are given in two places, or that a sweep sets itself."""
-    errors = [f"--{key} is given for all runs, and swept by the grid: choose one" for key in grid if key in given]
+    errors = [f"--{key} is given for all runs and also swept by the grid: choose one" for key in grid if key in given]
     for name, row in rows.items():
         errors += [f"row {name}: {key} is also given for all runs: choose one" for key in row if key in given]
         errors += [f"row {name}: {key} is also swept by the grid: choose one" for key in row if key in grid]
@@ -231,7 +231,7 @@ def _same_recipes(loaded: list[Run]) -> list[str]:
         if first.get(digest) == name:
             errors.append(f"{name} is listed twice")
         elif digest in first:
-            errors.append(f"{name} is the same recipe as {first[digest]}: leave one of them out")
+            errors.append(f"{name} is the same recipe as {first[digest]}: remove one of them")
         first.setdefault(digest, name)
     return errors
 

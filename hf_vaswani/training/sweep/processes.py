@@ -89,7 +89,7 @@ def run_all(
         for started in running:
             if started.process.returncode == 0:
                 on_end(started.run, Outcome(0))
-        message = f"Stopped by {stop.name}; all runs have saved their states. The same command resumes the sweep."
+        message = f"Stopped by {stop.name}; all runs have saved their states. Run the same command again to resume."
         raise TrainingInterrupted(message, stop.received)
 
 
@@ -157,4 +157,4 @@ def last_error(log: Path, begin: int = 0) -> str:
     except OSError as error:
         return f"the log cannot be read: {error.strerror}"
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["nothing in the log"])[-1]
+    return (errors or lines or ["the log is empty"])[-1]

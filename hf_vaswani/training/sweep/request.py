@@ -105,9 +105,9 @@ def _keyed(option: str, form: str, texts: Sequence[str], errors: list[str]) -> d
         key, equals, value = text.partition("=")
         key = key.removeprefix("--").replace("-", "_")
         if not equals or not key:
-            errors.append(f"{option} {text}: write it {option} key={form}")
+            errors.append(f"{option} {text}: write it as {option} key={form}")
         elif key in found:
-            errors.append(f"{option} {key} is given twice: list all of its values in one")
+            errors.append(f"{option} {key} is given twice: list all of its values in one option")
         else:
             found[key] = value
     return found
@@ -146,7 +146,7 @@ def parse_file(path: Path, errors: list[str]) -> SweepRequest:
     recipe = content.get("recipe")
     if not isinstance(recipe, str):
         close = next((key for key in content if key != "recipe" and hint(str(key), {"recipe": "recipe"})), None)
-        meant = f" Is it {close!r}?" if close else ""
+        meant = f" Is {close!r} a typo?" if close else ""
         raise InputError(f"{path}: recipe is missing: the name of a recipe, or of its file.{meant}")
     grid = _mapping(path, "grid", content, errors)
     for key, values in grid.items():
@@ -156,7 +156,8 @@ def parse_file(path: Path, errors: list[str]) -> SweepRequest:
     for name, row in rows.items():
         if not NAME.fullmatch(str(name)):
             errors.append(
-                f"{path}: rows: {name!r} cannot be the name of a row: use letters, digits, and . _ + - inside"
+                f"{path}: rows: {name!r} cannot be the name of a row: use letters and digits, with . _ + - only in "
+                "between"
             )
         if not isinstance(row or {}, dict):
             errors.append(f"{path}: rows: {name} needs keys and values, got {row!r}")
@@ -167,7 +168,7 @@ def parse_file(path: Path, errors: list[str]) -> SweepRequest:
     }
     trials = content.get("trials", DEFAULT_TRIALS)
     if type(trials) is not int or trials < 1:
-        errors.append(f"{path}: trials must be a whole number from 1 on, got {trials!r}")
+        errors.append(f"{path}: trials must be a whole number of at least 1, got {trials!r}")
         trials = DEFAULT_TRIALS
     seeds = content.get("seeds", list(DEFAULT_SEEDS))
     seeds = seeds if isinstance(seeds, list) else split_values(str(seeds))
@@ -201,7 +202,7 @@ def _mapping(path: Path, key: str, content: dict[str, Any], errors: list[str]) -
     value = content.get(key) or {}
     if isinstance(value, dict):
         return value
-    errors.append(f"{path}: {key} must hold names with values, got {value!r}")
+    errors.append(f"{path}: {key} must map names to values, got {value!r}")
     return {}
 
 
@@ -215,7 +216,9 @@ def _seeds(values: list[Any], where: str, errors: list[str]) -> tuple[int, ...]:
     wrong = [text for text in texts if not (text.isdecimal() and text.isascii() and len(text) < 11)]
     wrong += [text for text in texts if text not in wrong and int(text) >= 2**32]
     if wrong or not texts:
-        errors.append(f"{where} must be whole numbers from 0 to {2**32 - 1} with commas, got {', '.join(wrong)!r}")
+        errors.append(
+            f"{where} must be whole numbers from 0 to {2**32 - 1}, separated by commas, got {', '.join(wrong)!r}"
+        )
         return DEFAULT_SEEDS
     numbers = [int(text) for text in texts]
     twice = sorted({number for number in numbers if numbers.count(number) > 1})

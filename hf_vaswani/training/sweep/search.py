@@ -63,10 +63,10 @@ def check_search(request: SweepRequest, errors: list[str]) -> Search:
     """
     errors = list(errors)
     if request.grid or request.rows:
-        errors.append("a search proposes the values itself: give either --search, or a grid and rows")
+        errors.append("a search proposes the values itself: use either --search, or a grid and rows")
     if (number := (request.trials + 1) * len(request.seeds)) > MOST_RUNS:
         errors.append(
-            f"{number:,} runs are too many for one search, which has at most {MOST_RUNS:,}: give fewer trials or seeds"
+            f"{number:,} runs are too many for one search; the maximum is {MOST_RUNS:,}: use fewer trials or seeds"
         )
     request = replace(request, rows={}, grid={})
     ends = {combination_name("", values): values for values in corners(request.space)}
@@ -75,15 +75,15 @@ def check_search(request: SweepRequest, errors: list[str]) -> Search:
     import_extra("optuna", "search")
     if not losses_compare([run.recipe for run in at_ends.runs]):
         raise InputError(
-            "a search compares validation losses per token, which do not compare with another tokenizer or validation "
-            "text. Try such values with --grid, and compare BLEU"
+            "a search compares validation losses per token, which cannot be compared across tokenizers or validation "
+            "texts. Try such values with --grid, and compare BLEU"
         )
     stored = stored_combinations(at_ends.folder)
     trials = list(stored.values())[1:]
     is_search = list(stored) == list(_rows(trials)) if stored else True
     if not is_search or not all(holds(space, trial) for trial in trials):
         raise InputError(
-            f"--output_dir {at_ends.folder} holds another sweep, or a search with trials outside of this space. Widen "
+            f"--output_dir {at_ends.folder} contains another sweep, or a search with trials outside this space. Widen "
             "the space, or choose another folder."
         )
     return Search(request, space, trials, check_sweep(replace(request, rows=_rows(trials)), []))
@@ -117,7 +117,7 @@ def run_search(search: Search, jobs: int | None = None) -> SweepReport:
         if not new:
             if len(trials) < request.trials:
                 print(
-                    f"The search ends after {counted(len(trials), 'trial')}: it finds no other values", file=sys.stderr
+                    f"The search ended after {counted(len(trials), 'trial')}: it found no new values", file=sys.stderr
                 )
             return run_sweep(plan, jobs, failed)
         trials = [*trials, *new]

@@ -88,7 +88,8 @@ def parse_space(texts: Mapping[str, str | list[str]], where: str, errors: list[s
         values = split_values(text) if isinstance(text, str) else text
         if len(set(values)) < 2 or "" in values:
             errors.append(
-                f"{where} {key}={text}: write a range, such as {key}=0.1..0.3, or at least two values with commas"
+                f"{where} {key}={text}: write a range, such as {key}=0.1..0.3, or at least two values, separated by "
+                "commas"
             )
         else:
             space[key] = Choice(list(dict.fromkeys(values)))
@@ -113,7 +114,7 @@ def _range(low: str, high: str) -> Range | str:
     try:
         ends = [int(end) if is_whole else float(end) for end in (low, high)]
     except ValueError:
-        return "a range has numbers at its ends, such as 0.1..0.3"
+        return "the ends of a range must be numbers, such as 0.1..0.3"
     if not all(abs(end) < float("inf") for end in ends) or not ends[0] < ends[1]:
-        return "a range begins with its lower end, such as 0.1..0.3"
+        return "a range must begin with its lower end, such as 0.1..0.3"
     return Range(ends[0], ends[1], is_whole)

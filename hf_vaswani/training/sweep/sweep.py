@@ -117,8 +117,8 @@ def _notes_on_texts(finished: list[tuple[Run, RunReport]]) -> list[str]:
         changed = [s for s in splits if (text := report.trail.texts.get(s)) and text.digest != trail.texts[s].digest]
         if changed:
             notes.append(
-                f"{run.name} had other {' and '.join(changed)} text than {name}, in the same files. Train one of them "
-                "again before you compare them."
+                f"{run.name} had different {' and '.join(changed)} text than {name}, from the same files. "
+                "Train one of them again before you compare them."
             )
     return notes
 
@@ -204,5 +204,5 @@ def failure(report: SweepReport, folder: Path) -> TrainingError | None:
     number = sum(len(result.runs) for result in report.combinations)
     return TrainingError(
         f"{len(report.failed)} of {counted(number, 'run')} failed: {', '.join(run.folder for run in report.failed)}. "
-        f"Their logs are in {folder}; the same command tries them again."
+        f"Their logs are in {folder}; run the same command again to retry them."
     )

@@ -10,8 +10,8 @@ NOTHING = "–"
 METHOD = (
     "± is the sample standard deviation over seeds. Δ BLEU is the difference from the first row, with its 95% "
     "confidence interval and p-value: a paired bootstrap with {resamples:,} replicates, each of which draws sentences "
-    "(Koehn 2004) and, for each row, seeds, both with replacement. Where rows have one seed only, Δ BLEU does not "
-    "say how far another seed would change it. With many rows, some p-values are low by chance."
+    "(Koehn 2004) and, for each row, seeds, both with replacement. If rows have only one seed, Δ BLEU does not "
+    "show how much another seed would change it. With many rows, some p-values are low by chance."
 )
 
 

@@ -67,14 +67,14 @@ def test_folders_without_weights_are_refused_together(tmp_path, missing):
 
 
 def test_more_checkpoints_than_there_are_is_a_clear_error(training, tmp_path):
-    with pytest.raises(InputError, match="holds 3 checkpoints, and 4 are needed"):
+    with pytest.raises(InputError, match="has too few checkpoints: 4 needed, 3 found"):
         average([training], tmp_path / "mean", last=4)
 
 
 def test_models_of_other_shapes_are_refused_and_nothing_is_left(tmp_path):
     for name, size in (("a", 16), ("b", 32)):
         tiny_model(d_model=size).save_pretrained(tmp_path / name)
-    with pytest.raises(InputError, match=r"b has other weights than .*a: .* is \(.*\) and \(.*\)"):
+    with pytest.raises(InputError, match=r"b has different weights than .*a: .* is \(.*\) and \(.*\)"):
         average([tmp_path / "a", tmp_path / "b"], tmp_path / "mean")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
@@ -87,7 +87,7 @@ def test_models_of_another_kind_or_without_all_their_weights_are_refused(tmp_pat
     weights = load_file(tmp_path / "incomplete" / "model.safetensors")
     weights.popitem()
     save_file(weights, tmp_path / "incomplete" / "model.safetensors", {"format": "pt"})
-    for name, fault in (("foreign", "is a model of the kind 'marian'"), ("incomplete", "lacks weights")):
+    for name, fault in (("foreign", "is a 'marian' model"), ("incomplete", "lacks weights")):
         with pytest.raises(InputError, match=f"{name} {fault}"):
             average([tmp_path / "whole", tmp_path / name], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
@@ -125,5 +125,5 @@ def test_damaged_checkpoint_is_refused(training, tmp_path):
 
 def test_models_with_other_tokenizers_are_refused(recipe, training, tmp_path):
     other = train(recipe("--max_steps=3", "--vocab_size=20", "--type=unigram", output="other")).folder
-    with pytest.raises(InputError, match="has another tokenizer than"):
+    with pytest.raises(InputError, match="has a different tokenizer than"):
         average([training, other], tmp_path / "mean")

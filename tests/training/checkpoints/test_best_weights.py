@@ -57,4 +57,4 @@ def test_validations_without_gain_are_counted(measure, scores, counts):
 def test_training_whose_validation_losses_are_no_numbers_ends_with_its_patience(recipe, monkeypatch, capsys):
     monkeypatch.setattr("hf_vaswani.training.validation.Validator.likelihood", lambda *arguments: (math.nan, 0.0))
     assert train(recipe("--early_stopping_patience=1")).steps == 6
-    assert "no gain in validation loss for 1 validation (best: none)" in capsys.readouterr().out
+    assert "no improvement in validation loss for 1 validation (best: none)" in capsys.readouterr().out

@@ -77,7 +77,7 @@ def test_best_weights_of_a_training_killed_before_its_first_checkpoint_are_not_d
     for path in (*(folder / "checkpoints").iterdir(), folder / "results.json", folder / "model.safetensors"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     kept = sorted((folder / "best").iterdir())
-    with pytest.raises(InputError, match="holds a run of another recipe .model.d_model was"):
+    with pytest.raises(InputError, match="contains a run of another recipe .model.d_model was"):
         train(recipe(*options, "--d_model=8"))
     assert sorted((folder / "best").iterdir()) == kept
     train(recipe(*options))
@@ -157,7 +157,9 @@ def test_overwriting_deletes_nothing_through_a_symbolic_link(recipe, tmp_path, n
         (folder / name).rename(tmp_path / "aside")
     (folder / name).symlink_to(elsewhere)
     before = files_in(tmp_path)
-    with pytest.raises(InputError, match=f"{name} is a symbolic link out of .*out, through which nothing is deleted"):
+    with pytest.raises(
+        InputError, match=f"{name} leads out of .*out through a symbolic link, so nothing in it is deleted"
+    ):
         train(recipe("--overwrite=true"))
     assert files_in(tmp_path) == before
 
@@ -227,7 +229,7 @@ def test_checkpoint_whose_progress_has_a_wrong_type_is_passed_over(recipe, capsy
 
 def test_run_that_logs_nothing_says_so_in_place_of_its_curves(recipe, capsys):
     folder = train(recipe("--max_steps=3", "--logging_steps=10")).folder
-    assert "No curves.png: nothing was logged in 3 steps. A lower training.logging_steps" in capsys.readouterr().out
+    assert "No curves.png: nothing was logged in 3 steps. Lower training.logging_steps" in capsys.readouterr().out
     assert main(["curves", str(folder)]) == 2
     error = capsys.readouterr().err
     assert f"{folder} holds no log.jsonl: nothing was logged yet" in error and error.count("error:") == 1

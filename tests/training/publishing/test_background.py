@@ -96,7 +96,7 @@ def test_upload_that_never_ends_is_given_up_and_the_next_is_made(sending, upload
     sending.may_go_on.clear()
     uploads.add(upload("a"))
     uploads.wait()
-    assert "has not answered within" in reported[0]
+    assert "did not respond within" in reported[0]
     sending.may_go_on.set()
     uploads.add(upload("b"))
     uploads.wait()

@@ -218,10 +218,10 @@ def test_hub_that_never_answers_holds_up_neither_the_run_nor_its_end(hub_here, r
     monkeypatch.setattr(background, "LEAST_SECONDS", 0.3)
     hub_here.holds_commits = True
     plain = train(recipe(output="plain")).folder
-    with pytest.raises(TrainingError, match="has not answered within"):
+    with pytest.raises(TrainingError, match="did not respond within"):
         train(recipe(*PUSH, output="pushed"))
     assert same_weights(tmp_path / "pushed", plain)
-    assert "warning: step 4 was not uploaded. The Hub has not answered" in capsys.readouterr().out
+    assert "warning: step 4 was not uploaded. The Hub did not respond" in capsys.readouterr().out
     assert not (tmp_path / "pushed" / ".uploads").exists()
 
 
@@ -245,7 +245,7 @@ def test_full_disk_leaves_out_an_upload_and_not_the_run(hub_here, recipe, monkey
     monkeypatch.setattr("hf_vaswani.training.publishing.uploads.write_portable_run", refuse)
     folder = train(recipe(*PUSH, "--hub_strategy=checkpoint")).folder
     assert hub_here.messages == ["End of training"]
-    assert "warning: step 4 is not uploaded: No space left on device" in capsys.readouterr().out
+    assert "warning: step 4 was not uploaded: No space left on device" in capsys.readouterr().out
     assert not (folder / ".uploads").exists()
 
 

@@ -87,7 +87,7 @@ def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear", "cosine", "constant"])
 def test_schedules_but_the_papers_ask_for_a_learning_rate(recipe, schedule):
     missing = (
-        f"training.learning_rate is missing: the highest rate of schedule '{schedule}', such as 0.001 (to fine-tune, "
+        f"training.learning_rate is missing: the peak of schedule '{schedule}', such as 0.001 (for fine-tuning, "
         "0.0001)"
     )
     in_file = RECIPE.replace("output_dir: out", f"output_dir: out, lr_scheduler_type: {schedule}")
@@ -179,7 +179,7 @@ def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
     assert "does not exist" in errors_of(tmp_path / "absent.yaml")
     assert f"{tmp_path} is a folder" in errors_of(tmp_path)
     assert "is not a YAML file" in errors_of(recipe("a: [1"))
-    assert "must hold the sections" in errors_of(recipe("- 1"))
+    assert "must contain the sections" in errors_of(recipe("- 1"))
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--max_steps=null"], ["nothing ends the run: give training.max_steps"]),
+        (["--max_steps=null"], ["nothing ends the run: set training.max_steps"]),
         (["--max_steps=null", "--lr_scheduler_type=linear", "--learning_rate=1"],
          ["missing: schedule 'linear' decays to 0"]),
         (["--lr_scheduler_type=cosine", "--learning_rate=1", "--num_train_epochs=3"],
@@ -366,9 +366,9 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
             "data.test_share must be above 0 and below 1, got 0.0",
         ]),
         (["--validation_share=0.5", "--test_share=0.5"], ["=0.5 and data.test_share=0.5 leave nothing to train on"]),
-        (["--validation_share=0.1", "--validation_split=test"], ["where data.validation_split='test' gives"]),
+        (["--validation_share=0.1", "--validation_split=test"], ["also given by data.validation_split='test'"]),
         (["--test_share=0.1", "--dataset=null", "--train=a.tsv", "--validation=b.tsv", "--test=c.tsv"],
-         ["data.test_share=0.1 holds out pairs where data.test='c.tsv' gives a test set: choose one"]),
+         ["data.test_share=0.1 holds out a test set, but one is also given by data.test='c.tsv': choose one"]),
         (["--validation_split=null"], ["data.validation_split is missing"]),
         (["--split_seed=-1"], ["data.split_seed must be in [0, 4294967296), got -1"]),
         (["--max_length=9", "--max_length_coverage=2"], ["must be above 0 and at most 1, got 2.0", "are both given"]),
@@ -390,7 +390,7 @@ def test_epochs_alone_may_end_a_run(recipe):
 def test_option_of_two_sections_names_both():
     with pytest.raises(InputError) as error:
         load_recipe(RECIPES[0], ["--license=mit"])
-    assert "--license is in several sections; say which: --data.license, --training.license" in str(error.value)
+    assert "--license is in several sections; specify one: --data.license, --training.license" in str(error.value)
 
 
 def test_missing_validation_text_may_be_held_out(tmp_path):
@@ -407,7 +407,7 @@ def test_missing_validation_text_may_be_held_out(tmp_path):
 @pytest.mark.parametrize("named", ["--start_from=model", "--tokenizer.path=model"])
 def test_options_of_a_new_tokenizer_are_refused_beside_one_that_is_there(recipe, named):
     key = "training.start_from=model" if "start" in named else "tokenizer.path=model"
-    message = f"--type, --vocab_size: no effect on the tokenizer of {key}, which is used as it is"
+    message = f"--type, --vocab_size: no effect on the tokenizer of {key}, which is used as is"
     assert errors_of(recipe(), [named, "--vocab_size=90", "--tokenizer.type=bpe"]).splitlines() == [message]
     assert load_recipe(recipe(), [named, "--bpe_dropout=0.1"]).tokenizer_source == key
     in_the_file = recipe(RECIPE + "tokenizer: {vocab_size: 90}\n")

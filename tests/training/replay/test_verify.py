@@ -80,7 +80,7 @@ def test_finished_run_is_equal_to_the_bit_and_stays_as_it_is(recipe, function, o
     folder = function(recipe(*FAST, *options)).folder
     before = files_in(folder)
     found = verify(str(folder))
-    assert found.verdict == "equal to the bit"
+    assert found.verdict == "equal bit for bit"
     streamed = {"training text": Outcome.NOT_COMPARED} if "--streaming=true" in options else {}
     assert {part: outcome for part, outcome in outcomes(found).items() if outcome != Outcome.EQUAL} == streamed
     parts = ["steps 1 to 10", "steps 13 to 14, from update-00000012"]
@@ -94,13 +94,13 @@ def test_held_out_pairs_are_those_of_the_run(recipe, tmp_path, write_lines):
     file = write_lines("pairs.tsv", [f"{line}\t{line[::-1]}" for line in lines])
     options = [f"--train={file}", "--validation_share=0.1", "--test_share=0.1", f"--output_dir={tmp_path / 'out'}"]
     folder = train(load_recipe(recipe.command[0], [*FAST, *options])).folder
-    assert verify(str(folder)).verdict == "equal to the bit"
+    assert verify(str(folder)).verdict == "equal bit for bit"
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer], ids=["loop", "Trainer"])
 def test_adapter_is_equal_to_the_bit(recipe, base, function):
     folder = function(recipe(*FAST, f"--start_from={base}", "--r=4", "--lora_dropout=0.1", "--dropout=0.2")).folder
-    assert verify(str(folder)).verdict == "equal to the bit"
+    assert verify(str(folder)).verdict == "equal bit for bit"
     weights = load_file(base / "model.safetensors")
     weights["model.encoder.layers.0.fc1.bias"][0] += 1e-3
     save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
@@ -110,7 +110,7 @@ def test_adapter_is_equal_to_the_bit(recipe, base, function):
     with pytest.raises(InputError) as raised:
         verify(str(folder))
     assert str(raised.value).splitlines()[-1] == (
-        "Say where the model lies that the run started from: --start_from FOLDER"
+        "Specify where the model that the run started from is: --start_from FOLDER"
     )
     found = verify(str(folder), ["--start_from", str(base.with_name("elsewhere"))])
     assert outcomes(found)["recipe"] == Outcome.EQUAL
@@ -128,7 +128,7 @@ def test_unfinished_run_is_replayed_as_far_as_it_came(recipe, tmp_path, monkeypa
         with pytest.raises(TrainingInterrupted):
             train(recipe(*FAST))
     found = verify(str(tmp_path / "out"))
-    assert found.verdict == "equal to the bit"
+    assert found.verdict == "equal bit for bit"
     assert "steps 1 to 8" in outcomes(found)
 
 
@@ -151,7 +151,7 @@ def test_another_text_with_the_tokenizer_of_the_run_differs_in_the_batch_with_it
     flip_a_bit(tmp_path / "train.x", 11)
     found = verify(str(folder), checkpoint="none")
     assert details(found).keys() == {"training text", "steps 1 to 10"}
-    assert "other token ids in its batches" in details(found)["steps 1 to 10"]
+    assert "different token ids in its batches" in details(found)["steps 1 to 10"]
 
 
 def test_another_letter_in_the_validation_text_is_found(finished, tmp_path):
@@ -165,7 +165,7 @@ def test_changed_key_of_the_recipe_is_named_with_the_step_of_its_effect(finished
     recipe["training"]["adam_beta2"] = 0.9
     file.write_text(yaml.safe_dump(recipe))
     found = verify(str(finished), checkpoint="none")
-    assert details(found)["recipe"] == f"training.adam_beta2 was 0.98 in the run, and is 0.9 in {file}"
+    assert details(found)["recipe"] == f"training.adam_beta2 was 0.98 in the run, but is 0.9 in {file}"
     # The first step of Adam does not depend on it, but for its last bits: its loss, at least, is the same.
     assert not re.search(r"step 1: .*loss [\d.]+ in the run", details(found)["steps 1 to 10"])
     assert details(found).keys() == {"recipe", "steps 1 to 10"}
@@ -184,7 +184,7 @@ def test_changed_weight_of_a_checkpoint_is_named_and_nothing_is_replayed_from_th
 def test_steps_and_checkpoint_can_be_chosen(finished):
     found = verify(str(finished), steps=12, checkpoint="6")
     assert list(outcomes(found))[5:7] == ["steps 1 to 12", "steps 7 to 12, from update-00000006"]
-    assert found.verdict == "equal to the bit"
+    assert found.verdict == "equal bit for bit"
     with pytest.raises(InputError, match="--from 7: .* Choose from: update-00000006, update-00000012$"):
         verify(str(finished), checkpoint="7")
 
@@ -193,8 +193,12 @@ def test_steps_and_checkpoint_can_be_chosen(finished):
     ("steps", "last", "line"),
     [
         (12, 12, None),
-        (13, 12, "--steps 13: no step between 12 and 14 is recorded. Replaying to 12; --steps 14 replays to there."),
-        (99, 14, "--steps 99: no step after 14 is recorded. Replaying to there."),
+        (
+            13,
+            12,
+            "--steps 13: no step between 12 and 14 is recorded. Replaying up to 12; to go further, set --steps 14.",
+        ),
+        (99, 14, "--steps 99: no step after 14 is recorded. Replaying up to that step."),
     ],
 )
 def test_steps_that_end_where_nothing_is_recorded_end_before_and_say_so(finished, steps, last, line):
@@ -212,7 +216,8 @@ def test_steps_that_other_processes_made_are_not_replayed_with_the_first_ones_an
     said = []
     verify(str(finished), steps=14, checkpoint="none", report=said.append)
     assert said == [
-        "--steps 14: the steps up to 14 were made with other processes, precision or loop. Replaying to 12.",
+        "--steps 14: the steps up to 14 used a different device, number of processes, precision, or loop. "
+        "Replaying up to 12.",
         "Replaying steps 1 to 12",
     ]
 
@@ -228,8 +233,10 @@ def test_on_another_processor_losses_are_compared_within_a_tolerance(finished, c
     change_trail(finished, other)
     found = verify(str(finished), checkpoint="none")
     assert found.outcome == outcome
-    assert "another processor: Another CPU then, " in found.verdict
-    assert found.verdict.startswith("equal to 1e-5 (" if outcome == Outcome.CLOSE else "different: steps 1 to 10 (")
+    assert "different processor: Another CPU then, " in found.verdict
+    assert found.verdict.startswith(
+        "equal to within 1e-5 (" if outcome == Outcome.CLOSE else "different: steps 1 to 10 ("
+    )
     # On the same one there is no reason for any difference.
     change_trail(finished, lambda trail: trail["environments"][0].update(read_here(finished)))
     found = verify(str(finished), checkpoint="none")
@@ -252,7 +259,7 @@ def test_environment_that_changed_within_a_part_is_a_reason_from_there_on(finish
     change_trail(finished, other)
     found = verify(str(finished), checkpoint="none")
     assert found.outcome == outcome
-    assert "another processor: Another CPU then, " in found.verdict
+    assert "different processor: Another CPU then, " in found.verdict
 
 
 @pytest.mark.parametrize(("threads", "outcome"), [(2, Outcome.DIFFERENT), (3, Outcome.CLOSE)])
@@ -268,7 +275,7 @@ def test_threads_are_a_reason_where_this_machine_has_fewer_than_the_run_had(reci
     change_trail(folder, other)
     found = verify(str(folder), checkpoint="none")
     assert found.outcome == outcome
-    assert ("another number of threads: 3 then, 2 here" in found.verdict) == (threads == 3)
+    assert ("different number of threads: 3 then, 2 here" in found.verdict) == (threads == 3)
 
 
 def change_last_bits(trail: dict, step: int) -> None:
@@ -291,7 +298,7 @@ def test_on_another_processor_weights_of_a_checkpoint_are_compared_too(finished)
     change_trail(finished, other)
     found = verify(str(finished))
     [detail] = [str(f) for f in found.findings if f.outcome == Outcome.CLOSE]
-    assert re.fullmatch(r"steps 13 to 14, from .*: losses are equal to 0.0e\+00, weights to 9.5e-07", detail)
+    assert re.fullmatch(r"steps 13 to 14, from .*: losses differ by up to 0.0e\+00, weights by up to 9.5e-07", detail)
 
 
 def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeypatch):
@@ -338,7 +345,7 @@ def test_two_processes_are_replayed_by_two(recipe, tmp_path, capfd):
     assert main(["verify", str(tmp_path / "out")]) == 0
     output = capfd.readouterr().out
     assert ", with 2 processes\n" in output
-    assert output.endswith("\nequal to the bit\n")
+    assert output.endswith("\nequal bit for bit\n")
 
 
 @pytest.mark.slow
@@ -349,7 +356,7 @@ def test_run_that_was_resumed_by_more_processes_is_replayed_up_to_there(recipe, 
     assert [(entry.first_step, entry.processes) for entry in trail.environments] == [(1, 1), (9, 2)]
     found = verify(str(tmp_path / "out"))
     assert {"steps 1 to 8", "steps 13 to 14, from update-00000012"} <= outcomes(found).keys()
-    assert found.verdict == "equal to the bit"
+    assert found.verdict == "equal bit for bit"
 
 
 def test_card_and_text_suffice(finished, tmp_path, capsys, monkeypatch):
@@ -366,7 +373,7 @@ def test_card_and_text_suffice(finished, tmp_path, capsys, monkeypatch):
         "data.validation"
     ] * 2
     assert errors[-1] == (
-        "error: Say where the text of the run lies: --train_source FILE --train_target FILE --validation_source FILE "
+        "error: Specify where the run's text is: --train_source FILE --train_target FILE --validation_source FILE "
         "--validation_target FILE"
     )
     options = [
@@ -376,7 +383,7 @@ def test_card_and_text_suffice(finished, tmp_path, capsys, monkeypatch):
     ]
     assert main(["verify", str(card), *options, "--steps", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
+    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal bit for bit", "equal bit for bit"]
     flip_a_bit(tmp_path / "text" / "moved_train.y", 0)
     assert main(["verify", str(tmp_path), *options]) == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith("different: training text, ")
@@ -389,8 +396,10 @@ def test_bad_input_is_refused_before_work(finished, tmp_path, monkeypatch, capsy
     assert errors_of(tmp_path / "none", capsys) == [
         f"error: {tmp_path / 'none'} does not exist. Name the folder of a run, its card, or its model's id on the Hub."
     ]
-    assert "holds no run (training_recipe.yaml) and no card" in errors_of(tmp_path / "empty", capsys)[0]
-    assert "is no card of a run with recipe.yaml and trail.json in it" in errors_of(tmp_path / "card.md", capsys)[0]
+    assert "contains no run (training_recipe.yaml) and no card" in errors_of(tmp_path / "empty", capsys)[0]
+    assert (
+        "is not the card of a run with recipe.yaml and trail.json in it" in errors_of(tmp_path / "card.md", capsys)[0]
+    )
     (tmp_path / "train.x").unlink()
     errors = errors_of(finished, capsys, "--from=3", "--lerning_rate=3")
     assert len(errors) == 2
@@ -399,10 +408,10 @@ def test_bad_input_is_refused_before_work(finished, tmp_path, monkeypatch, capsy
     errors = errors_of(finished, capsys, "--from=3")
     assert len(errors) == 3
     assert "train.x" in errors[1]
-    assert errors[2].startswith("error: Say where the text of the run lies: --train_source FILE")
+    assert errors[2].startswith("error: Specify where the run's text is: --train_source FILE")
     for name in ("trail.json", "results.json"):
         (finished / name).unlink()
-    assert "holds no trail (trail.json)" in errors_of(finished, capsys)[0]
+    assert "contains no readable trail (trail.json)" in errors_of(finished, capsys)[0]
 
 
 def test_replay_that_cannot_be_made_has_not_the_status_of_one_that_differs(finished, capsys):
@@ -420,11 +429,11 @@ def errors_of(where, capsys, *options: str) -> list[str]:
 
 def test_results_have_the_trail_where_its_file_is_gone(finished):
     (finished / "trail.json").unlink()
-    assert verify(str(finished), checkpoint="none").verdict == "equal to the bit"
+    assert verify(str(finished), checkpoint="none").verdict == "equal bit for bit"
 
 
 def test_trail_without_steps_says_so(finished):
     trail = read_trail(finished)
     write_trail(trail.model_copy(update={"steps": []}), finished / "trail.json")
-    with pytest.raises(InputError, match="has no recorded step that could be replayed"):
+    with pytest.raises(InputError, match="has no recorded steps to replay"):
         verify(str(finished))

@@ -449,7 +449,7 @@ def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
 
 
 def test_licence_that_the_hub_cannot_know_is_refused(recipe):
-    with pytest.raises(InputError, match="training.license='CC BY' is not a license identifier"):
+    with pytest.raises(InputError, match="training.license='CC BY' is not a Hub license identifier"):
         recipe("--training.license=CC BY")
 
 
@@ -513,7 +513,7 @@ def test_picture_beside_a_copy_of_a_card_is_not_replaced_unasked(finished, tmp_p
     picture.write_text("mine")
     command = ["card", str(finished), "--output", str(tmp_path / "copy.md")]
     assert main(command) == 2
-    assert f"{picture} exists already" in capsys.readouterr().err
+    assert f"{picture} already exists" in capsys.readouterr().err
     assert picture.read_text() == "mine" and not (tmp_path / "copy.md").exists()
     assert main([*command, "--overwrite"]) == 0
     assert picture.read_bytes() == (finished / "pictures" / "curves.png").read_bytes()

@@ -162,8 +162,8 @@ def test_faults_of_the_keys_are_named_together(recipe):
         "evaluation.greedy must be true or false, got 'often'",
         "data.tests: 'a/b' cannot be the name of a test set",
         "data.tests: 'üüü",
-        "data.tests: 'test' is the set that data.test",
-        "data.tests: 'train' is the set that data.train",
+        "data.tests: 'test' is reserved for the set of data.test",
+        "data.tests: 'train' is reserved for the set of data.train",
     ):
         assert expected in str(error.value)
     with pytest.raises(InputError, match="data.tests must be keys with values, got 'a.tsv'"):

@@ -44,7 +44,7 @@ def test_bf16_is_taken_where_it_is_faster_and_is_the_bf16_of_who_asks_for_it(rec
     measured(1.94)
     random_state = torch.get_rng_state()
     results = train(recipe(AUTO, output="auto"))
-    line = "mixed precision bf16, measured to be 1.9 times as fast as fp32 here. --mixed_precision sets one that stays"
+    line = "mixed precision bf16, measured to be 1.9 times as fast as fp32 here; set --mixed_precision to fix it"
     assert capsys.readouterr().out.count(line) == 1
     assert launched(results.folder) == "bf16" and results.precision == "bf16, mixed"
     assert "--output_dir FOLDER --mixed_precision bf16` with" in (results.folder / "README.md").read_text()
@@ -151,7 +151,9 @@ def test_precision_that_the_device_has_not_is_refused_with_those_that_it_has(rec
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp8")
     with pytest.raises(InputError) as error:
         train(recipe(AUTO, "--train_source=absent.de"))
-    assert "mixed precision fp8 is not possible on this cpu: use auto, no, bf16, fp16" in str(error.value).splitlines()
+    assert (
+        "mixed precision fp8 is not supported on this cpu: use auto, no, bf16, fp16" in str(error.value).splitlines()
+    )
     assert "absent.de" in str(error.value) and not (tmp_path / "out").exists()
     assert train(recipe("--max_steps=1")).steps == 1
 

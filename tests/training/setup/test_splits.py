@@ -158,8 +158,8 @@ def test_training_on_held_out_text_says_so_and_another_split_is_another_training
     results = train(recipe(*WITHOUT_FILES, *options))
     printed = capsys.readouterr().out
     texts = splits_of(data_of(*options))
-    assert f"{len(texts.validation)} pairs (0.1) of the training text held out as validation set" in printed
-    assert f"{len(texts.test)} pairs (0.2) of the training text held out as test set" in printed
+    assert f"{len(texts.validation)} pairs (0.1) of the training text held out as the validation set" in printed
+    assert f"{len(texts.test)} pairs (0.2) of the training text held out as the test set" in printed
     assert len((results.folder / "test_translations.txt").read_text().splitlines()) == len(texts.test)
     with pytest.raises(InputError, match="data.split_seed was 1 and is now 2"):
         train(recipe(*WITHOUT_FILES, *options, "--split_seed=2"))
@@ -178,7 +178,7 @@ def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table
     learned = ("--type=word", "--min_frequency=1", "--max_steps=1")
     results = train(recipe(*WITHOUT_FILES, *options, *learned, "--max_length_coverage=0.75"))
     printed = capsys.readouterr().out
-    assert "training text: 75.0% of its pairs have at most 9 tokens on a side, which is max_length" in printed
+    assert "training text: 75.0% of the pairs have at most 9 tokens on either side; this is now max_length" in printed
     assert "2 with more than 9 tokens on a side: left out" in printed
     assert json.loads((results.folder / "results.json").read_text())["filters"]["too_long"] == 2
     # The same command goes on.
@@ -188,7 +188,7 @@ def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table
 def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
     options = ("--max_length_coverage=1", "--position_type=learned", "--max_position_embeddings=5")
     with pytest.raises(
-        InputError, match=r"max_length_coverage=1.0 comes to \d+ tokens, beyond the 5 learned positions"
+        InputError, match=r"max_length_coverage=1.0 amounts to \d+ tokens, more than the 5 learned positions"
     ):
         train(recipe(*options))
 

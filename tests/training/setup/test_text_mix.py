@@ -81,7 +81,7 @@ def test_weight_of_the_own_text_is_divided_as_its_sources_are(data, write_lines)
     weights = [(source.reversed, source.weight) for source in parse_sources(section)["train"]]
     assert weights == [(False, 0.5), (False, 1.5), (True, 0.25), (True, 0.75)]
     plain = [{name: path for name, path in source.items() if name != "weight"} for source in (first, second)]
-    with pytest.raises(InputError, match="give each source of data.train its weight"):
+    with pytest.raises(InputError, match="give each source of data.train a weight"):
         parse_sources(DataArguments(train=plain, text={"own": 2, "reversed": 1}))
     with pytest.raises(InputError, match="so its parts need weights, too"):
         parse_sources(DataArguments(train=[first, second], text=["own", "reversed"]))

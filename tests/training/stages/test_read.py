@@ -81,9 +81,7 @@ def test_circle_is_named(staged):
     first = {"train": {"training": {"start_from": "second"}}}
     second = {"average": {"models": ["first"]}}
     shown = errors_of(staged, first=first, second=second)
-    assert shown == (
-        "stages: first needs second needs first: such a circle has no beginning. Have one of them need another"
-    )
+    assert shown == ("stages: first needs second needs first, which is a cycle. Remove one of these references")
     assert circle(staged().stages) == []
 
 
@@ -113,15 +111,15 @@ def test_all_that_is_wrong_with_stages_is_one_error(staged):
         "stages.backward.translate.sample and translate.mbr",
         "stages.mean must be one of train, translate, average, with its keys",
         "stages.twice.average.last=2 and average.best=2 are both given; choose one",
-        "stages: 'max_steps' is a word of recipes, and cannot be the name of a stage",
+        "stages: 'max_steps' is a reserved word of recipes and cannot be the name of a stage",
         "stages: 'a-b' cannot be the name of a stage",
         "stages.unknown must be one of train, translate, average",
         "stages.named: unknown section 'trainin'; did you mean 'training'?",
         "stages.named: unknown key 'training.max_step'; did you mean 'max_steps'?",
-        "stages.named.training.output_dir: a stage has its folder in that of the recipe",
-        "stages.named.training.start_from: stage 'forward' translates, and makes no model",
+        "stages.named.training.output_dir: the folder of a stage is inside the recipe's",
+        "stages.named.training.start_from: stage 'forward' translates and makes no model",
         "data.text: unknown text 'forwrd'; did you mean 'forward'?",
-        "data.text: stage 'both' makes a model, and no text; texts are own, reversed, forward, backward",
+        "data.text: stage 'both' makes a model, not text; texts are own, reversed, forward, backward",
         "data.text: the weight of own must be a number above 0, got 0",
     ):
         assert error in shown, f"{error}\n\n{shown}"
@@ -131,8 +129,8 @@ def test_model_of_one_direction_does_not_translate_the_other(staged):
     backward = {"translate": {"model": "both", "side": "target"}}
     shown = errors_of(staged, both={"train": {}}, mean=None, backward=backward)
     assert shown == (
-        "stages.backward.translate.side=target: stage 'both' learns only the other direction. Train it on both, with "
-        "data.text: [own, reversed], or on the other one, with data.reversed: true"
+        "stages.backward.translate.side=target: stage 'both' learns only the opposite direction. Train it in both, "
+        "with data.text: [own, reversed], or in the required one, with data.reversed: true"
     )
     reverse = {"train": {"data": {"reversed": True}}}
     assert staged(back=reverse, backward={"translate": {"model": "back", "side": "target"}})
@@ -141,11 +139,11 @@ def test_model_of_one_direction_does_not_translate_the_other(staged):
 def test_mean_of_more_checkpoints_than_a_stage_keeps_or_comes_to_is_refused(staged):
     changes = {"best": {"average": {"models": ["both"], "best": 2}}}
     assert errors_of(staged, "--mean.last=6", "--both.max_steps=12", **changes) == (
-        "stages.mean.average.last=6: stage 'both' keeps 5, its training.save_total_limit; raise that\n"
-        "stages.best.average.best=2: stage 'both' keeps 1, its training.keep_best; raise that"
+        "stages.mean.average.last=6: stage 'both' keeps only 5 (training.save_total_limit); raise that\n"
+        "stages.best.average.best=2: stage 'both' keeps only 1 (training.keep_best); raise that"
     )
     assert errors_of(staged, "--mean.last=5") == (
-        "stages.mean.average.last=5: stage 'both' comes to 4, with training.max_steps=8 and training.save_steps=2; "
+        "stages.mean.average.last=5: stage 'both' saves only 4, with training.max_steps=8 and training.save_steps=2; "
         "lower the latter"
     )
     assert staged("--mean.last=4")
@@ -156,7 +154,7 @@ def test_wrong_text_of_a_recipe_without_stages(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("data: {dataset: built-in}\ntraining: {output_dir: o}\n")
     for text, error in (
-        ("[own, own]", "names a text twice"), ("[reversed]", "reversed alone is the other direction"),
+        ("[own, own]", "names a text twice"), ("[reversed]", "reversed alone is the opposite direction"),
         ("[]", "must name at least one text"), ("{own: true}", "the weight of own must be a number above 0"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=error):

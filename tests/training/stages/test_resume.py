@@ -70,7 +70,9 @@ def test_signal_in_a_translation_saves_and_leaves_with_a_message_and_it_continue
         return call(self, given)
 
     monkeypatch.setattr(LineTranslator, "__call__", stopping)
-    with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM.*The same command continues") as stop:
+    with pytest.raises(
+        TrainingInterrupted, match="Stopped by SIGTERM.*Run the same command again to continue"
+    ) as stop:
         train(staged(output="parts", **changes))
     assert stop.value.signal == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -136,9 +136,12 @@ def test_other_settings_of_finished_stages_are_refused_with_what_differs(finishe
         train(staged("--forward.n_best=1", "--both.learning_rate=0.01"))
     first, second, *others = str(error.value).splitlines()
     assert "stages.both" in first and "training.learning_rate was 0.003 and is now 0.01" in first
-    assert "--overwrite true to make again what has changed and all that was made from it" in first
+    assert "--overwrite true to redo what has changed and everything made from it" in first
     assert "translate.n_best was 2 and is now 1" in second and "stage both has changed" in second
-    assert len(others) == 3 and "holds a run on another model or text of both, forward, backward" in others[-1]
+    assert (
+        len(others) == 3
+        and "contains a run that used another model or text from both, forward, backward" in others[-1]
+    )
     assert files_in(out) == before
 
 
@@ -151,7 +154,7 @@ def test_changed_text_is_noticed_by_all_stages_that_read_it(finished):
         train(staged())
     source.write_text(text)
     for name in ("both", "forward", "backward"):
-        assert f"{out}/stages/{name} holds another stage (the training text has changed" in str(error.value)
+        assert f"{out}/stages/{name} contains another stage (the training text has changed" in str(error.value)
 
 
 def test_overwrite_makes_again_what_has_changed_and_what_was_made_of_it_alone(staged, tmp_path):
@@ -178,12 +181,12 @@ def test_other_held_out_text_and_other_languages_make_other_translations(finishe
     with pytest.raises(InputError) as error:
         train(recipe)
     for name in ("forward", "backward"):
-        assert f"{out}/stages/{name} holds another stage (what is held out has changed)" in str(error.value)
+        assert f"{out}/stages/{name} contains another stage (what is held out has changed)" in str(error.value)
     recipe = staged()
     recipe.data = recipe.data.model_copy(update={"source_language": "fr"})
     with pytest.raises(InputError) as error:
         train(recipe)
-    assert f"{out}/stages/forward holds another stage (the pair of languages has changed)" in str(error.value)
+    assert f"{out}/stages/forward contains another stage (the pair of languages has changed)" in str(error.value)
 
 
 class Killed(BaseException):
@@ -228,7 +231,7 @@ def test_stage_of_another_kind_is_refused_before_work_and_nothing_is_deleted(sta
     (stages / "both" / "pairs.jsonl.gz").write_bytes(b"")
     Record("translate", {}, {}).write(stages / "both.json")
     before = files_in(tmp_path / "out")
-    with pytest.raises(InputError, match="stages.both: .* of kind translate, and this one is of kind train"):
+    with pytest.raises(InputError, match="stages.both: .* of kind translate, but this one is of kind train"):
         train(staged("--overwrite=true"))
     assert files_in(tmp_path / "out") == before
 
@@ -237,7 +240,7 @@ def test_folder_that_holds_no_stage_is_left_as_it_is(staged, tmp_path):
     own = tmp_path / "out" / "stages" / "both" / "notes.txt"
     own.parent.mkdir(parents=True)
     own.write_text("mine")
-    with pytest.raises(InputError, match="stages.both: .* is not empty and holds no stage. Move it away."):
+    with pytest.raises(InputError, match="stages.both: .* is not empty and contains no stage. Move it elsewhere."):
         train(staged("--overwrite=true"))
     assert list(files_in(tmp_path / "out")) == [own]
 
@@ -287,7 +290,7 @@ def test_card_and_text_suffice_to_verify_the_first_stage(finished, tmp_path, cap
     assert main(["verify", str(tmp_path / "README.md"), *text, "--steps", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Replaying stage both, steps 1 to 5"
-    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
+    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal bit for bit", "equal bit for bit"]
     other = tmp_path / "other.source"
     other.write_text((out.parent / "train.source").read_text().replace("a", "b", 1))
     assert main(["verify", str(tmp_path / "README.md"), *text, f"--train_source={other}"]) == 1

@@ -162,7 +162,7 @@ def test_translations_that_are_no_use_are_left_out_and_counted(tmp_path):
 def test_nothing_left_is_an_error_that_says_why(data, saved_model, tmp_path):
     arguments = TranslateArguments(model=str(saved_model), max_new_tokens=1)
     with pytest.raises(
-        TrainingError, match=r"no pair is left of 12 lines \(0 pairs of 12 lines; left out: .* cut off"
+        TrainingError, match=r"no pairs are left of 12 lines \(0 pairs of 12 lines; left out: .* cut off"
     ):
         make_pairs(tmp_path / "made", arguments, data)
 

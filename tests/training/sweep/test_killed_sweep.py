@@ -102,7 +102,7 @@ def test_stopped_sweep_saves_its_runs_and_the_same_command_resumes_it(start, tmp
     runs = kill_in_the_middle(stopped, tmp_path / "out", signal.SIGTERM)
     output = finish(stopped, 128 + signal.SIGTERM)
     assert output.splitlines()[-1] == (
-        "Stopped by SIGTERM; all runs have saved their states. The same command resumes the sweep."
+        "Stopped by SIGTERM; all runs have saved their states. Run the same command again to resume."
     )
     assert not any(map(is_alive, runs))
     output = finish(start("out", *options))

@@ -103,13 +103,13 @@ def test_all_errors_come_together():
         grids=["learning_rat=1", "dropout=0.1,2,", "label_smoothing=0,0.1", "seed=1,2", "output_dir=a", "x"],
         seeds="1,-1,1", output_dir=None,
     ) == [
-        "--grid x: write it --grid key=value,value",
-        "--seeds must be whole numbers from 0 to 4294967295 with commas, got '-1'",
+        "--grid x: write it as --grid key=value,value",
+        "--seeds must be whole numbers from 0 to 4294967295, separated by commas, got '-1'",
         "grid: learning_rat: unknown key; did you mean 'learning_rate'?",
-        "grid: seed cannot be swept: give --seeds",
-        "grid: output_dir cannot be swept: each run has a folder of its own in --output_dir",
+        "grid: seed cannot be swept: use --seeds",
+        "grid: output_dir cannot be swept: each run has its own folder in --output_dir",
         "grid: dropout has an empty value",
-        "--model.label_smoothing is given for all runs, and swept by the grid: choose one",
+        "--model.label_smoothing is given for all runs and also swept by the grid: choose one",
         "--output_dir is missing: the folder of the sweep, with a folder in it for each run",
         "training.max_steps must be a whole number or null, got 'abc'",
         "dropout-2_label_smoothing-0: model: VaswaniConfig: dropout must be in [0, 1), got 2.0",
@@ -120,18 +120,18 @@ def test_all_errors_come_together():
 def test_keys_of_the_sweep_itself_are_not_further_keys():
     assert errors_of("quickstart", "--seed=3", "--overwrite") == [
         "--training.overwrite cannot be given to a sweep: runs are resumed; to start over, delete the sweep's folder",
-        "--training.seed cannot be given to a sweep: give --seeds",
+        "--training.seed cannot be given to a sweep: use --seeds",
     ]
 
 
 def test_combinations_that_say_the_same_are_refused():
     assert errors_of("quickstart", grids=["dropout=0.1,0.10"]) == [
-        "dropout-0.10 is the same recipe as dropout-0.1: leave one of them out"
+        "dropout-0.10 is the same recipe as dropout-0.1: remove one of them"
     ]
     assert errors_of("quickstart", grids=["dropout=0.1,0.1"]) == ["dropout-0.1 is listed twice"]
     assert "grid: model.dropout is given twice" in errors_of("quickstart", grids=["dropout=0.1", "model.dropout=0.2"])
     assert errors_of("quickstart", grids=["dropout=0.1", "dropout=0.2"]) == [
-        "--grid dropout is given twice: list all of its values in one"
+        "--grid dropout is given twice: list all of its values in one option"
     ]
     assert errors_of("quickstart", seeds="1,2,1") == ["--seeds: 1 given twice"]
 
@@ -147,19 +147,19 @@ def test_too_many_runs_are_refused():
     [error] = errors_of(
         "quickstart", grids=[f"max_steps={','.join(map(str, range(1, 200)))}"], seeds=",".join(map(str, range(99)))
     )
-    assert error == "19,701 runs are too many for one sweep, which has at most 10,000"
+    assert error == "19,701 runs are too many for one sweep; the maximum is 10,000"
 
 
 def test_errors_of_a_file_name_it(write_sweep):
     path = write_sweep("recipe: quickstart\ngrid: {dropout: 0.1}\nrows: {'a/b': {}, c: 3}\nseeds: x\n")
     assert errors_of(path) == [
         f"{path}: grid: dropout needs a list of values, such as [1, 2], got 0.1",
-        f"{path}: rows: 'a/b' cannot be the name of a row: use letters, digits, and . _ + - inside",
+        f"{path}: rows: 'a/b' cannot be the name of a row: use letters and digits, with . _ + - only in between",
         f"{path}: rows: c needs keys and values, got 3",
-        f"{path}: seeds must be whole numbers from 0 to 4294967295 with commas, got 'x'",
+        f"{path}: seeds must be whole numbers from 0 to 4294967295, separated by commas, got 'x'",
     ]
     path = write_sweep("recpe: quickstart\ngrid: {dropout: [0.1]}\n")
-    assert errors_of(path) == [f"{path}: recipe is missing: the name of a recipe, or of its file. Is it 'recpe'?"]
+    assert errors_of(path) == [f"{path}: recipe is missing: the name of a recipe, or of its file. Is 'recpe' a typo?"]
 
 
 def test_row_and_grid_that_set_the_same_key_are_refused():

@@ -152,7 +152,7 @@ def test_trial_of_which_a_seed_fails_has_no_loss(request_of, runs, losses):
 
 
 def test_losses_that_do_not_compare_are_not_searched(request_of):
-    with pytest.raises(InputError, match="do not compare with another tokenizer"):
+    with pytest.raises(InputError, match="cannot be compared across tokenizers"):
         check_search(request_of({"vocab_size": "1000..8000"}), [])
     check_search(request_of({"bpe_dropout": "0.0..0.1", "max_length": "50..100"}), [])
 
@@ -165,9 +165,9 @@ def test_values_that_make_no_recipe_are_not_trained(request_of, losses):
 
 def test_folder_with_trials_outside_of_the_space_is_refused(request_of, losses):
     run_search(check_search(request_of(trials=3), []), jobs=2)
-    with pytest.raises(InputError, match="trials outside of this space"):
+    with pytest.raises(InputError, match="trials outside this space"):
         check_search(request_of({"learning_rate": "0.05..0.1", "encoder_layers": "1..6"}), [])
-    with pytest.raises(InputError, match="trials outside of this space"):
+    with pytest.raises(InputError, match="trials outside this space"):
         check_search(request_of({"learning_rate": "0.0001..0.1"}), [])
     check_search(request_of({"learning_rate": "0.0001..0.2", "encoder_layers": "1..7"}), [])
 
@@ -177,7 +177,7 @@ def test_all_errors_come_together(request_of):
     with pytest.raises(InputError) as error:
         check_search(request, ["--seeds …"])
     lines = str(error.value).splitlines()
-    assert lines[:2] == ["--seeds …", "a search proposes the values itself: give either --search, or a grid and rows"]
+    assert lines[:2] == ["--seeds …", "a search proposes the values itself: use either --search, or a grid and rows"]
     assert any("lr: " in line and "learning_rate" in line for line in lines[2:])
     assert any("dropout must be in [0, 1), got 1.0" in line for line in lines[2:])
 
@@ -196,4 +196,4 @@ def test_file_has_a_space_and_trials(tmp_path):
     assert request.space == parse_space({"learning_rate": "0.001..0.1", "dropout": "0.1..0.2"}, "", [])
     path.write_text("recipe: quickstart\nsearch: {dropout: 0.1}\ntrials: many\n")
     read_request(str(path), "out", [], None, [], errors)
-    assert len(errors) == 2 and "trials must be a whole number from 1 on, got 'many'" in errors[1] + errors[0]
+    assert len(errors) == 2 and "trials must be a whole number of at least 1, got 'many'" in errors[1] + errors[0]

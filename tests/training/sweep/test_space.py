@@ -36,11 +36,11 @@ def test_values_are_those_of_a_grid():
 @pytest.mark.parametrize(
     "text, why",
     [
-        ("0.3..0.1", "a range begins with its lower end"),
-        ("1..1", "a range begins with its lower end"),
-        ("0..inf", "a range begins with its lower end"),
-        ("nan..1", "a range begins with its lower end"),
-        ("a..b", "a range has numbers at its ends"),
+        ("0.3..0.1", "a range must begin with its lower end"),
+        ("1..1", "a range must begin with its lower end"),
+        ("0..inf", "a range must begin with its lower end"),
+        ("nan..1", "a range must begin with its lower end"),
+        ("a..b", "the ends of a range must be numbers"),
         ("5", "write a range"),
         ("", "write a range"),
         ("1,1", "write a range"),

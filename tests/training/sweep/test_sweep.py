@@ -134,7 +134,7 @@ def test_translations_that_are_not_those_scored_are_not_compared(plan_of, runs, 
     report = run_sweep(plan_of(grid=GRID), jobs=2)
     assert report.combinations[1].tests["test"].difference is None
     [note] = report.notes
-    assert "dropout-0.1_seed_1/test_translations.txt is not what its run has scored" in note
+    assert "dropout-0.1_seed_1/test_translations.txt is not what its run scored" in note
 
 
 def test_other_test_sets_are_not_compared(plan_of, runs, written, write_lines):
@@ -145,7 +145,7 @@ def test_other_test_sets_are_not_compared(plan_of, runs, written, write_lines):
         runs.write(run.name, 2.0, texts)
     report = run_sweep(plan, jobs=2)
     assert report.notes == [
-        f"{plan.combinations[1].name} has another test set test, or counts its BLEU in another way."
+        f"{plan.combinations[1].name} has a different test set test, or computes BLEU differently."
     ]
 
 
@@ -154,7 +154,7 @@ def test_signal_stops_the_runs(plan_of, runs, written):
     plan = plan_of(grid=GRID)
     timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGTERM])
     timer.start()
-    with pytest.raises(TrainingInterrupted, match="The same command resumes the sweep") as stop:
+    with pytest.raises(TrainingInterrupted, match="Run the same command again to resume") as stop:
         run_sweep(plan, jobs=1)
     assert stop.value.signal == signal.SIGTERM
     assert len(runs.started()) == 1
@@ -173,7 +173,7 @@ def test_second_sweep_in_a_folder_waits_and_is_refused(plan_of, monkeypatch, cap
 def test_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").touch()
-    assert "is not empty and holds no sweep" in place_errors(tmp_path / "full")[0]
+    assert "is not empty and contains no sweep" in place_errors(tmp_path / "full")[0]
     assert "is a file" in place_errors(tmp_path / "full" / "mine.txt")[0]
     assert place_errors(tmp_path / "new") == []
 
@@ -181,7 +181,7 @@ def test_folder_of_something_else_is_refused(tmp_path):
 def test_sweep_of_other_settings_is_refused(plan_of, runs, written):
     run_sweep(plan_of(grid=GRID, seeds=(1, 2)), jobs=2)
     [error] = content_errors(plan_of(grid={"dropout": ["0.1", "0.3"]}, seeds=(1,)))
-    assert "holds a sweep with more than this one (combination dropout-0.0, seed 2)" in error
+    assert "contains a sweep with more than this one (combination dropout-0.0, seed 2)" in error
     # As a run stores its recipe, once it has a checkpoint.
     plan = plan_of(grid=GRID, seeds=(1, 2), options=("--d_model=64",))
     for run in plan.runs[:2]:
@@ -189,7 +189,7 @@ def test_sweep_of_other_settings_is_refused(plan_of, runs, written):
         stored = run.recipe.to_dict() | {"model": {**run.recipe.model, "d_model": 32}}
         (run.folder / "training_recipe.yaml").write_text(yaml.safe_dump(stored))
     assert content_errors(plan) == [
-        f"--output_dir {plan.folder} holds runs of another recipe (model.d_model was 32 and is now 64): "
+        f"--output_dir {plan.folder} contains runs of another recipe (model.d_model was 32 and is now 64): "
         "dropout-0.0_seed_1 and 1 more. Choose another folder."
     ]
 
@@ -229,7 +229,7 @@ def test_damaged_state_is_named_with_a_remedy_that_helps(plan_of, runs, written)
     run_sweep(plan, jobs=2)
     (plan.folder / "state.json").write_text('{"combinations": ')
     [error] = content_errors(plan)
-    assert "Write {} into it" in error
+    assert "Replace its content with {}" in error
     (plan.folder / "state.json").write_text("{}")
     assert content_errors(plan) == [] and place_errors(plan.folder) == []
     assert not run_sweep(plan, jobs=2).failed
@@ -249,8 +249,8 @@ def test_other_text_in_the_same_files_is_noted(plan_of, runs):
         trail = {"texts": {"train": {"digest": digest}, "validation": {"digest": "c"}}, "environments": [{}]}
         runs.write(run.name, 2.0, REFERENCES, trail=trail)
     assert run_sweep(plan, jobs=2).notes == [
-        "recipe_seed_3 had other train text than recipe_seed_1, in the same files. Train one of them again before you "
-        "compare them."
+        "recipe_seed_3 had different train text than recipe_seed_1, from the same files. "
+        "Train one of them again before you compare them."
     ]
 
 
