@@ -202,10 +202,12 @@ class TrainingRun:
         if progress.skipped_in_a_row < self.arguments.max_skipped_steps:
             return
         checkpoints = checkpoint_folders(self.folder / CHECKPOINTS)
+        last = (
+            f"The last good checkpoint is {checkpoints[-1]}." if checkpoints else "No checkpoint has been saved yet."
+        )
         error = TrainingError(
-            f"Step {progress.step + 1}: loss or gradient not finite in {progress.skipped_in_a_row} batches in a "
-            f"row. The last good checkpoint is {checkpoints[-1] if checkpoints else 'none'}. Lower "
-            "training.learning_rate, set training.max_grad_norm, or lengthen the warm-up."
+            f"Step {progress.step + 1}: loss or gradient not finite in {progress.skipped_in_a_row} batches in a row. "
+            f"{last} Lower training.learning_rate, set training.max_grad_norm, or lengthen the warm-up."
         )
         raise in_all_processes(self.accelerator, error)
 

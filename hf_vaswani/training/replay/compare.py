@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ...errors import counted
 from ...hub.trail import Environment, StepRecord, TextDigest
 
 # Relative, for losses and weights: more than another order of summation causes in a few steps, and less than any
@@ -65,10 +66,10 @@ def compare_texts(split: str, recorded: TextDigest, now: TextDigest) -> Finding:
     if recorded.pairs is None or now.pairs is None:
         return Finding(part, Outcome.NOT_COMPARED, "streamed; compared only by the sentences of the first steps")
     if recorded.digest == now.digest:
-        return Finding(part, Outcome.EQUAL, f"{now.pairs:,} pairs, the same")
+        return Finding(part, Outcome.EQUAL, f"{counted(now.pairs, 'pair')}, the same")
     words = "different from the run's"
     if recorded.pairs != now.pairs:
-        words += f": {recorded.pairs:,} pairs then, {now.pairs:,} here"
+        words += f": {counted(recorded.pairs, 'pair')} then, {now.pairs:,} here"
     if recorded.range_length == now.range_length:
         ranges = [number for number, pair in enumerate(zip(recorded.ranges, now.ranges)) if pair[0] != pair[1]]
         if ranges:
@@ -93,7 +94,7 @@ def compare_steps(
     pairs = [(record, replayed.get(record.step)) for record in recorded]
     first = next(((then, here) for then, here in pairs if difference(then, here)), None)
     if first is None:
-        return Finding(part, Outcome.EQUAL, "losses and weights are equal bit for bit")
+        return Finding(part, Outcome.EQUAL, "losses and weights are equal to the bit")
     gaps = [_gap(then.loss, here.loss) for then, here in pairs if here and then.loss and here.loss]
     is_same_text = all(here and then.batches == here.batches for then, here in pairs if then.batches)
     is_close = bool(gaps) and max(gaps) <= TOLERANCE and (distance is None or distance <= TOLERANCE)
@@ -163,8 +164,8 @@ def verdict(findings: list[Finding], causes: list[str]) -> tuple[Outcome, str]:
         words = f"different: {', '.join(parts)}"
         return worst, words + (f" ({'; '.join(causes)})" if causes else "")
     if worst == Outcome.CLOSE:
-        return worst, f"equal to within {TOLERANCE:.0e} ({'; '.join(causes)})".replace("e-0", "e-")
-    return worst, "equal bit for bit"
+        return worst, f"equal to {TOLERANCE:.0e} ({'; '.join(causes)})".replace("e-0", "e-")
+    return worst, "equal to the bit"
 
 
 def _gap(then: str, here: str) -> float:

@@ -52,7 +52,7 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs: everything compared is equal bit for bit, or to within 1e-5."""
+        """Whether nothing differs: everything compared is equal to the bit, or to within 1e-5."""
         return self.outcome != Outcome.DIFFERENT
 
 

@@ -81,7 +81,7 @@ def is_resumed(recipe: Recipe, now: Circumstances) -> bool:
     if not is_resumable:
         # The same run will produce the same weights again.
         return False
-    if before.processes != now.processes:
+    if before.processes not in (None, now.processes):
         print(f"Number of processes: {before.processes} before, {now.processes} now; the tokens per step change")
     return True
 

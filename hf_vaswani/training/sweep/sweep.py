@@ -130,7 +130,11 @@ def _train(
     done = [run for run in plan.runs if state.is_finished(run.name, run.digest) and _report_of(run) is not None]
     outcomes = {run.name: Outcome(0) for run in done} | dict(failed)
     left = [run for run in plan.runs if run.name not in outcomes]
-    _say(f"{counted(len(left), 'run')} to train, {min(len(places), len(left))} at a time" + f"; {len(done)} finished")
+    if left:
+        at_once = min(len(places), len(left))
+        _say(f"{counted(len(left), 'run')} to train, {at_once} at a time; {len(done)} finished")
+    else:
+        _say(f"Nothing to train; {counted(len(done), 'run')} finished")
 
     def on_start(run: Run) -> None:
         state.note(run.name, None)

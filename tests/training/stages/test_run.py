@@ -290,7 +290,7 @@ def test_card_and_text_suffice_to_verify_the_first_stage(finished, tmp_path, cap
     assert main(["verify", str(tmp_path / "README.md"), *text, "--steps", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Replaying stage both, steps 1 to 5"
-    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal bit for bit", "equal bit for bit"]
+    assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
     other = tmp_path / "other.source"
     other.write_text((out.parent / "train.source").read_text().replace("a", "b", 1))
     assert main(["verify", str(tmp_path / "README.md"), *text, f"--train_source={other}"]) == 1
