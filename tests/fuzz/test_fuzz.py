@@ -15,7 +15,7 @@ from .runner import Input, Outcome
 SEED = 20261123
 SURFACES = {"commands": commands, "recipes": recipes, "folders": folders, "calls": calls}
 # By default every so many inputs are run; those that train take longer.
-SHARE = {"commands": 15, "recipes": 30, "folders": 30, "calls": 15}
+SHARE = {"commands": 30, "recipes": 50, "folders": 50, "calls": 30}
 SHOWN = 100
 
 

@@ -169,7 +169,7 @@ def test_overwriting_does_not_delete_its_own_training_text(recipe, tmp_path, pla
     folder = make_run(tmp_path / "out", tmp_path / "precious.png")
     shutil.copy(tmp_path / "train.x", folder / place)
     before = files_in(tmp_path)
-    with pytest.raises(InputError, match=f"data.train: .*{place} would be deleted by this run"):
+    with pytest.raises(InputError, match=f"data.train: .*{place}, or a part of it, would be deleted by this run"):
         train(recipe("--overwrite=true", f"--train_source={folder / place}"))
     assert files_in(tmp_path) == before
 
@@ -178,7 +178,7 @@ def test_overwriting_does_not_delete_the_model_or_tokenizer_that_it_begins_with(
     folder = train(recipe("--max_steps=2")).folder
     before = files_in(folder)
     for option, path in (("start_from", folder), ("tokenizer.path", folder / "tokenizer")):
-        with pytest.raises(InputError, match=f"{option}: {path} would be deleted by this run"):
+        with pytest.raises(InputError, match=f"{option}: {path}, or a part of it, would be deleted"):
             train(recipe("--overwrite=true", f"--{option}={path}"))
     assert files_in(folder) == before
 
