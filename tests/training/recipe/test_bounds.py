@@ -1,4 +1,4 @@
-"""Numbers out of bounds: each key says what is allowed, before any work."""
+"""Numbers out of bounds are errors that say what is allowed, before any work."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("section", "name"), NUMBERS, ids=map(".".join, NUMBERS))
-def test_every_number_of_a_recipe_has_bounds_and_its_default_lies_within(section, name):
+def test_every_number_of_a_recipe_has_bounds_that_include_its_default(section, name):
     arguments = SECTIONS[section]
     default = arguments.model_fields[name].default
     assert default is None or arguments.checked({name: default}) == ({name: default}, {})
@@ -36,7 +36,7 @@ def test_every_number_of_a_recipe_has_bounds_and_its_default_lies_within(section
         assert error.startswith(f"{section}.{name} must be ") and error.endswith(f", got {shown}")
 
 
-def test_every_whole_number_of_the_architecture_has_a_range():
+def test_every_integer_of_the_architecture_has_a_range():
     numbers = {name for name, key in ModelArguments.model_fields.items() if int in types_of(key)}
     assert numbers | {"vocab_size", "decoder_vocab_size"} == RANGES.keys()
     for name, (_, most) in RANGES.items():
@@ -48,7 +48,7 @@ def test_every_whole_number_of_the_architecture_has_a_range():
         VaswaniConfig(qkv_init_gain=1e300)
 
 
-def test_absurd_numbers_of_a_recipe_are_refused_together(recipe):
+def test_absurd_numbers_of_a_recipe_are_rejected_together(recipe):
     with pytest.raises(InputError) as error:
         recipe("--cpu_threads=10000000", "--vocab_size=1000000000000", "--num_beams=100000", "--seed=-1")
     assert str(error.value).splitlines() == [
@@ -59,7 +59,7 @@ def test_absurd_numbers_of_a_recipe_are_refused_together(recipe):
     ]
 
 
-def test_weights_that_make_an_endless_epoch_are_refused(recipe):
+def test_source_weights_that_make_an_endless_epoch_are_rejected(recipe):
     origins = np.array([0] * 30 + [1] * 10)
     with pytest.raises(InputError, match=r"1e-09, 1e\+09 of training sources with 30, 10 pairs make an epoch of 30,"):
         mixed_rows(origins, [1e-9, 1e9], np.random.default_rng(0))

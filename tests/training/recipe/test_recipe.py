@@ -33,7 +33,7 @@ def errors_of(path, options=()) -> str:
     return str(error.value)
 
 
-def test_file_goes_before_defaults_and_options_before_the_file(recipe):
+def test_file_overrides_defaults_and_options_override_the_file(recipe):
     options = ["--max_steps", "7", "--training.seed=3", "--d-model", "128", "--overwrite", "--dropout", "0"]
     loaded = load_recipe(recipe(), options)
     assert (loaded.training.max_steps, loaded.training.seed, loaded.training.overwrite) == (7, 3, True)
@@ -43,7 +43,7 @@ def test_file_goes_before_defaults_and_options_before_the_file(recipe):
     assert loaded.generation.num_beams == 4
 
 
-def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
+def test_unknown_key_is_an_error_that_suggests_the_closest_one(recipe):
     path = recipe("data: {datset: built-in}\ntraining: {output_dir: o, warmup: 3, bpe_dropout: 0.1}\nmodle: {}")
     message = errors_of(path, ["--max_step", "3", "--learning.rate", "1"])
     for expected in (
@@ -57,7 +57,7 @@ def test_unknown_key_is_an_error_with_the_nearest_right_one(recipe):
         assert expected in message
 
 
-def test_values_of_the_wrong_kind_are_all_named(recipe):
+def test_all_values_of_a_wrong_type_are_reported(recipe):
     message = errors_of(
         recipe(),
         [
@@ -85,7 +85,7 @@ def test_heads_that_do_not_divide_d_model_are_an_error(recipe):
 
 
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "linear", "cosine", "constant"])
-def test_schedules_but_the_papers_ask_for_a_learning_rate(recipe, schedule):
+def test_schedules_other_than_the_papers_need_a_learning_rate(recipe, schedule):
     missing = (
         f"training.learning_rate is missing: the peak of schedule '{schedule}', such as 0.001 (for fine-tuning, "
         "0.0001)"
@@ -97,7 +97,7 @@ def test_schedules_but_the_papers_ask_for_a_learning_rate(recipe, schedule):
     assert load_recipe(recipe()).training.learning_rate == 1
 
 
-def test_learning_rate_of_another_kind_of_schedule_goes_with_it(recipe):
+def test_learning_rate_is_dropped_along_with_its_kind_of_schedule(recipe):
     rate = RECIPE.replace("output_dir: out", "output_dir: out, lr_scheduler_type: linear, learning_rate: 0.003")
     assert load_recipe(recipe(rate), ["--lr_scheduler_type", "cosine"]).training.learning_rate == 0.003
     assert load_recipe(recipe(rate), ["--lr_scheduler_type", "paper"]).training.learning_rate == 1
@@ -106,12 +106,12 @@ def test_learning_rate_of_another_kind_of_schedule_goes_with_it(recipe):
     assert load_recipe(recipe(factor), ["--lr_scheduler_type", "paper"]).training.learning_rate == 1
 
 
-def test_training_pairs_beyond_learned_positions_are_an_error(recipe):
+def test_max_length_beyond_the_learned_positions_is_an_error(recipe):
     message = errors_of(recipe(), ["--position_type", "learned", "--max_position_embeddings", "80"])
     assert "data.max_length=256 exceeds model.max_position_embeddings=80" in message
 
 
-def test_contradictions_are_all_named(recipe):
+def test_all_contradictions_are_reported(recipe):
     message = errors_of(recipe("training: {average_last: 9, learning_rate: 0}"), ["--train_source", "a"])
     for expected in (
         "training.output_dir is missing",
@@ -125,7 +125,7 @@ def test_contradictions_are_all_named(recipe):
     assert "data.dataset='built-in' and data.train_source, data.train_target are both given" in both
 
 
-def test_text_options_stay_as_they_were_typed(recipe):
+def test_text_options_are_kept_as_typed(recipe):
     options = ["--output_dir", "runs #2", "--source_language", "no", "--target_language=on", "--train_source", "007"]
     options += ["--train_target", "b", "--validation_source", "1.10", "--validation_target", "d"]
     loaded = load_recipe(recipe(), options)
@@ -138,12 +138,12 @@ def test_lists_of_text_can_be_options(recipe):
     assert load_recipe(recipe(), ["--freeze=[model.encoder]"]).training.freeze == ["model.encoder"]
 
 
-def test_language_that_yaml_takes_for_a_truth_value_says_what_to_do(recipe):
+def test_language_that_yaml_reads_as_a_boolean_is_an_error_with_advice(recipe):
     path = recipe(RECIPE.replace("{dataset: built-in}", "{dataset: built-in, source_language: no}"))
     assert "data.source_language must be text or null, got False; put it in quotes" in errors_of(path)
 
 
-def test_keys_that_are_no_text_are_unknown_keys(recipe):
+def test_keys_that_are_not_text_are_unknown_keys(recipe):
     assert "unknown key 'training.1'" in errors_of(recipe("training: {1: 2}"))
 
 
@@ -161,7 +161,7 @@ def test_separate_vocabularies_with_shared_embeddings_are_an_error(recipe):
     assert "tokenizer.joint=False contradicts" in message
 
 
-def test_errors_of_the_tokenizer_are_named_with_the_others(recipe):
+def test_tokenizer_errors_are_reported_along_with_others(recipe):
     options = ["--type", "word", "--bpe_dropout", "0.1", "--byte_fallback", "true", "--max_steps", "0"]
     message = errors_of(recipe(), options)
     assert "tokenizer.bpe_dropout=0.1 drops merges" in message
@@ -169,7 +169,7 @@ def test_errors_of_the_tokenizer_are_named_with_the_others(recipe):
     assert "training.max_steps must be at least 1" in message
 
 
-def test_empty_option_is_an_error_and_no_word(recipe):
+def test_empty_option_is_an_error(recipe):
     assert errors_of(recipe(), ["--tokenizer.path", "", "--name=", "--d_model", ""]).splitlines() == [
         f"--{name} is empty; use null for no value" for name in ("tokenizer.path", "name", "d_model")
     ]
@@ -188,9 +188,9 @@ def test_missing_or_broken_recipe_file_is_one_clear_error(recipe, tmp_path):
         "training: {max_steps: 1}\ntraining: {}", "training: {max_steps: 4, max_steps: 9}",
         "data: {name: !!int abc}", "data: {name: !!int ''}", "data: {name: !!timestamp abc}", "[" * 5000, "1" * 5000,
     ],
-    ids=["section twice", "key twice", "no number", "no digit", "no date", "deep", "long"],
+    ids=["duplicate section", "duplicate key", "not a number", "no digits", "not a date", "too deep", "too long"],
 )  # fmt: skip
-def test_yaml_that_says_nothing_clear_is_not_a_recipe(recipe, content):
+def test_ambiguous_or_broken_yaml_is_a_one_line_error(recipe, content):
     message = errors_of(recipe(content))
     assert "is not a YAML file: " in message and "\n" not in message
 
@@ -215,12 +215,12 @@ def test_numbers_are_decimal_and_dates_are_text(recipe):
         assert expected in message
 
 
-def test_name_that_looks_like_a_number_stays_as_it_is(recipe):
+def test_revision_that_looks_like_a_number_is_kept_as_text(recipe):
     path = recipe("data: {dataset: some/set, dataset_revision: 87e3451}\ntraining: {output_dir: o}")
     assert load_recipe(path).data.dataset_revision == "87e3451"
 
 
-def test_key_of_its_own_goes_before_a_merged_one(recipe):
+def test_own_key_overrides_a_merged_one(recipe):
     path = recipe(
         "data: {dataset: built-in}\ngeneration: {<<: {num_beams: 2}, num_beams: 3}\ntraining: {output_dir: o}"
     )
@@ -263,14 +263,14 @@ def test_each_field_of_a_config_is_described_by_its_first_sentence_and_its_defau
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_recipes_that_come_with_the_project_are_valid(path):
+def test_bundled_recipes_are_valid(path):
     files = [f"--{split}_{side}=x" for split in ("train", "validation") for side in ("source", "target")]
     recipe_text = path.read_text(encoding="utf-8")
     loaded = load_recipe(path, [] if "dataset:" in recipe_text else files)
     assert loaded.training.output_dir == f"outputs/{path.stem}"
 
 
-def test_preset_sets_the_model_under_what_the_recipe_says(recipe):
+def test_preset_sets_the_model_and_is_overridden_by_model_keys(recipe):
     options = ["--preset=system_c", "--d_model=64", "--joint=false", "--max_length=80"]
     model = load_recipe(recipe(), options).model
     assert (model["norm_position"], model["position_type"], model["d_model"]) == ("pre", "learned", 64)
@@ -290,7 +290,7 @@ def test_unknown_preset_is_an_error_that_lists_the_known_ones(recipe):
     assert "model.preset: There is no preset 'bsae'. Choose from: base, big" in errors_of(recipe(), ["--preset=bsae"])
 
 
-OF_A_DATASET = """
+DATASET_RECIPE = """
 data:
   {dataset: some/books, dataset_config: de-en, train_split: "train[1%:]", source_language: de, target_language: en,
    max_length: 50, drop_copies: true, validation_share: 0.1, test_share: 0.2, split_seed: 7}
@@ -300,7 +300,7 @@ FILES = ["--train_source=a", "--train_target=b"]
 
 
 def test_files_on_the_command_line_replace_the_dataset_and_leave_the_rest(recipe):
-    data = load_recipe(recipe(OF_A_DATASET), FILES).data
+    data = load_recipe(recipe(DATASET_RECIPE), FILES).data
     assert (data.dataset, data.dataset_config, data.train_split) == (None, None, "train")
     assert (data.train_source, data.train_target) == ("a", "b")
     assert (data.source_language, data.target_language, data.max_length, data.drop_copies) == ("de", "en", 50, True)
@@ -308,8 +308,8 @@ def test_files_on_the_command_line_replace_the_dataset_and_leave_the_rest(recipe
 
 
 @pytest.mark.parametrize("options", [FILES, ["--dataset=other/talks"]])
-def test_another_text_has_neither_the_name_nor_the_license_of_the_files(recipe, options):
-    named = recipe(OF_A_DATASET.replace("split_seed: 7", "split_seed: 7, name: Books, license: MIT"))
+def test_text_on_the_command_line_drops_the_name_and_license_of_the_file(recipe, options):
+    named = recipe(DATASET_RECIPE.replace("split_seed: 7", "split_seed: 7, name: Books, license: MIT"))
     data = load_recipe(named, ["--max_length=30"]).data
     assert (data.name, data.license) == ("Books", "MIT")
     data = load_recipe(named, options).data
@@ -318,36 +318,36 @@ def test_another_text_has_neither_the_name_nor_the_license_of_the_files(recipe, 
     assert (data.name, data.license) == ("Mine", None)
 
 
-def test_files_of_a_split_replace_its_share_alone(recipe):
-    data = load_recipe(recipe(OF_A_DATASET), [*FILES, "--validation=v.tsv"]).data
+def test_files_of_a_split_replace_only_its_share(recipe):
+    data = load_recipe(recipe(DATASET_RECIPE), [*FILES, "--validation=v.tsv"]).data
     assert (data.validation, data.validation_share, data.test_share) == ("v.tsv", None, 0.2)
 
 
-def test_dataset_on_the_command_line_replaces_that_of_the_file_and_its_config(recipe):
-    data = load_recipe(recipe(OF_A_DATASET), ["--dataset=other/talks"]).data
+def test_dataset_on_the_command_line_replaces_the_files_dataset_and_its_config(recipe):
+    data = load_recipe(recipe(DATASET_RECIPE), ["--dataset=other/talks"]).data
     assert (data.dataset, data.dataset_config, data.train_split) == ("other/talks", None, "train[1%:]")
-    of_files = "data: {train_source: a, train_target: b, validation: v.tsv}\ntraining: {output_dir: out}"
-    data = load_recipe(recipe(of_files), ["--dataset=other/talks"]).data
+    files_recipe = "data: {train_source: a, train_target: b, validation: v.tsv}\ntraining: {output_dir: out}"
+    data = load_recipe(recipe(files_recipe), ["--dataset=other/talks"]).data
     assert (data.train_source, data.train_target, data.validation, data.validation_split) == (
         None, None, None, "validation",
     )  # fmt: skip
 
 
 def test_ways_to_choose_a_split_replace_each_other(recipe):
-    path = recipe(OF_A_DATASET)
+    path = recipe(DATASET_RECIPE)
     assert load_recipe(path).data.validation_split is None
     data = load_recipe(path, ["--validation_split=dev"]).data
     assert (data.validation_split, data.validation_share, data.test_split) == ("dev", None, None)
-    own = recipe("data: {train: a.tsv, validation: v.tsv}\ntraining: {output_dir: out}")
-    data = load_recipe(own, ["--validation_share=0.1"]).data
+    files_recipe = recipe("data: {train: a.tsv, validation: v.tsv}\ntraining: {output_dir: out}")
+    data = load_recipe(files_recipe, ["--validation_share=0.1"]).data
     assert (data.validation, data.validation_share) == (None, 0.1)
 
 
-def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
-    path = recipe(OF_A_DATASET)
+def test_max_length_and_max_length_coverage_replace_each_other(recipe):
+    path = recipe(DATASET_RECIPE)
     data = load_recipe(path, ["--max_length_coverage=0.95"]).data
     assert (data.max_length, data.max_length_coverage) == (None, 0.95)
-    covering = recipe(OF_A_DATASET.replace("max_length: 50", "max_length_coverage: 0.9"))
+    covering = recipe(DATASET_RECIPE.replace("max_length: 50", "max_length_coverage: 0.9"))
     data = load_recipe(covering, ["--max_length=30"]).data
     assert (data.max_length, data.max_length_coverage) == (30, None)
 
@@ -376,24 +376,24 @@ def test_length_by_coverage_and_by_hand_replace_each_other(recipe):
         (["--max_length_coverage=0.9", "--streaming"], ["max_length_coverage needs the lengths of all pairs"]),
     ],
 )  # fmt: skip
-def test_choices_that_exclude_each_other_are_errors(recipe, options, expected):
+def test_mutually_exclusive_choices_are_errors(recipe, options, expected):
     lines = errors_of(recipe(), options).splitlines()
     assert len(lines) == len(expected)
     assert all(part in line for part, line in zip(expected, lines))
 
 
-def test_epochs_alone_may_end_a_run(recipe):
+def test_epochs_alone_can_end_a_run(recipe):
     training = load_recipe(recipe(), ["--num_train_epochs=30", "--max_steps=null"]).training
     assert (training.num_train_epochs, training.max_steps) == (30, None)
 
 
-def test_option_of_two_sections_names_both():
+def test_option_in_two_sections_is_an_error_that_names_both():
     with pytest.raises(InputError) as error:
         load_recipe(RECIPES[0], ["--license=mit"])
     assert "--license is in several sections; specify one: --data.license, --training.license" in str(error.value)
 
 
-def test_missing_validation_text_may_be_held_out(tmp_path):
+def test_missing_validation_text_is_an_error_that_suggests_holding_it_out(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("training: {output_dir: out}")
     with pytest.raises(InputError) as error:
@@ -405,7 +405,7 @@ def test_missing_validation_text_may_be_held_out(tmp_path):
 
 
 @pytest.mark.parametrize("named", ["--start_from=model", "--tokenizer.path=model"])
-def test_options_of_a_new_tokenizer_are_refused_beside_one_that_is_there(recipe, named):
+def test_options_of_a_new_tokenizer_are_rejected_beside_an_existing_one(recipe, named):
     key = "training.start_from=model" if "start" in named else "tokenizer.path=model"
     message = f"--type, --vocab_size: no effect on the tokenizer of {key}, which is used as is"
     assert errors_of(recipe(), [named, "--vocab_size=90", "--tokenizer.type=bpe"]).splitlines() == [message]
@@ -415,6 +415,6 @@ def test_options_of_a_new_tokenizer_are_refused_beside_one_that_is_there(recipe,
     assert load_recipe(in_the_file).tokenizer_source is None
 
 
-def test_value_of_a_wrong_type_is_not_said_to_be_missing_too(recipe):
+def test_value_of_a_wrong_type_is_not_also_reported_as_missing(recipe):
     lines = errors_of(recipe(), ["--lr_scheduler_type=linear", "--learning_rate=fast"]).splitlines()
     assert lines == ["training.learning_rate must be a number or null, got 'fast'"]

@@ -1,4 +1,4 @@
-"""The recipes that come with the project: what they say, and that each runs to the end."""
+"""The bundled recipes: their settings, and that each runs to the end."""
 
 import json
 
@@ -19,7 +19,7 @@ from ..helpers import source_errors_of, splits_of
 
 RECIPES = bundled_recipes()
 
-# What the systems say of themselves, by recipe. Where a system says nothing, neither does this table.
+# What is known of each system, by recipe. What a system does not state is not listed.
 BASE = {
     "encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "encoder_attention_heads": 8,
     "decoder_attention_heads": 8, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "position_type": "sinusoidal",
@@ -27,8 +27,8 @@ BASE = {
 POST, PRE = {"norm_position": "post"}, {"norm_position": "pre"}
 UNTIED = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
 ONE_MATRIX = {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True}
-ON_ALL = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
-ON_OUTPUTS = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
+DROPOUT_EVERYWHERE = {"dropout": 0.1, "attention_dropout": 0.1, "activation_dropout": 0.1}
+DROPOUT_ON_OUTPUTS = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
 BIG = {"d_model": 1024, "encoder_attention_heads": 16, "decoder_attention_heads": 16, "encoder_ffn_dim": 4096,
        "decoder_ffn_dim": 4096}  # fmt: skip
 CONSTANT = {
@@ -42,7 +42,7 @@ NOAM = {"lr_scheduler_type": "paper", "learning_rate": 1.0, "warmup_steps": 4000
 ADAM_OF_TORCH = {"adam_beta1": 0.9, "adam_beta2": 0.999}
 ADAM_OF_PAPER = {"adam_beta1": 0.9, "adam_beta2": 0.98}
 PAPER_TRAINING = {**NOAM, **ADAM_OF_PAPER, "adam_epsilon": 1e-9, "max_tokens": 6250, "gradient_accumulation_steps": 4}
-ONE_PICTURE = {"tokenize": "13a", "greedy": False, "attention": 1, "attention_layers": "mean"}
+ONE_FIGURE = {"tokenize": "13a", "greedy": False, "attention": 1, "attention_layers": "mean"}
 PAPER_SEARCH = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_type": "gnmt", "max_length_offset": 50}
 WMT = {"dataset": "wmt/wmt14", "source_language": "en", "train_split": "train", "validation_split": "validation"}
 BYTE_PAIRS = {"type": "bpe", "joint": True, "vocab_size": 37_000}
@@ -56,32 +56,32 @@ def paper(
     return {
         "data": {**WMT, "dataset_config": config, "target_language": target, "test_split": "test"},
         "tokenizer": tokenizer,
-        "model": {**BASE, **POST, **ONE_MATRIX, **ON_OUTPUTS, "label_smoothing": 0.1, **model},
+        "model": {**BASE, **POST, **ONE_MATRIX, **DROPOUT_ON_OUTPUTS, "label_smoothing": 0.1, **model},
         "training": {**PAPER_TRAINING, "max_steps": updates, "average_last": checkpoints, "save_steps": every},
         "generation": PAPER_SEARCH,
-        "evaluation": ONE_PICTURE,
+        "evaluation": ONE_FIGURE,
     }
 
 
 GERMAN, FRENCH = ("de-en", "de"), ("fr-en", "fr")
-FACTS = {
+KNOWN_SETTINGS = {
     "system_a_opus_books_de_en": {
         "data": {"dataset": "Helsinki-NLP/opus_books", "dataset_config": "de-en", "source_language": "de",
                  "target_language": "en", "validation_share": 0.05, "test_share": 0.05, "max_length": 500},
         "tokenizer": {"type": "word", "pre_tokenizer": "punctuation", "joint": False, "min_frequency": 2,
                       "special_tokens": {"unk": "[UNK]", "pad": "[PAD]", "bos": "[SOS]", "eos": "[EOS]"}},
-        "model": {**BASE, **PRE, **UNTIED, **ON_ALL, "label_smoothing": 0.1},
+        "model": {**BASE, **PRE, **UNTIED, **DROPOUT_EVERYWHERE, "label_smoothing": 0.1},
         "training": {**CONSTANT, **ADAM_OF_TORCH, "mixed_precision": "no", "max_sentences": 8,
                      "num_train_epochs": 30, "max_steps": None},
         "generation": {"num_beams": 1},
-        "evaluation": ONE_PICTURE,
+        "evaluation": ONE_FIGURE,
     },
     "system_b_ted_pt_en": {
         "data": {"dataset": "neulab/ted_hrlr", "dataset_config": "pt_to_en", "source_language": "pt",
                  "dataset_revision": "refs/convert/parquet", "target_language": "en", "max_length": 40},
         "tokenizer": {"joint": False, "vocab_size": 2**13, "target_vocab_size": None},
         "model": {**BASE, "encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "encoder_ffn_dim": 512,
-                  "decoder_ffn_dim": 512, **POST, **UNTIED, **ON_OUTPUTS, "label_smoothing": 0.0},
+                  "decoder_ffn_dim": 512, **POST, **UNTIED, **DROPOUT_ON_OUTPUTS, "label_smoothing": 0.0},
         "training": {**NOAM, **ADAM_OF_TORCH, "mixed_precision": "no", "max_sentences": 64,
                      "average_last": 1},
         "generation": {"num_beams": 1},
@@ -93,7 +93,7 @@ FACTS = {
         "tokenizer": {"joint": False, "vocab_size": 32_000, "target_vocab_size": 26_000},
         "model": {**BASE, "encoder_layers": 4, "decoder_layers": 4, "encoder_attention_heads": 4,
                   "decoder_attention_heads": 4, "position_type": "learned", "max_position_embeddings": 80, **PRE,
-                  **UNTIED, **ON_ALL, "label_smoothing": 0.1},
+                  **UNTIED, **DROPOUT_EVERYWHERE, "label_smoothing": 0.1},
         "training": {**CONSTANT, **ADAM_OF_TORCH, "mixed_precision": "fp16"},
         "generation": {"num_beams": 4},
         "evaluation": {"greedy": True},
@@ -109,13 +109,13 @@ FACTS = {
         "training": {**NOAM, **ADAM_OF_TORCH, "mixed_precision": "no", "average_last": 1},
         "generation": {"num_beams": 1},
     },
-    # Wu et al. 2021; 54 updates are an epoch.
+    # Wu et al. 2021; an epoch has 54 steps.
     "multi30k_tiny": {
         "data": {"source_language": "en", "target_language": "de"},
         "tokenizer": {"type": "bpe", "joint": True, "vocab_size": 10_000},
         "model": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "encoder_attention_heads": 4,
                   "decoder_attention_heads": 4, "encoder_ffn_dim": 256, "decoder_ffn_dim": 256, **POST, **ONE_MATRIX,
-                  **ON_OUTPUTS, "dropout": 0.3, "label_smoothing": 0.1, "qkv_init_gain": 0.70710678},
+                  **DROPOUT_ON_OUTPUTS, "dropout": 0.3, "label_smoothing": 0.1, "qkv_init_gain": 0.70710678},
         "training": {"lr_scheduler_type": "inverse_sqrt", "learning_rate": 0.005, "warmup_steps": 2000,
                      "max_steps": 8000,
                      **ADAM_OF_PAPER, "adam_epsilon": 1e-8,
@@ -127,7 +127,7 @@ FACTS = {
     "paper_base_en_de": paper(GERMAN, {}, BYTE_PAIRS, 100_000, 5, 1500),
     "paper_big_en_de": paper(GERMAN, {**BIG, "dropout": 0.3}, BYTE_PAIRS, 300_000, 20, 600),
     "paper_base_en_fr": paper(FRENCH, {}, WORD_PIECES, 100_000, 5, 1500),
-    # Section 6.1: dropout 0.1, instead of 0.3.
+    # Section 6.1: dropout 0.1 instead of 0.3.
     "paper_big_en_fr": paper(FRENCH, {**BIG, "dropout": 0.1}, WORD_PIECES, 300_000, 20, 600),
     "paper_table3": {
         **paper(GERMAN, {}, BYTE_PAIRS, 100_000, 1, 1500),
@@ -137,77 +137,77 @@ FACTS = {
 }  # fmt: skip
 
 
-def said_by(recipe: Recipe) -> dict[str, dict]:
-    """A recipe's sections; the model with the fields that it leaves at their defaults."""
+def settings_of(recipe: Recipe) -> dict[str, dict]:
+    """A recipe's sections; the model section includes the fields left at their defaults."""
     return {**recipe.to_dict(), "model": VaswaniConfig(**recipe.model).to_dict()}
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_recipe_says_what_is_known_of_its_system(name):
-    said, expected = said_by(load_recipe(RECIPES[name])), FACTS[name]
-    assert {section: {key: said[section][key] for key in keys} for section, keys in expected.items()} == expected
+@pytest.mark.parametrize("name", KNOWN_SETTINGS)
+def test_recipe_has_the_known_settings_of_its_system(name):
+    settings, expected = settings_of(load_recipe(RECIPES[name])), KNOWN_SETTINGS[name]
+    assert {section: {key: settings[section][key] for key in keys} for section, keys in expected.items()} == expected
     if name == "system_d_iwslt_en_fr":
-        assert said["training"]["weight_decay"] > 0
+        assert settings["training"]["weight_decay"] > 0
 
 
 @pytest.mark.parametrize(
     "name, most", [("multi30k_best", 3_000_000), ("multi30k_distilled", 3_000_000), ("distill", 1_000_000)]
 )
-def test_model_of_a_recipe_is_as_small_as_it_says(name, most):
+def test_model_of_a_recipe_is_as_small_as_stated(name, most):
     recipe = load_recipe(RECIPES[name])
     model = VaswaniForConditionalGeneration(VaswaniConfig(**recipe.model, vocab_size=recipe.tokenizer.vocab_size))
     assert model.num_parameters() <= most
 
 
-def test_first_stage_of_the_best_model_of_multi30k_is_that_of_the_published_one():
+def test_first_stage_of_multi30k_best_has_the_settings_of_multi30k_tiny():
     plain = load_recipe(RECIPES["multi30k_best"]).stages["plain"].arguments
     tiny = load_recipe(RECIPES["multi30k_tiny"])
     for section in ("model", "tokenizer", "generation"):
-        assert said_by(plain)[section] == said_by(tiny)[section]
+        assert settings_of(plain)[section] == settings_of(tiny)[section]
     for name in ("max_steps", "lr_scheduler_type", "learning_rate", "warmup_steps", "adam_epsilon", "average_last"):
         assert getattr(plain.training, name) == getattr(tiny.training, name)
     assert plain.training.max_tokens * plain.training.gradient_accumulation_steps == 8192
 
 
-def test_models_of_multi30k_distilled_differ_in_their_seeds_and_directions_alone():
+def test_models_of_multi30k_distilled_differ_only_in_seed_and_direction():
     stages = load_recipe(RECIPES["multi30k_distilled"]).stages
     runs = [stage.arguments for stage in stages.values() if stage.kind == "train"]
     assert [(run.data.reversed, run.training.seed) for run in runs] == [
         (False, 1), (False, 2), (False, 3), (False, 4), (True, 1), (True, 2)
     ]  # fmt: skip
-    assert len({str({**said_by(run)["training"], "seed": 0, "output_dir": ""}) for run in runs}) == 1
-    assert len({str(said_by(run)["model"]) for run in runs}) == 1
+    assert len({str({**settings_of(run)["training"], "seed": 0, "output_dir": ""}) for run in runs}) == 1
+    assert len({str(settings_of(run)["model"]) for run in runs}) == 1
 
 
-def test_rows_of_table_3_are_one_option_each():
+def test_each_row_of_table_3_is_one_option():
     path = RECIPES["paper_table3"]
     listed = [line.strip("# (ABCDE)\n").split()[0] for line in path.open() if " table3_" in line and "--" not in line]
     assert listed == list(TABLE_3) == list(ROWS_OF_TABLE_3)
-    base = said_by(load_recipe(path))["model"]
+    base = settings_of(load_recipe(path))["model"]
     for row, changes in ROWS_OF_TABLE_3.items():
-        model = said_by(load_recipe(path, ["--preset", row]))["model"]
+        model = settings_of(load_recipe(path, ["--preset", row]))["model"]
         assert {name: value for name, value in model.items() if value != base.get(name)} == changes
 
 
-def of_both(name: str, value: int) -> dict[str, int]:
+def in_both_stacks(name: str, value: int) -> dict[str, int]:
     return {f"encoder_{name}": value, f"decoder_{name}": value}
 
 
-# What a row of Table 3 says besides numbers that follow from it, such as d_k = d_model / heads.
+# What each row of Table 3 changes, without the numbers that follow from it, such as d_k = d_model / heads.
 ROWS_OF_TABLE_3 = {
-    "table3_a_1_head": of_both("attention_heads", 1),
-    "table3_a_4_heads": of_both("attention_heads", 4),
-    "table3_a_16_heads": of_both("attention_heads", 16),
-    "table3_a_32_heads": of_both("attention_heads", 32),
+    "table3_a_1_head": in_both_stacks("attention_heads", 1),
+    "table3_a_4_heads": in_both_stacks("attention_heads", 4),
+    "table3_a_16_heads": in_both_stacks("attention_heads", 16),
+    "table3_a_32_heads": in_both_stacks("attention_heads", 32),
     "table3_b_dk_16": {"d_k": 16},
     "table3_b_dk_32": {"d_k": 32},
-    "table3_c_2_layers": of_both("layers", 2),
-    "table3_c_4_layers": of_both("layers", 4),
-    "table3_c_8_layers": of_both("layers", 8),
+    "table3_c_2_layers": in_both_stacks("layers", 2),
+    "table3_c_4_layers": in_both_stacks("layers", 4),
+    "table3_c_8_layers": in_both_stacks("layers", 8),
     "table3_c_dmodel_256": {"d_model": 256},
     "table3_c_dmodel_1024": {"d_model": 1024},
-    "table3_c_dff_1024": of_both("ffn_dim", 1024),
-    "table3_c_dff_4096": of_both("ffn_dim", 4096),
+    "table3_c_dff_1024": in_both_stacks("ffn_dim", 1024),
+    "table3_c_dff_4096": in_both_stacks("ffn_dim", 4096),
     "table3_d_dropout_0.0": {"dropout": 0.0},
     "table3_d_dropout_0.2": {"dropout": 0.2},
     "table3_d_smoothing_0.0": {"label_smoothing": 0.0},
@@ -216,22 +216,22 @@ ROWS_OF_TABLE_3 = {
 }
 
 
-# Recipes that need the model of another one: for what, and which.
-BEGUN_BY = {"distill": ("teacher", "quickstart")}
-# Stages, at a size at which each is a matter of a second.
+# Recipes that need a model of another recipe: what it is used as, and the other recipe.
+NEEDED_MODELS = {"distill": ("teacher", "quickstart")}
+# Options with which each stage takes about a second.
 CUT_STAGE = {
     "train": ("max_steps=30", "eval_steps=30", "save_steps=15", "warmup_steps=1", "gradient_accumulation_steps=1"),
-    # A model that has learned so little comes to an end where short translations are preferred.
+    # A model that has learned so little ends its translations only if short ones are preferred.
     "translate": ("max_new_tokens=30", "length_penalty=-5"),
 }
-# Sizes that make a training of each recipe a matter of seconds.
+# Options with which each recipe trains in seconds.
 CUT = [
     "--d_model=16", "--encoder_layers=1", "--decoder_layers=1", "--encoder_ffn_dim=16", "--decoder_ffn_dim=16",
     "--vocab_size=300", "--max_steps=3", "--max_tokens=300", "--eval_steps=3", "--eval_sentences=2",
     "--save_steps=2", "--cpu_threads=1", "--max_length_offset=2",
 ]  # fmt: skip
-# What a cut training must still be.
-UNCUT = {
+# Settings of the model that these options must not change.
+KEPT_SETTINGS = {
     "norm_position", "position_type", "max_position_embeddings", "share_encoder_decoder_embeddings",
     "tie_word_embeddings", "output_bias", "dropout", "attention_dropout", "activation_dropout", "label_smoothing",
     "encoder_attention_heads", "decoder_attention_heads",
@@ -250,7 +250,7 @@ def sentences():
 
 @pytest.fixture
 def files(sentences, tmp_path):
-    """Options for files with columns that are called as a recipe's languages."""
+    """Options for files whose columns are named after a recipe's languages."""
 
     def write(recipe: Recipe) -> list[str]:
         header = (recipe.data.source_language, recipe.data.target_language)
@@ -265,46 +265,46 @@ def files(sentences, tmp_path):
     return write
 
 
-# Of many stages.
+# Recipes with many stages.
 SLOW = {"multi30k_distilled"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in RECIPES])
-def test_recipe_runs_the_whole_way(name, files, tmp_path):
+def test_recipe_runs_to_the_end(name, files, tmp_path):
     if "dataset:" in RECIPES[name].read_text():
-        whole = load_recipe(RECIPES[name])
+        full = load_recipe(RECIPES[name])
     else:
-        whole = load_recipe(RECIPES[name], ["--train=x.tsv", "--validation=x.tsv"])
-    options = [*CUT, *files(whole), f"--output_dir={tmp_path / 'out'}"]
-    if whole.tokenizer.target_vocab_size:
+        full = load_recipe(RECIPES[name], ["--train=x.tsv", "--validation=x.tsv"])
+    options = [*CUT, *files(full), f"--output_dir={tmp_path / 'out'}"]
+    if full.tokenizer.target_vocab_size:
         options.append("--target_vocab_size=280")
-    if whole.training.lr_scheduler_type == "linear":
+    if full.training.lr_scheduler_type == "linear":
         options.append("--warmup_steps=1")
-    assert (whole.training.start_from is None) or whole.training.start_from in whole.stages
-    if name in BEGUN_BY:
-        stage, other = BEGUN_BY[name]
-        begun = tmp_path / "begun"
-        train(load_recipe(RECIPES[other], [*options, f"--output_dir={begun}"]))
-        options.append(f"--{stage}={begun}")
-    for stage in whole.stages.values():
+    assert (full.training.start_from is None) or full.training.start_from in full.stages
+    if name in NEEDED_MODELS:
+        stage, other = NEEDED_MODELS[name]
+        needed = tmp_path / "begun"
+        train(load_recipe(RECIPES[other], [*options, f"--output_dir={needed}"]))
+        options.append(f"--{stage}={needed}")
+    for stage in full.stages.values():
         options += [f"--{stage.name}.{option}" for option in CUT_STAGE[stage.kind]]
     recipe = load_recipe(RECIPES[name], options)
     results = train(recipe)
     folder = tmp_path / "out"
 
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
-    said = said_by(whole)["model"]
-    assert {key: getattr(model.config, key) for key in said.keys() & UNCUT} == {
-        key: said[key] for key in said.keys() & UNCUT
+    settings = settings_of(full)["model"]
+    assert {key: getattr(model.config, key) for key in settings.keys() & KEPT_SETTINGS} == {
+        key: settings[key] for key in settings.keys() & KEPT_SETTINGS
     }
-    assert ("model.encoder.layer_norm.weight" in model.state_dict()) == (said["norm_position"] == "pre")
-    assert model.generation_config.num_beams == whole.generation.num_beams
+    assert ("model.encoder.layer_norm.weight" in model.state_dict()) == (settings["norm_position"] == "pre")
+    assert model.generation_config.num_beams == full.generation.num_beams
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    assert type(tokenizer).__name__ == ("TokenizersBackend" if whole.tokenizer.joint else "VaswaniTokenizer")
+    assert type(tokenizer).__name__ == ("TokenizersBackend" if full.tokenizer.joint else "VaswaniTokenizer")
     for backend in side_backends(tokenizer).values():
-        assert type(backend.model).__name__ == MODELS[whole.tokenizer.type]
-    names = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>"} | whole.tokenizer.special_tokens
+        assert type(backend.model).__name__ == MODELS[full.tokenizer.type]
+    names = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>"} | full.tokenizer.special_tokens
     assert {role: getattr(tokenizer, f"{role}_token") for role in names} == names
 
     stored = json.loads((folder / "results.json").read_text())
@@ -312,18 +312,18 @@ def test_recipe_runs_the_whole_way(name, files, tmp_path):
     assert stored["test_bleu"] >= 0 and stored["validation_loss"] > 0
     held_out = splits_of(recipe.data.model_copy(update={"text": None})).test
     assert len((folder / "test_translations.txt").read_text().splitlines()) == len(held_out) > 0
-    assert ("greedy_bleu" in stored["tests"]["test"]) == whole.evaluation.greedy
+    assert ("greedy_bleu" in stored["tests"]["test"]) == full.evaluation.greedy
     card = ModelCard.load(folder / "README.md")
     [bleu] = [result for result in card.data.eval_results if result.metric_type == "bleu"]
     assert bleu.metric_value == pytest.approx(stored["test_bleu"], abs=0.01)
     assert stored["test_bleu_signature"] in card.text
     curves, *attentions = stored["pictures"]
     assert curves == "pictures/curves.png" and f"]({curves})" in card.text
-    # Encoder, decoder and cross-attention, of one layer.
-    assert len(attentions) == 3 * whole.evaluation.attention
-    assert all(("_layer_0" in picture) == (whole.evaluation.attention_layers == "all") for picture in attentions)
+    # Encoder self-attention, decoder self-attention and cross-attention of one layer.
+    assert len(attentions) == 3 * full.evaluation.attention
+    assert all(("_layer_0" in picture) == (full.evaluation.attention_layers == "all") for picture in attentions)
     assert all((folder / picture).is_file() for picture in stored["pictures"])
-    assert sorted(stage["name"] for stage in stored.get("stages", [])) == sorted(whole.stages)
+    assert sorted(stage["name"] for stage in stored.get("stages", [])) == sorted(full.stages)
 
 
 # Bad input
@@ -335,7 +335,7 @@ def error_of(function, *arguments) -> list[str]:
     return str(error.value).splitlines()
 
 
-def test_unknown_keys_and_wrong_types_of_a_recipe_are_named_together(tmp_path):
+def test_unknown_keys_and_wrong_types_of_a_recipe_are_reported_together(tmp_path):
     path = tmp_path / "recipe.yaml"
     text = RECIPES["system_a_opus_books_de_en"].read_text()
     path.write_text(
@@ -379,7 +379,7 @@ def test_dataset_without_the_recipes_columns_is_one_clear_error(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["system_a_opus_books_de_en", "system_d_iwslt_en_fr"])
-def test_local_copy_of_the_dataset_is_read_as_that_of_the_hub(name, tmp_path):
+def test_local_copy_of_the_dataset_is_read_like_the_one_on_the_hub(name, tmp_path):
     recipe = load_recipe(RECIPES[name])
     sides = recipe.data.source_language, recipe.data.target_language
     for split in ("train", "validation", "test"):

@@ -1,4 +1,4 @@
-"""What is made from the declarations of recipe keys: tables of the documentation and the JSON schema."""
+"""What is generated from the declarations of recipe keys: the tables of the documentation and the JSON schema."""
 
 import json
 
@@ -12,11 +12,11 @@ from hf_vaswani.training.recipe.reference import key_tables, recipe_schema, sche
 SECTIONS = recipe_schema()["properties"]
 
 
-def test_schema_beside_the_recipes_is_that_of_the_keys():
+def test_schema_file_is_up_to_date_with_the_keys():
     assert (FOLDER / SCHEMA_FILE).read_text(encoding="utf-8") == schema_text()
 
 
-def test_schema_has_each_key_with_its_meaning_and_bounds():
+def test_schema_has_each_key_with_its_description_and_bounds():
     sections = recipe_schema()["properties"]
     for section, keys in recipe_keys().items():
         assert sections[section]["properties"].keys() == keys.keys()
@@ -31,7 +31,7 @@ def test_schema_has_each_key_with_its_meaning_and_bounds():
 
 
 @pytest.mark.parametrize("name", bundled_recipes())
-def test_recipe_of_the_package_fits_the_schema_that_it_names(name):
+def test_bundled_recipe_conforms_to_the_schema_that_it_names(name):
     first, *_ = bundled_recipes()[name].read_text(encoding="utf-8").splitlines()
     assert first == f"{SCHEMA_LINE}{SCHEMA_FILE}"
     content = yaml.safe_load(printed(name))
@@ -48,13 +48,13 @@ def test_recipe_of_the_package_fits_the_schema_that_it_names(name):
                 assert keys.keys() <= SECTIONS[section]["properties"].keys()
 
 
-def test_printed_recipe_names_the_schema_where_it_is():
+def test_printed_recipe_gives_the_path_of_the_schema():
     [line] = [line for line in printed("quickstart").splitlines() if line.startswith(SCHEMA_LINE)]
     with open(line.removeprefix(SCHEMA_LINE), encoding="utf-8") as file:
         assert json.load(file) == recipe_schema()
 
 
-def test_key_tables_has_a_row_for_each_key_with_default_and_bounds():
+def test_key_tables_have_a_row_for_each_key_with_default_and_bounds():
     rows = {line.split("`")[1]: line for line in key_tables().splitlines() if line.startswith("| `")}
     assert [name for keys in recipe_keys().values() for name in keys if name not in rows] == []
     assert rows["max_steps"].startswith("| `max_steps` ↻ | optimizer steps")
