@@ -16,7 +16,7 @@ from ...conftest import tiny_model
 
 
 @pytest.fixture
-def training(recipe):
+def run_folder(recipe):
     return train(recipe("--max_steps=9", "--save_steps=3", "--eval_steps=2", "--keep_best=3")).folder
 
 
@@ -31,34 +31,34 @@ def assert_mean(folder, paths):
         torch.testing.assert_close(value.detach().double(), expected, atol=1e-7, rtol=0)
 
 
-def test_mean_of_the_last_checkpoints_is_a_model_with_its_tokenizer(training, tmp_path, capsys):
-    assert main(["average", str(training), "--last", "2", "--output", str(tmp_path / "mean")]) == 0
-    checkpoints = [training / "checkpoints" / f"update-{update:08d}" for update in (6, 9)]
+def test_mean_of_the_last_checkpoints_is_a_model_with_its_tokenizer(run_folder, tmp_path, capsys):
+    assert main(["average", str(run_folder), "--last", "2", "--output", str(tmp_path / "mean")]) == 0
+    checkpoints = [run_folder / "checkpoints" / f"update-{update:08d}" for update in (6, 9)]
     printed = capsys.readouterr().out
     assert all(str(path) in printed for path in checkpoints)
     assert_mean(tmp_path / "mean", [path / "model.safetensors" for path in checkpoints])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "mean")
-    assert tokenizer("a b c").input_ids == AutoTokenizer.from_pretrained(training)("a b c").input_ids
+    assert tokenizer("a b c").input_ids == AutoTokenizer.from_pretrained(run_folder)("a b c").input_ids
     assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "mean").generation_config.num_beams == 2
 
 
-def test_mean_of_the_best_weights(training, tmp_path):
-    paths = average([training], tmp_path / "mean", best=2)
+def test_mean_of_the_best_weights(run_folder, tmp_path):
+    paths = average([run_folder], tmp_path / "mean", best=2)
     assert [path.parent.name for path in paths] == ["best", "best"]
     assert_mean(tmp_path / "mean", [path / "model.safetensors" for path in paths])
 
 
-def test_mean_of_named_checkpoints_and_finished_models(training, tmp_path):
-    checkpoint = training / "checkpoints" / "update-00000003"
-    average([checkpoint, training], tmp_path / "mean")
-    final = parameters(training)
+def test_mean_of_named_checkpoints_and_finished_models(run_folder, tmp_path):
+    checkpoint = run_folder / "checkpoints" / "update-00000003"
+    average([checkpoint, run_folder], tmp_path / "mean")
+    final = parameters(run_folder)
     for name, value in parameters(tmp_path / "mean").items():
         expected = (load_file(checkpoint / "model.safetensors")[name].double() + final[name].double()) / 2
         torch.testing.assert_close(value.detach().double(), expected.detach(), atol=1e-7, rtol=0)
 
 
 @pytest.mark.parametrize("missing", ["absent", "empty"])
-def test_folders_without_weights_are_refused_together(tmp_path, missing):
+def test_folders_without_weights_are_rejected_together(tmp_path, missing):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError) as error:
         average([tmp_path / missing, tmp_path / "other"], tmp_path / "mean")
@@ -66,12 +66,12 @@ def test_folders_without_weights_are_refused_together(tmp_path, missing):
     assert not (tmp_path / "mean").exists()
 
 
-def test_more_checkpoints_than_there_are_is_a_clear_error(training, tmp_path):
+def test_averaging_more_checkpoints_than_exist_is_a_clear_error(run_folder, tmp_path):
     with pytest.raises(InputError, match="has too few checkpoints: 4 needed, 3 found"):
-        average([training], tmp_path / "mean", last=4)
+        average([run_folder], tmp_path / "mean", last=4)
 
 
-def test_models_of_other_shapes_are_refused_and_nothing_is_left(tmp_path):
+def test_models_of_different_shapes_are_rejected_and_leave_nothing_behind(tmp_path):
     for name, size in (("a", 16), ("b", 32)):
         tiny_model(d_model=size).save_pretrained(tmp_path / name)
     with pytest.raises(InputError, match=r"b has different weights than .*a: .* is \(.*\) and \(.*\)"):
@@ -79,7 +79,7 @@ def test_models_of_other_shapes_are_refused_and_nothing_is_left(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
-def test_models_of_another_kind_or_without_all_their_weights_are_refused(tmp_path):
+def test_models_of_another_type_or_with_missing_weights_are_rejected(tmp_path):
     for name in ("whole", "incomplete", "foreign"):
         tiny_model().save_pretrained(tmp_path / name)
     config = json.loads((tmp_path / "foreign" / "config.json").read_text())
@@ -87,43 +87,43 @@ def test_models_of_another_kind_or_without_all_their_weights_are_refused(tmp_pat
     weights = load_file(tmp_path / "incomplete" / "model.safetensors")
     weights.popitem()
     save_file(weights, tmp_path / "incomplete" / "model.safetensors", {"format": "pt"})
-    for name, fault in (("foreign", "is a 'marian' model"), ("incomplete", "lacks weights")):
-        with pytest.raises(InputError, match=f"{name} {fault}"):
+    for name, message in (("foreign", "is a 'marian' model"), ("incomplete", "lacks weights")):
+        with pytest.raises(InputError, match=f"{name} {message}"):
             average([tmp_path / "whole", tmp_path / name], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 
 
 @pytest.mark.parametrize("file", ["architecture/config.json", "architecture", "tokenizer/tokenizer.json"])
-def test_what_belongs_to_checkpoints_and_is_damaged_or_missing_is_named(recipe, tmp_path, file):
-    training = train(recipe("--max_steps=3")).folder
-    path = training / file
+def test_damaged_or_missing_file_of_a_run_is_reported_with_its_name(recipe, tmp_path, file):
+    run_folder = train(recipe("--max_steps=3")).folder
+    path = run_folder / file
     shutil.rmtree(path) if path.is_dir() else path.write_text("{")
     with pytest.raises(InputError, match=rf"{file.partition('/')[0]}.* (is missing|cannot be (read|loaded))"):
-        average([training], tmp_path / "mean")
+        average([run_folder], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 
 
-def test_checkpoint_is_known_in_the_folder_in_which_one_stands(training, tmp_path, monkeypatch):
-    monkeypatch.chdir(training / "checkpoints")
+def test_checkpoint_is_recognized_by_its_bare_name_in_the_working_directory(run_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(run_folder / "checkpoints")
     average([Path("update-00000009")], tmp_path / "mean")
     assert (tmp_path / "mean" / "tokenizer.json").exists()
 
 
-def test_model_in_a_folder_called_checkpoints_is_a_model(tmp_path):
+def test_model_in_a_folder_named_checkpoints_is_a_model(tmp_path):
     tiny_model().save_pretrained(tmp_path / "checkpoints" / "update-00000001")
     average([tmp_path / "checkpoints" / "update-00000001"], tmp_path / "mean")
     mean = load_file(tmp_path / "mean" / "model.safetensors")
     assert torch.equal(mean["model.shared.weight"], tiny_model().model.shared.weight)
 
 
-def test_damaged_checkpoint_is_refused(training, tmp_path):
-    weights = training / "checkpoints" / "update-00000009" / "model.safetensors"
+def test_damaged_checkpoint_is_rejected(run_folder, tmp_path):
+    weights = run_folder / "checkpoints" / "update-00000009" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4])
     with pytest.raises(InputError, match="update-00000009 is damaged"):
-        average([training], tmp_path / "mean")
+        average([run_folder], tmp_path / "mean")
 
 
-def test_models_with_other_tokenizers_are_refused(recipe, training, tmp_path):
+def test_models_with_different_tokenizers_are_rejected(recipe, run_folder, tmp_path):
     other = train(recipe("--max_steps=3", "--vocab_size=20", "--type=unigram", output="other")).folder
     with pytest.raises(InputError, match="has a different tokenizer than"):
-        average([training, other], tmp_path / "mean")
+        average([run_folder, other], tmp_path / "mean")

@@ -23,7 +23,7 @@ from ...conftest import tiny_model
 
 
 def stepped(seed=0):
-    """A model and its optimiser after one step."""
+    """A model and its optimizer after one step."""
     model = tiny_model()
     optimizer = torch.optim.Adam(model.parameters())
     torch.manual_seed(seed)
@@ -43,7 +43,7 @@ def names(folder):
     return [path.name for path in checkpoint_folders(folder)]
 
 
-def test_checkpoint_brings_back_weights_optimiser_average_scaler_and_progress(tmp_path):
+def test_checkpoint_restores_weights_optimizer_average_scaler_and_progress(tmp_path):
     model, optimizer = stepped()
     progress = Progress(7, 1, 2, 3, 12.5, 4, 1, 0.1, 2, {"pairs": 3}, True, {"loss": 1 / 3, "updates": 2})
     ema = {"weight": torch.randn(3)}
@@ -58,14 +58,14 @@ def test_checkpoint_brings_back_weights_optimiser_average_scaler_and_progress(tm
         assert torch.equal(loaded.optimizer["state"][number]["exp_avg_sq"], optimizer.state[parameter]["exp_avg_sq"])
 
 
-def test_oldest_checkpoints_are_removed_and_unfinished_ones_are_none(tmp_path):
+def test_oldest_checkpoints_are_removed_and_unfinished_ones_are_not_counted(tmp_path):
     (tmp_path / "update-00000099.part").mkdir()
     for update in (5, 10, 200):
         save(tmp_path, update, keep=2)
     assert names(tmp_path) == ["update-00000010", "update-00000200"]
 
 
-def test_copies_that_somebody_has_made_are_no_checkpoints_and_stay(tmp_path):
+def test_copies_made_by_the_user_are_not_checkpoints_and_are_kept(tmp_path):
     for update in range(1, 4):
         save(tmp_path, update, keep=2)
         shutil.copytree(tmp_path / f"update-{update:08d}", tmp_path / f"update-{update:08d}-backup")
@@ -73,7 +73,7 @@ def test_copies_that_somebody_has_made_are_no_checkpoints_and_stay(tmp_path):
     assert len(list(tmp_path.glob("*-backup"))) == 3
 
 
-def test_last_one_of_an_earlier_run_goes_with_the_next_one(tmp_path):
+def test_unscheduled_checkpoint_is_removed_with_the_next_one(tmp_path):
     model, optimizer = stepped()
     for update in (10, 13, 20):
         progress = Progress(update, is_unscheduled=update == 13)
@@ -83,7 +83,7 @@ def test_last_one_of_an_earlier_run_goes_with_the_next_one(tmp_path):
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.pt", "progress.json", "digests.json"])
 @pytest.mark.parametrize("damage", ["cut", "removed", "one bit"])
-def test_damaged_checkpoint_is_passed_over_reported_and_set_aside(tmp_path, file, damage):
+def test_damaged_checkpoint_is_skipped_reported_and_set_aside(tmp_path, file, damage):
     save(tmp_path, 5)
     path = save(tmp_path, 6) / file
     content = bytearray(path.read_bytes())
@@ -100,7 +100,7 @@ def test_damaged_checkpoint_is_passed_over_reported_and_set_aside(tmp_path, file
     assert (tmp_path / "update-00000006.damaged").is_dir()
 
 
-def test_where_all_are_damaged_nothing_is_touched(tmp_path):
+def test_nothing_is_changed_if_all_checkpoints_are_damaged(tmp_path):
     for update in (5, 6):
         (save(tmp_path, update) / "optimizer.pt").unlink()
     with pytest.raises(TrainingError, match="update-00000005 is damaged") as error:
@@ -109,7 +109,7 @@ def test_where_all_are_damaged_nothing_is_touched(tmp_path):
     assert names(tmp_path) == ["update-00000005", "update-00000006"]
 
 
-def test_no_checkpoints_are_no_fault(tmp_path):
+def test_folder_without_checkpoints_is_not_an_error(tmp_path):
     assert newest_intact(tmp_path, print) is None
 
 
@@ -138,7 +138,7 @@ def test_full_disk_is_a_clear_error_and_loses_nothing(tmp_path, monkeypatch, at)
     assert damage_of(path) is None
 
 
-def test_kill_while_a_checkpoint_is_replaced_loses_neither(tmp_path):
+def test_kill_while_a_checkpoint_is_replaced_does_not_lose_it(tmp_path):
     path = save(tmp_path, 5)
     path.rename(tmp_path / "update-00000005.old")
     for ending in ("part", "removed"):
@@ -156,6 +156,6 @@ def test_average_is_the_mean_of_the_tensors(tmp_path):
         torch.testing.assert_close(mean[name], expected.to(value.dtype), atol=0, rtol=0)
 
 
-def test_weights_of_another_model_are_refused():
+def test_weights_of_another_model_are_rejected():
     with pytest.raises(ValueError, match=r"encoder\.layers\.1"):
         set_weights(tiny_model(encoder_layers=1), weights(tiny_model()))

@@ -17,10 +17,10 @@ def compared(results) -> dict[str, float]:
 
 @pytest.fixture
 def tune(recipe):
-    """A fine-tuning whose checkpoints are most of the warm-up, of a model that had so many updates."""
+    """Fine-tunes a model trained for `base_steps`, with most checkpoints in the warm-up."""
 
-    def run(updates, learning_rate):
-        base = train(recipe(f"--max_steps={updates}", "--learning_rate=0.01", output="base")).folder
+    def run(base_steps, learning_rate):
+        base = train(recipe(f"--max_steps={base_steps}", "--learning_rate=0.01", output="base")).folder
         return train(
             recipe(
                 f"--start_from={base}",
@@ -38,8 +38,8 @@ def tune(recipe):
     return run
 
 
-def test_short_fine_tuning_ends_with_the_better_model(tune, capsys):
-    results = tune(updates=2, learning_rate=0.01)
+def test_last_checkpoint_becomes_the_model_if_it_is_better(tune, capsys):
+    results = tune(base_steps=2, learning_rate=0.01)
     losses = compared(results)
     assert set(losses) == {"the mean of the last 5 checkpoints", "the last checkpoint"}
     assert losses["the mean of the last 5 checkpoints"] > 1.02 * losses["the last checkpoint"]
@@ -54,14 +54,14 @@ def test_short_fine_tuning_ends_with_the_better_model(tune, capsys):
     )
 
 
-def test_mean_becomes_the_model_where_it_is_better(tune):
-    results = tune(updates=60, learning_rate=0.02)
+def test_mean_becomes_the_model_if_it_is_better(tune):
+    results = tune(base_steps=60, learning_rate=0.02)
     losses = compared(results)
     assert min(losses, key=losses.get) == results.final_weights.weights == "the mean of the last 5 checkpoints"
     assert results.averaged == [4, 8, 12, 16, 20]
 
 
-def test_all_that_is_kept_is_compared(recipe):
+def test_all_kept_weights_are_compared(recipe):
     results = train(recipe("--average=auto", "--average_last=2", "--keep_best=2", "--eval_steps=3"))
     assert set(compared(results)) == {
         "the mean of the last 2 checkpoints", "the mean of the best 2 weights in validation",
@@ -80,7 +80,7 @@ def test_all_that_is_kept_is_compared(recipe):
         (["--average_best=1", "--eval_steps=3"], "best one"),
     ],
 )
-def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):
+def test_weights_named_by_the_recipe_become_the_model(recipe, options, averaged):
     results = train(recipe(*options))
     if isinstance(averaged, str):
         losses = {r["update"]: r["validation_loss"] for r in records(results.folder) if "validation_loss" in r}
@@ -89,7 +89,7 @@ def test_recipe_that_names_the_weights_gets_them(recipe, options, averaged):
     assert len(compared(results)) == 1
 
 
-def test_choice_follows_what_is_given():
+def test_kind_of_average_is_implied_by_the_keys_given():
     from hf_vaswani.training.recipe.overrides import add_implied
 
     def kind(**training):
@@ -103,30 +103,30 @@ def test_choice_follows_what_is_given():
     assert kind(average="auto", average_last=10) == "auto"
 
 
-def test_option_for_the_final_weights_replaces_those_of_the_file(recipe):
+def test_option_for_the_final_weights_overrides_the_file(recipe):
     assert recipe().training.average == "last"  # the file has average_last
     training = recipe("--average_best=1").training
     assert (training.average, training.average_best) == ("best", 1)
     assert recipe("--average=none").training.average == "none"
 
 
-def test_contradictions_of_final_weights_are_errors(recipe):
+def test_contradictory_settings_of_final_weights_are_errors(recipe):
     with pytest.raises(InputError, match="average_best=1 contradicts training.average='last'"):
         recipe("--average=last", "--average_best=1")
     with pytest.raises(InputError, match="average='best' needs kept weights, but training.keep_best=0"):
         recipe("--average=best", "--keep_best=0")
 
 
-def test_loss_that_is_no_number_is_never_the_lowest():
+def test_nan_loss_is_never_the_lowest():
     assert lowest([float("nan"), 3.0, 2.0, 2.0]) == 2
 
 
-def test_newest_whole_checkpoint_stands_in_where_the_last_are_damaged(recipe):
+def test_newest_intact_checkpoint_is_used_if_the_last_ones_are_damaged(recipe):
     given = recipe("--average=none")
     folder = train(given).folder
     for update in (12, 8):
         (folder / "checkpoints" / f"update-{update:08d}" / "model.safetensors").write_bytes(b"")
-    said = []
-    [candidate] = candidates(given.training, folder, said.append)
+    messages = []
+    [candidate] = candidates(given.training, folder, messages.append)
     assert candidate.steps == [4] and isinstance(candidate, Candidate)
-    assert len(said) == 2
+    assert len(messages) == 2

@@ -23,11 +23,11 @@ time.sleep(60)
 """
 
 
-def test_second_training_in_one_folder_is_refused_while_the_first_runs(recipe, tmp_path):
+def test_second_run_in_a_folder_is_rejected_while_the_first_is_running(recipe, tmp_path):
     folder = train(recipe("--max_steps=3")).folder
-    begun = folder / "checkpoints" / "update-00000099.part"  # what the other training is writing
-    begun.mkdir()
-    (begun / "model.safetensors").touch()
+    unfinished = folder / "checkpoints" / "update-00000099.part"  # what the other run is writing
+    unfinished.mkdir()
+    (unfinished / "model.safetensors").touch()
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE)
     try:
@@ -41,7 +41,7 @@ def test_second_training_in_one_folder_is_refused_while_the_first_runs(recipe, t
     assert train(recipe()).steps == 12
 
 
-def test_training_of_another_precision_is_refused(recipe):
+def test_resuming_in_a_different_precision_is_rejected(recipe):
     train(recipe("--max_steps=3"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
@@ -49,14 +49,14 @@ def test_training_of_another_precision_is_refused(recipe):
             train(recipe("--mixed_precision=auto"))
 
 
-def test_best_weights_are_chosen_by_the_same_sentences_throughout(recipe):
+def test_changed_eval_sentences_are_rejected_if_they_choose_the_best_weights(recipe):
     options = ("--metric_for_best_model=bleu", "--keep_best=1")
     train(recipe(*options, "--max_steps=6", "--eval_sentences=4"))
     with pytest.raises(InputError, match="training.eval_sentences was 4 and is now 8"):
         train(recipe(*options, "--eval_sentences=8"))
 
 
-def test_recipe_of_an_earlier_version_without_newer_keys_is_gone_on_with(recipe):
+def test_run_of_an_earlier_version_without_newer_keys_is_resumed(recipe):
     folder = train(recipe("--max_steps=3")).folder
     stored = yaml.safe_load((folder / "training_recipe.yaml").read_text())
     del stored["training"]["r_drop"], stored["launched"]
@@ -64,14 +64,14 @@ def test_recipe_of_an_earlier_version_without_newer_keys_is_gone_on_with(recipe)
     assert train(recipe()).steps == 12
 
 
-def test_changed_interval_of_saving_keeps_the_checkpoints_that_are_there(recipe):
+def test_changed_save_steps_keep_the_existing_checkpoints(recipe):
     train(recipe("--save_total_limit=9", "--max_steps=8", "--save_steps=2"))
     folder = train(recipe("--save_total_limit=9", "--save_steps=3")).folder
     updates = [int(path.name[7:]) for path in sorted((folder / "checkpoints").iterdir())]
     assert updates == [2, 4, 6, 8, 9, 12]
 
 
-def test_best_weights_of_a_training_killed_before_its_first_checkpoint_are_not_deleted_by_another(recipe):
+def test_best_weights_of_a_run_without_checkpoints_are_not_deleted_by_another_run(recipe):
     options = ("--eval_steps=4", "--keep_best=2")
     folder = train(recipe(*options)).folder
     for path in (*(folder / "checkpoints").iterdir(), folder / "results.json", folder / "model.safetensors"):
@@ -84,7 +84,7 @@ def test_best_weights_of_a_training_killed_before_its_first_checkpoint_are_not_d
     assert sorted((folder / "best").iterdir()) == kept
 
 
-def test_only_checkpoint_that_was_being_replaced_is_found(recipe):
+def test_only_checkpoint_is_found_if_it_was_being_replaced(recipe):
     folder = train(recipe("--max_steps=4", "--average_last=1", "--save_total_limit=1")).folder
     [path] = (folder / "checkpoints").iterdir()
     path.rename(path.with_name(f"{path.name}.old"))
@@ -92,14 +92,14 @@ def test_only_checkpoint_that_was_being_replaced_is_found(recipe):
     assert len(losses(folder)) == 12
 
 
-def test_damaged_lines_of_the_log_are_left_out_when_it_is_cut(recipe):
+def test_damaged_log_lines_are_dropped_when_the_log_is_truncated(recipe):
     folder = train(recipe("--max_steps=5")).folder
     log = folder / "log.jsonl"
     log.write_text("\0\0\0\n" + log.read_text() + "[]\n" + json.dumps({"update": 99, "loss": 1.0}) + "\n")
     assert [record["update"] for record in records(train(recipe()).folder) if "loss" in record] == list(range(1, 13))
 
 
-def test_damaged_tokenizer_of_a_training_is_a_clear_error(recipe):
+def test_damaged_tokenizer_of_a_run_is_a_clear_error(recipe):
     folder = train(recipe("--max_steps=5")).folder
     (folder / "tokenizer" / "tokenizer.json").write_text("{")
     with pytest.raises(InputError, match=r"tokenizer\.json cannot be read: it is not JSON"):
@@ -107,7 +107,7 @@ def test_damaged_tokenizer_of_a_training_is_a_clear_error(recipe):
 
 
 def make_run(folder, precious):
-    """What looks like a run that has finished, with a link out of it."""
+    """Creates what looks like a finished run, with a symbolic link out of its folder."""
     (folder / "checkpoints" / "update-00000004").mkdir(parents=True)
     (folder / "pictures").mkdir()
     for name in ("training_recipe.yaml", "README.md", "thesis.txt"):
@@ -132,9 +132,7 @@ def make_run(folder, precious):
     ],
 )
 @pytest.mark.parametrize("options", [["--max_steps=5"], ["--overwrite=true"]])
-def test_results_that_name_files_outside_the_folder_are_refused_and_nothing_is_deleted(
-    recipe, tmp_path, results, message, options
-):
+def test_results_with_invalid_names_are_rejected_and_nothing_is_deleted(recipe, tmp_path, results, message, options):
     folder = make_run(tmp_path / "out", tmp_path / "precious.png")
     text = json.dumps(results).replace("{parent}", str(tmp_path))
     (folder / "results.json").write_text(text)
@@ -174,7 +172,7 @@ def test_overwriting_does_not_delete_its_own_training_text(recipe, tmp_path, pla
     assert files_in(tmp_path) == before
 
 
-def test_overwriting_does_not_delete_the_model_or_tokenizer_that_it_begins_with(recipe, tmp_path):
+def test_overwriting_does_not_delete_the_model_or_tokenizer_it_starts_from(recipe, tmp_path):
     folder = train(recipe("--max_steps=2")).folder
     before = files_in(folder)
     for option, path in (("start_from", folder), ("tokenizer.path", folder / "tokenizer")):
@@ -200,7 +198,7 @@ def test_overwriting_keeps_text_and_other_files_beside_the_checkpoints(recipe, t
     assert [path.name for path in (folder / "best").iterdir()] == ["notes.txt"]
 
 
-def test_overwriting_leaves_no_file_of_the_tokenizer_before(recipe):
+def test_overwriting_removes_all_files_of_the_previous_tokenizer(recipe):
     folder = train(recipe("--max_steps=2", "--joint=false", "--vocab_size=30")).folder
     names = {path.name for path in (folder / "tokenizer").rglob("*")}
     assert "target_tokenizer.json" in names
@@ -208,7 +206,7 @@ def test_overwriting_leaves_no_file_of_the_tokenizer_before(recipe):
     assert {path.name for path in (folder / "tokenizer").rglob("*")} == {"tokenizer.json", "tokenizer_config.json"}
 
 
-def test_scores_of_best_weights_that_have_a_wrong_type_are_refused_before_the_training(recipe):
+def test_scores_of_best_weights_with_a_wrong_type_are_rejected_before_training(recipe):
     folder = train(recipe("--max_steps=4", "--keep_best=1", "--eval_steps=2")).folder
     [scores] = (folder / "best").glob("*/scores.json")
     for content, message in (({"ranked_by": "loss", "loss": "low"}, 'loss is "low", not a number'), ([], "holds")):
@@ -218,7 +216,7 @@ def test_scores_of_best_weights_that_have_a_wrong_type_are_refused_before_the_tr
             train(recipe("--keep_best=1", "--eval_steps=2"))
 
 
-def test_checkpoint_whose_progress_has_a_wrong_type_is_passed_over(recipe, capsys):
+def test_checkpoint_whose_progress_has_a_wrong_type_is_skipped(recipe, capsys):
     folder = train(recipe("--max_steps=8")).folder
     progress = folder / "checkpoints" / "update-00000008" / "progress.json"
     progress.write_text(json.dumps({**json.loads(progress.read_text()), "seconds": "long"}))
@@ -227,7 +225,7 @@ def test_checkpoint_whose_progress_has_a_wrong_type_is_passed_over(recipe, capsy
     assert 'update-00000008 is damaged (progress.json: seconds is "long", not a number)' in capsys.readouterr().out
 
 
-def test_run_that_logs_nothing_says_so_in_place_of_its_curves(recipe, capsys):
+def test_run_that_logs_nothing_reports_that_it_has_no_curves(recipe, capsys):
     folder = train(recipe("--max_steps=3", "--logging_steps=10")).folder
     assert "No curves.png: nothing was logged in 3 steps. Lower training.logging_steps" in capsys.readouterr().out
     assert main(["curves", str(folder)]) == 2

@@ -6,7 +6,7 @@ from hf_vaswani.training.optimization.weights import weights
 from ...conftest import tiny_model
 
 
-def test_average_follows_the_weights_by_its_formula_with_a_warm_up_of_the_decay():
+def test_average_follows_its_formula_with_a_warm_up_of_the_decay():
     model = tiny_model()
     name, parameter = next(iter(model.named_parameters()))
     average = MovingAverage(model, decay=0.9)
@@ -21,7 +21,7 @@ def test_average_follows_the_weights_by_its_formula_with_a_warm_up_of_the_decay(
     torch.testing.assert_close(average.shadow[name].double(), expected, atol=1e-4, rtol=1e-5)
 
 
-def test_weights_are_back_after_the_average_was_in_their_place():
+def test_weights_are_restored_after_the_average_replaced_them():
     model = tiny_model()
     average = MovingAverage(model, decay=0.5)
     before = {name: value.clone() for name, value in weights(model).items()}

@@ -16,7 +16,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
-def test_r_drop_is_the_formula_over_two_passes_with_different_dropout():
+def test_r_drop_matches_its_formula_over_two_passes_with_different_dropout():
     model = tiny_model(dropout=0.3, label_smoothing=0.1).train()
     torch.manual_seed(3)
     loss = training_loss(model, BATCH, target_tokens=16, r_drop=2.5)
@@ -26,30 +26,30 @@ def test_r_drop_is_the_formula_over_two_passes_with_different_dropout():
     counted = LABELS.numpy() != -100
     first, second = log_softmax(logits[:2][counted]), log_softmax(logits[2:][counted])
     assert not np.allclose(first, second)
-    right = LABELS.numpy()[counted]
+    targets = LABELS.numpy()[counted]
     vocabulary = logits.shape[-1]
     smoothed = np.full(first.shape, 0.1 / vocabulary)
-    smoothed[np.arange(len(right)), right] += 0.9
+    smoothed[np.arange(len(targets)), targets] += 0.9
     cross_entropies = -(smoothed * first).sum() - (smoothed * second).sum()
     divergences = (np.exp(first) * (first - second)).sum() + (np.exp(second) * (second - first)).sum()
     assert loss.item() == pytest.approx((cross_entropies / 2 + 2.5 / 2 * divergences / 2) / 16, rel=1e-5)
 
 
-def test_without_dropout_r_drop_is_the_plain_loss():
+def test_r_drop_without_dropout_is_the_plain_loss():
     model = tiny_model(dropout=0.0).train()
     plain = training_loss(model, BATCH, target_tokens=8)
     torch.testing.assert_close(training_loss(model, BATCH, target_tokens=8, r_drop=5.0), plain, atol=1e-6, rtol=1e-6)
 
 
-def test_batch_that_counts_nothing_has_no_loss():
+def test_batch_with_only_ignored_labels_has_zero_loss():
     model = tiny_model(dropout=0.1).train()
     empty = {**BATCH, "labels": torch.full_like(LABELS, -100)}
     assert training_loss(model, empty, target_tokens=8, r_drop=1.0).item() == 0
 
 
-def test_gradient_of_r_drop_is_that_of_the_formula():
+def test_gradient_of_r_drop_matches_its_formula():
     torch.manual_seed(0)
-    # As many logits as are worked on in several parts, of which one counts nothing.
+    # Enough logits to be processed in several chunks, one of which has only ignored labels.
     logits = (3 * torch.randn(2, 500, 700, dtype=torch.float64)).requires_grad_()
     labels = torch.randint(700, (1, 500)).masked_fill(torch.rand(1, 500) < 0.2, -100)
     labels[:, 187:374] = -100
@@ -59,10 +59,10 @@ def test_gradient_of_r_drop_is_that_of_the_formula():
     cross_entropies = -(smoothed * (first + second)).sum()
     divergences = ((first.exp() - second.exp()) * (first - second)).sum()
     expected = (cross_entropies / 2 + 1.5 / 2 * divergences / 2) / 40
-    (of_formula,) = torch.autograd.grad(expected, logits)
+    (expected_gradient,) = torch.autograd.grad(expected, logits)
     value = r_drop_loss(logits, labels, 0.1, 40, 1.5)
-    (of_value,) = torch.autograd.grad(2 * value, logits)
+    (gradient,) = torch.autograd.grad(2 * value, logits)
     torch.testing.assert_close(value, expected.float(), rtol=1e-5, atol=0)
-    torch.testing.assert_close(of_value, 2 * of_formula, rtol=1e-3, atol=1e-7)
+    torch.testing.assert_close(gradient, 2 * expected_gradient, rtol=1e-3, atol=1e-7)
     without_gradient = r_drop_loss(logits.detach(), labels, 0.1, 40, 1.5)  # as other devices compute it
     torch.testing.assert_close(without_gradient, value, rtol=1e-5, atol=0)

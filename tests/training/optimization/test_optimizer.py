@@ -26,7 +26,7 @@ def test_weight_decay_shrinks_matrices_and_leaves_biases_and_gains():
         torch.testing.assert_close(value, expected)
 
 
-def test_frozen_parameters_are_not_given_to_the_optimiser():
+def test_frozen_parameters_are_not_given_to_the_optimizer():
     model = tiny_model()
     freeze(model, ["model.encoder.layers"])
     optimizer = make_optimizer(model, TrainingArguments(), CPU)
@@ -34,7 +34,7 @@ def test_frozen_parameters_are_not_given_to_the_optimiser():
     assert count == sum(value.numel() for name, value in model.named_parameters() if ".encoder.layers." not in name)
 
 
-def test_pattern_freezes_whole_names_and_all_that_lies_under_them():
+def test_pattern_freezes_full_names_and_everything_below_them():
     model = tiny_model()
     freeze(model, [r"model\.decoder\.layers\.0", ".*fc1.bias"])
     assert frozen(model) == {
@@ -50,7 +50,7 @@ def test_tied_matrix_is_frozen_by_any_of_its_names():
     assert frozen(model) == {"model.shared.weight"}
 
 
-def test_patterns_that_are_none_or_match_nothing_are_refused_together():
+def test_invalid_patterns_and_those_without_a_match_are_rejected_together():
     with pytest.raises(InputError) as error:
         freeze(tiny_model(), ["encoder", "model.enc", "(", "model.encoder"])
     lines = str(error.value).splitlines()

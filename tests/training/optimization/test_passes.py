@@ -16,12 +16,12 @@ def batch_of(pairs, source, target):
     [
         (6, 4, 60, [10]),  # all 60 source tokens
         (6, 4, 59, [5, 5]),
-        (4, 6, 20, [3, 3, 2, 2]),  # of the longer side
-        (6, 4, 1, [1] * 10),  # no less than a pair
+        (4, 6, 20, [3, 3, 2, 2]),  # tokens of the longer side
+        (6, 4, 1, [1] * 10),  # at least one pair
         (6, 4, None, [10]),
     ],
 )
-def test_passes_are_the_batch_in_its_order_cut_evenly(source, target, tokens, sizes):
+def test_batch_is_split_evenly_and_in_order(source, target, tokens, sizes):
     batch = batch_of(10, source, target)
     parts = passes(batch, tokens)
     assert [len(part["labels"]) for part in parts] == sizes
@@ -29,5 +29,5 @@ def test_passes_are_the_batch_in_its_order_cut_evenly(source, target, tokens, si
         assert torch.equal(torch.cat([part[name] for part in parts]), tensor)
 
 
-def test_r_drop_computes_each_pair_twice_so_that_half_as_many_fit():
+def test_r_drop_halves_the_tokens_of_a_pass():
     assert pass_tokens(Accelerator(cpu=True), r_drop=1.0) == pass_tokens(Accelerator(cpu=True)) // 2

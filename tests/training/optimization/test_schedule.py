@@ -27,10 +27,10 @@ def test_other_schedules_rise_linearly_to_their_peak(schedule):
 @pytest.mark.parametrize(
     ("schedule", "expected"), [("inverse_sqrt", 0.2), ("linear", 0.0), ("cosine", 0.0), ("constant", 1.0)]
 )
-def test_other_schedules_end_as_their_names_say(schedule, expected):
+def test_other_schedules_end_at_their_final_rate(schedule, expected):
     assert rate(schedule, 100_000) == pytest.approx(expected, abs=1e-12)
 
 
-def test_linear_and_cosine_are_at_half_their_peak_half_way():
+def test_linear_and_cosine_are_at_half_their_peak_halfway():
     assert rate("linear", 52_000) == pytest.approx(0.5)
     assert rate("cosine", 52_000) == pytest.approx(0.5)
