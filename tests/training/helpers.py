@@ -17,7 +17,7 @@ PROJECT = Path(__file__).parents[2]
 
 
 def files_in(folder: Path) -> dict[Path, bytes]:
-    """All files below a folder."""
+    """The content of every file under a folder."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -39,14 +39,14 @@ def losses(folder: Path) -> list[float]:
     return [record["loss"] for record in records(folder) if "loss" in record]
 
 
-def timeless_records(folder: Path) -> list[dict]:
-    """The log without what a clock says."""
-    clock = {"target_tokens_per_second", "minutes"}
-    return [{name: value for name, value in record.items() if name not in clock} for record in records(folder)]
+def records_without_timings(folder: Path) -> list[dict]:
+    """The log without its timings."""
+    timings = {"target_tokens_per_second", "minutes"}
+    return [{name: value for name, value in record.items() if name not in timings} for record in records(folder)]
 
 
 def same_weights(folder: Path, other: Path) -> bool:
-    """Whether two trainings ended with the same bits: the final models, and all of their last checkpoints."""
+    """Whether two runs ended with the same final model and the same last checkpoint, bit for bit."""
     pairs = [(folder / "model.safetensors", other / "model.safetensors")]
     last, other_last = (sorted((path / "checkpoints").glob("update-*"))[-1] for path in (folder, other))
     pairs += [(file, other_last / file.name) for file in last.glob("*.safetensors")]
@@ -63,10 +63,10 @@ def same_weights(folder: Path, other: Path) -> bool:
 def start_training(
     recipe, *options: str, processes: int = 1, script: str = "scripts/train.py", launcher: list[str] | None = None
 ) -> subprocess.Popen:
-    """A training script in a process group of its own; standard output and error are in its `stdout`.
+    """Starts a training script in a process group of its own, with standard error redirected to its `stdout`.
 
     Args:
-        launcher: options of torchrun; by default those that start the processes on this machine.
+        launcher: options of torchrun; by default, those that start the processes on this machine.
     """
     if processes > 1:
         launcher = launcher or ["--standalone", f"--nproc_per_node={processes}"]
@@ -81,9 +81,9 @@ def start_training(
     )
 
 
-def run_training(recipe, *options: str, **how) -> str:
-    """What a training that ends well prints; `how` as of [`start_training`]."""
-    process = start_training(recipe, *options, **how)
+def run_training(recipe, *options: str, **kwargs) -> str:
+    """Runs a training script that must succeed and returns its output; `kwargs` as for [`start_training`]."""
+    process = start_training(recipe, *options, **kwargs)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     return output

@@ -1,4 +1,4 @@
-"""A run that was stopped, however that happened, continues as if it had not been, bit for bit."""
+"""A run that was stopped, in whatever way, resumes as if it had not been, bit for bit."""
 
 import json
 import multiprocessing
@@ -17,7 +17,7 @@ from hf_vaswani.training.optimization.steps import steps_loader
 from hf_vaswani.training.run import TrainingRun
 from hf_vaswani.training.train import train
 
-from .helpers import losses, run_training, same_weights, start_training, timeless_records
+from .helpers import losses, records_without_timings, run_training, same_weights, start_training
 
 # Everything random, and everything that has state.
 ALL_AT_ONCE = (
@@ -28,9 +28,9 @@ ALL_AT_ONCE = (
 
 
 def kill_at_random_moments(recipe, output, kills: int, options, processes: int = 1) -> int:
-    """Start a training and kill it, again and again, each time at a random moment after it has come further.
+    """Starts a run and kills it, repeatedly, each time at a random moment after it has saved a new checkpoint.
 
-    Returns how often it was killed: a busy machine may let it come to its end before.
+    Returns how often it was killed: on a busy machine, the run may finish first.
     """
     generator, killed = random.Random(), 0
     for _ in range(kills):
@@ -50,17 +50,17 @@ def kill_at_random_moments(recipe, output, kills: int, options, processes: int =
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recipe, tmp_path, processes):
-    def whole_training(output):
-        if processes == 1:  # here, which saves the start of a process
+def test_run_killed_several_times_equals_an_uninterrupted_one_bit_for_bit(recipe, tmp_path, processes):
+    def train_to_the_end(output):
+        if processes == 1:  # in this process, which is faster
             train(recipe(*ALL_AT_ONCE, output=output))
         else:
             run_training(recipe, *ALL_AT_ONCE, f"--output_dir={tmp_path / output}", processes=processes)
 
-    whole_training("whole")
+    train_to_the_end("whole")
     assert kill_at_random_moments(recipe, tmp_path / "parts", 2, ALL_AT_ONCE, processes)
-    whole_training("parts")
-    assert timeless_records(tmp_path / "parts") == timeless_records(tmp_path / "whole")
+    train_to_the_end("parts")
+    assert records_without_timings(tmp_path / "parts") == records_without_timings(tmp_path / "whole")
     assert len(losses(tmp_path / "whole")) == 30
     assert same_weights(tmp_path / "parts", tmp_path / "whole")
     for name in ("best", "checkpoints"):
@@ -76,7 +76,7 @@ def test_training_killed_several_times_is_the_uninterrupted_one_to_the_bit(recip
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp_path, number):
+def test_signal_saves_the_state_with_a_message_and_the_run_resumes(recipe, tmp_path, number):
     options = ("--max_steps=40", "--save_steps=1000")
     train(recipe(*options, output="whole"))
     process = start_training(recipe, *options, f"--output_dir={tmp_path / 'parts'}")
@@ -93,7 +93,7 @@ def test_signal_saves_and_leaves_with_a_message_and_training_goes_on(recipe, tmp
     assert same_weights(tmp_path / "parts", tmp_path / "whole")
 
 
-def test_signal_that_comes_twice_at_once_saves_all_the_same(recipe, tmp_path):
+def test_signal_sent_twice_in_a_row_still_saves_the_state(recipe, tmp_path):
     process = start_training(recipe, "--max_steps=100000", f"--output_dir={tmp_path / 'out'}")
     for line in process.stdout:
         if line.startswith("step 3:"):
@@ -106,7 +106,7 @@ def test_signal_that_comes_twice_at_once_saves_all_the_same(recipe, tmp_path):
     assert "the state is saved in" in output and "Traceback" not in output
 
 
-def test_worker_that_makes_the_batches_outlives_the_signals(recipe, monkeypatch):
+def test_batch_worker_survives_signals(recipe, monkeypatch):
     def with_worker(updates, workers):
         return steps_loader(updates, workers=1)
 
@@ -125,7 +125,7 @@ def test_worker_that_makes_the_batches_outlives_the_signals(recipe, monkeypatch)
     assert signalled
 
 
-def test_fault_that_a_worker_meets_in_a_stream_is_the_same_error_as_without_it(recipe, monkeypatch, write_lines):
+def test_error_in_a_stream_is_the_same_with_and_without_a_worker(recipe, monkeypatch, write_lines):
     lines = [json.dumps({"source": "a b", "target": "b a"}) for _ in range(60)]
     text = write_lines("train.jsonl", [*lines[:50], "{", *lines[50:]])
     options = ("--train_source=null", "--train_target=null", f"--train={text}", "--streaming=true", "--max_length=20")
@@ -140,7 +140,7 @@ def test_fault_that_a_worker_meets_in_a_stream_is_the_same_error_as_without_it(r
     assert "train.jsonl, line 51" in messages[0] and messages[0] == messages[1]
 
 
-def test_signal_to_one_of_two_processes_stops_both_at_the_same_update(recipe, tmp_path):
+def test_signal_to_the_launcher_of_two_processes_saves_the_state_once(recipe, tmp_path):
     process = start_training(recipe, "--max_steps=100000", f"--output_dir={tmp_path / 'out'}", processes=2)
     for line in process.stdout:
         if line.startswith("step 3:"):
@@ -151,7 +151,7 @@ def test_signal_to_one_of_two_processes_stops_both_at_the_same_update(recipe, tm
     assert list((tmp_path / "out" / "checkpoints").glob("update-*[0-9]"))
 
 
-def test_training_in_parts_equals_one_in_a_piece(recipe):
+def test_run_in_parts_equals_an_uninterrupted_one(recipe):
     whole = train(recipe("--average_last=3", "--logging_steps=2", output="whole")).folder
     train(recipe("--average_last=3", "--logging_steps=2", "--max_steps=5", output="parts"))
     parts = train(recipe("--average_last=3", "--logging_steps=2", output="parts")).folder
@@ -159,7 +159,7 @@ def test_training_in_parts_equals_one_in_a_piece(recipe):
     assert same_weights(parts, whole)
 
 
-def test_resumed_training_whose_tokenizer_was_edited_is_refused_before_anything_changes(recipe):
+def test_resuming_with_an_edited_tokenizer_is_rejected_before_anything_changes(recipe):
     options = ("--vocab_size=30", "--type=word", "--min_frequency=1")
     folder = train(recipe(*options, "--max_steps=2", "--save_steps=2")).folder
     path = folder / "tokenizer" / "tokenizer.json"
@@ -172,7 +172,7 @@ def test_resumed_training_whose_tokenizer_was_edited_is_refused_before_anything_
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
 
 
-def test_run_that_an_earlier_version_began_is_resumed(recipe):
+def test_run_begun_by_an_earlier_version_is_resumed(recipe):
     whole = train(recipe(output="whole")).folder
     folder = train(recipe("--max_steps=4", output="parts")).folder
     path = folder / "training_recipe.yaml"

@@ -1,4 +1,4 @@
-"""Uploads in the background, with a Hub that is as slow or as broken as the test has it."""
+"""Uploads in the background, with a Hub that is as slow or as broken as the test needs."""
 
 from threading import Event
 
@@ -10,16 +10,16 @@ from hf_vaswani.training.publishing.background import BackgroundUploads, Upload,
 
 
 class Sending:
-    """Notes what is sent; waits until it may go on, and fails where it is told to."""
+    """Records what is sent; waits until it may proceed, and fails for the uploads in `failing`."""
 
     def __init__(self):
         self.sent, self.failing, self.contents = [], set(), {}
-        self.begun, self.may_go_on = Event(), Event()
-        self.may_go_on.set()
+        self.started, self.may_proceed = Event(), Event()
+        self.may_proceed.set()
 
     def __call__(self, upload):
-        self.begun.set()
-        assert self.may_go_on.wait(30)
+        self.started.set()
+        assert self.may_proceed.wait(30)
         self.sent.append(upload.what)
         self.contents[upload.what] = {path.name for path in upload.folder.iterdir()}
         if upload.what in self.failing:
@@ -46,23 +46,21 @@ def uploads_of(sending, reported, skips=True):
 
 
 @pytest.mark.parametrize(("skips", "sent"), [(True, ["a", "c"]), (False, ["a", "b", "c"])])
-def test_newest_waits_and_those_that_waited_before_are_skipped_where_they_may_be(
-    sending, upload, tmp_path, skips, sent
-):
-    sending.may_go_on.clear()
+def test_newest_upload_replaces_waiting_ones_if_they_may_be_skipped(sending, upload, tmp_path, skips, sent):
+    sending.may_proceed.clear()
     uploads = uploads_of(sending, [], skips)
     uploads.add(upload("a"))
-    assert sending.begun.wait(30)
+    assert sending.started.wait(30)
     uploads.add(upload("b"))
     uploads.add(upload("c"))
     assert uploads.is_busy
-    sending.may_go_on.set()
+    sending.may_proceed.set()
     uploads.wait()
     assert sending.sent == sent and not uploads.is_busy
     assert list(tmp_path.iterdir()) == []
 
 
-def test_upload_that_fails_is_reported_and_its_checkpoints_go_with_the_next(sending, upload, tmp_path):
+def test_failed_upload_is_reported_and_its_checkpoints_are_sent_with_the_next(sending, upload, tmp_path):
     reported = []
     uploads = uploads_of(sending, reported, skips=False)
     sending.failing = {"a", "b"}
@@ -74,7 +72,7 @@ def test_upload_that_fails_is_reported_and_its_checkpoints_go_with_the_next(send
     assert list(tmp_path.iterdir()) == []
 
 
-def test_last_upload_is_made_again_if_it_failed(sending, upload):
+def test_last_upload_is_retried_only_if_it_failed(sending, upload):
     uploads = uploads_of(sending, [])
     uploads.add(upload("a"))
     uploads.wait()
@@ -89,21 +87,21 @@ def test_last_upload_is_made_again_if_it_failed(sending, upload):
     assert sending.sent == ["a", "b", "b"]
 
 
-def test_upload_that_never_ends_is_given_up_and_the_next_is_made(sending, upload, monkeypatch):
+def test_upload_that_never_ends_is_abandoned_and_the_next_is_sent(sending, upload, monkeypatch):
     monkeypatch.setattr(background, "LEAST_SECONDS", 0.1)
     reported = []
     uploads = uploads_of(sending, reported)
-    sending.may_go_on.clear()
+    sending.may_proceed.clear()
     uploads.add(upload("a"))
     uploads.wait()
     assert "did not respond within" in reported[0]
-    sending.may_go_on.set()
+    sending.may_proceed.set()
     uploads.add(upload("b"))
     uploads.wait()
     assert "b" in sending.sent
 
 
-def test_whatever_an_upload_raises_is_a_warning(upload):
+def test_any_exception_of_an_upload_is_a_warning(upload):
     reported = []
     uploads = uploads_of(lambda upload: 1 / 0, reported)
     uploads.add(upload("a"))
@@ -111,6 +109,6 @@ def test_whatever_an_upload_raises_is_a_warning(upload):
     assert "division by zero" in reported[0]
 
 
-def test_work_within_a_time_raises_what_it_raises():
+def test_within_raises_the_exception_of_its_function():
     with pytest.raises(ZeroDivisionError):
         within(30, lambda: 1 / 0)

@@ -1,4 +1,4 @@
-"""What prevents the upload of a run: reported before any work, together with all other errors."""
+"""What prevents a run from being uploaded is reported before any work, together with all other errors."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from hf_vaswani.training.train import train
 PUSH = ("--push_to_hub=true", "--hub_model_id=you/de-en")
 
 
-def refusal(recipe, *options: str) -> list[str]:
+def error_lines(recipe, *options: str) -> list[str]:
     with pytest.raises(InputError) as error:
         train(recipe(*options))
     return str(error.value).splitlines()
@@ -42,7 +42,7 @@ class Stopped(Exception):
         ("you/de--en", "writer", "'you/de--en' is not a valid repository name, such as you/de-en"),
     ],
 )
-def test_each_refusal_of_the_hub_is_one_error_before_any_work(
+def test_each_rejection_by_the_hub_is_one_error_before_any_work(
     hub_here, recipe, monkeypatch, name, token, message, tmp_path
 ):
     hub_here.repositories["you/of-others"] = {"main": {"README.md": b"old"}}
@@ -51,46 +51,44 @@ def test_each_refusal_of_the_hub_is_one_error_before_any_work(
         monkeypatch.delenv("HF_TOKEN")
     else:
         monkeypatch.setenv("HF_TOKEN", token)
-    [error] = refusal(recipe, "--push_to_hub=true", f"--hub_model_id={name}")
+    [error] = error_lines(recipe, "--push_to_hub=true", f"--hub_model_id={name}")
     assert error.startswith(f"training.push_to_hub (training.hub_model_id={name}): ") and message in error
     assert hub_here.commits == 0 and set(hub_here.repositories) == {"you/of-others"}
     assert not (tmp_path / "out").exists()
 
 
 def test_offline_mode_is_one_error(recipe):
-    [error] = refusal(recipe, *PUSH)
+    [error] = error_lines(recipe, *PUSH)
     assert "HF_HUB_OFFLINE is set" in error
 
 
-def test_hub_that_cannot_be_reached_is_one_error(hub_here, recipe, monkeypatch):
+def test_unreachable_hub_is_one_error(hub_here, recipe, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    [error] = refusal(recipe, *PUSH)
+    [error] = error_lines(recipe, *PUSH)
     assert "Connection refused" in error and "Try again" in error
 
 
-def test_name_of_the_folder_that_is_none_of_a_repository_names_the_key_to_give(hub_here, recipe):
+def test_folder_name_that_is_no_valid_repository_name_is_an_error_with_the_key_to_set(hub_here, recipe):
     with pytest.raises(InputError, match=r"training.hub_model_id=my model\): 'my model' is not a valid"):
         train(recipe("--push_to_hub=true", output="my model"))
 
 
-def test_nothing_is_created_where_something_else_is_wrong_and_all_errors_are_told(hub_here, recipe, monkeypatch):
-    other, missing = refusal(recipe, *PUSH, "--report_to=nothing", "--train_source=absent.de")
+def test_no_repository_is_created_if_there_are_other_errors_and_all_are_reported(hub_here, recipe, monkeypatch):
+    other, missing = error_lines(recipe, *PUSH, "--report_to=nothing", "--train_source=absent.de")
     assert "absent.de" in other and "training.report_to" in missing
     assert hub_here.repositories == {}
     monkeypatch.setenv("HF_TOKEN", "wrong")
-    errors = refusal(recipe, *PUSH, "--report_to=nothing")
+    errors = error_lines(recipe, *PUSH, "--report_to=nothing")
     assert len(errors) == 2 and "does not accept the token" in errors[1]
 
 
-def test_model_and_dataset_of_one_name_stand_beside_each_other(hub_here):
+def test_model_and_dataset_can_have_the_same_name(hub_here):
     hub_here.others["you/de-en"] = "dataset"
     assert open_repository("you/de-en") == "you/de-en"
     assert hub_here.others == {"you/de-en": "dataset"} and "you/de-en" in hub_here.repositories
 
 
-def test_keys_of_the_upload_without_the_upload_are_an_error_as_options_and_a_warning_in_a_file(
-    recipe, tmp_path, capsys
-):
+def test_upload_keys_without_an_upload_are_an_error_as_options_and_a_warning_in_a_file(recipe, tmp_path, capsys):
     with pytest.raises(InputError, match="--hub_model_id, --hub_strategy: no effect without --push_to_hub true"):
         recipe("--hub_model_id=you/de-en", "--hub_strategy=end")
     path = tmp_path / "recipe.yaml"
@@ -99,8 +97,8 @@ def test_keys_of_the_upload_without_the_upload_are_an_error_as_options_and_a_war
     assert "warning: no effect without training.push_to_hub: training.hub_model_id" in capsys.readouterr().out
 
 
-def test_adapter_whose_base_is_not_on_the_hub_is_refused_before_any_work(hub_here, recipe, saved_model):
+def test_adapter_whose_base_is_not_on_the_hub_is_rejected_before_any_work(hub_here, recipe, saved_model):
     pytest.importorskip("peft")
-    errors = refusal(recipe, *PUSH, f"--start_from={saved_model}", "--r=2", "--target_modules=q_proj")
+    errors = error_lines(recipe, *PUSH, f"--start_from={saved_model}", "--r=2", "--target_modules=q_proj")
     assert [error for error in errors if "is not on the Hub. Push that model" in error]
     assert hub_here.repositories == {}

@@ -18,24 +18,24 @@ from hf_vaswani.training.train import train
 from hf_vaswani.training.trainer import train_with_trainer
 
 from ...hub.fake_hub import environment
-from ..helpers import losses, records, run_training, same_weights, start_training, timeless_records
+from ..helpers import losses, records, records_without_timings, run_training, same_weights, start_training
 
 PUSH = ("--push_to_hub=true", "--hub_model_id=you/de-en")
 RUN = "last-checkpoint"
 
 
 def contents(files: dict[str, bytes], folder: str) -> set[str]:
-    """The names of what is in a folder of a repository."""
+    """The names of the files and folders in a folder of a repository."""
     return {name.removeprefix(f"{folder}/").split("/")[0] for name in files if name.startswith(f"{folder}/")}
 
 
 def histories(hub) -> list[dict[str, bytes]]:
-    """The files after each commit, in their order."""
+    """The files after each commit, in order."""
     return [files for _, files in hub.history.values()]
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
-def test_end_makes_one_commit_of_the_finished_model(hub_here, recipe, function):
+def test_strategy_end_makes_one_commit_of_the_finished_model(hub_here, recipe, function):
     folder = function(recipe(*PUSH, "--hub_strategy=end", "--hub_private_repo=true")).folder
     assert hub_here.messages == ["End of training"] and hub_here.private["you/de-en"]
     files = hub_here.repositories["you/de-en"]["main"]
@@ -47,7 +47,7 @@ def test_end_makes_one_commit_of_the_finished_model(hub_here, recipe, function):
 
 @pytest.fixture
 def in_turn(monkeypatch):
-    """Has a run wait for each upload, so that none is skipped."""
+    """Makes a run wait for each upload, so that none is skipped."""
     add = background.BackgroundUploads.add
 
     def add_and_wait(self, upload):
@@ -59,7 +59,7 @@ def in_turn(monkeypatch):
 
 @pytest.fixture
 def at_step(monkeypatch):
-    """Has something done after a step, before its checkpoint."""
+    """Runs an action after a step, before its checkpoint."""
     actions, original = {}, TrainingRun.end_step
 
     def end_step(self, batches, loss, is_told_to_stop):
@@ -72,7 +72,7 @@ def at_step(monkeypatch):
 
 @pytest.fixture
 def no_pauses(monkeypatch):
-    """Has huggingface_hub try again at once."""
+    """Makes huggingface_hub retry without pauses."""
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
 
 
@@ -80,7 +80,7 @@ IN_TURN = [*(f"Training in progress, step {step}" for step in (4, 8, 12)), "End 
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
-def test_every_save_commits_the_model_of_each_checkpoint_as_from_pretrained_takes_it(
+def test_strategy_every_save_commits_a_loadable_model_for_each_checkpoint(
     hub_here, recipe, in_turn, tmp_path, function
 ):
     folder = function(recipe(*PUSH)).folder
@@ -101,11 +101,11 @@ def test_every_save_commits_the_model_of_each_checkpoint_as_from_pretrained_take
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
-def test_checkpoint_commits_with_each_model_what_its_run_is_resumed_from(hub_here, recipe, in_turn, function):
+def test_strategy_checkpoint_also_commits_what_the_run_resumes_from(hub_here, recipe, in_turn, function):
     function(recipe(*PUSH, "--hub_strategy=checkpoint"))
     assert hub_here.messages == IN_TURN
     checkpoints = [contents(files, f"{RUN}/checkpoints") for files in histories(hub_here)]
-    # Two are averaged: the newest, and one before.
+    # Two are averaged: the newest and the one before it.
     first, second, third = ("update-00000004", "update-00000008", "update-00000012")
     assert checkpoints == [{first}, {first, second}, {second, third}, {second, third}]
     best = [contents(files, f"{RUN}/best") for files in histories(hub_here)]
@@ -116,7 +116,7 @@ def test_checkpoint_commits_with_each_model_what_its_run_is_resumed_from(hub_her
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
-def test_all_checkpoints_commits_each_under_its_own_name_too(hub_here, recipe, function):
+def test_strategy_all_checkpoints_also_commits_each_under_its_own_name(hub_here, recipe, function):
     folder = function(recipe(*PUSH, "--hub_strategy=all_checkpoints")).folder
     assert hub_here.messages == IN_TURN  # none is skipped, however slow the Hub is
     files = hub_here.repositories["you/de-en"]["main"]
@@ -134,9 +134,7 @@ ALL_AT_ONCE = (
 
 
 @pytest.mark.parametrize("function", [train, pytest.param(train_with_trainer, marks=pytest.mark.slow)])
-def test_run_that_is_pulled_and_resumed_is_the_uninterrupted_one_to_the_bit(
-    hub_here, recipe, at_step, tmp_path, function
-):
+def test_pulled_run_resumes_bit_for_bit(hub_here, recipe, at_step, tmp_path, function):
     whole = function(recipe(*ALL_AT_ONCE, output="whole")).folder
     at_step(7, lambda: True)
     with pytest.raises(TrainingInterrupted):
@@ -146,7 +144,7 @@ def test_run_that_is_pulled_and_resumed_is_the_uninterrupted_one_to_the_bit(
     assert main(["pull", "you/de-en", str(tmp_path / "pulled")]) == 0
     assert not (tmp_path / "pulled" / "model.safetensors").exists()
     function(recipe(*ALL_AT_ONCE, *PUSH, "--hub_strategy=checkpoint", output="pulled"))
-    assert timeless_records(tmp_path / "pulled") == timeless_records(whole)
+    assert records_without_timings(tmp_path / "pulled") == records_without_timings(whole)
     assert same_weights(tmp_path / "pulled", whole)
     for name in ("checkpoints", "best"):
         folders = [sorted(path.name for path in (folder / name).iterdir()) for folder in (tmp_path / "pulled", whole)]
@@ -154,7 +152,7 @@ def test_run_that_is_pulled_and_resumed_is_the_uninterrupted_one_to_the_bit(
     assert hub_here.messages[-1] == "End of training"
 
 
-def test_finished_run_that_is_pulled_has_its_model_and_can_be_trained_further(hub_here, recipe, tmp_path, in_turn):
+def test_pulled_finished_run_has_its_model_and_can_be_trained_further(hub_here, recipe, tmp_path, in_turn):
     whole = train(recipe("--max_steps=16", output="whole")).folder
     first = train(recipe(*PUSH, "--hub_strategy=checkpoint", output="first")).folder
     assert main(["pull", "you/de-en", str(tmp_path / "pulled")]) == 0
@@ -163,7 +161,7 @@ def test_finished_run_that_is_pulled_has_its_model_and_can_be_trained_further(hu
     assert same_weights(train(recipe("--max_steps=16", output="pulled")).folder, whole)
 
 
-def test_uploaded_run_does_not_tell_of_the_machine(hub_here, recipe, tmp_path):
+def test_uploaded_run_does_not_reveal_local_paths_or_the_token(hub_here, recipe, tmp_path):
     train(recipe(*PUSH, "--hub_strategy=checkpoint", f"--cache_dir={tmp_path / 'cache'}", "--num_proc=1"))
     for name, content in hub_here.repositories["you/de-en"]["main"].items():
         assert str(tmp_path).encode() not in content, name
@@ -171,7 +169,7 @@ def test_uploaded_run_does_not_tell_of_the_machine(hub_here, recipe, tmp_path):
 
 
 @pytest.mark.parametrize("strategy", ["every_save", "checkpoint"])
-def test_refused_uploads_change_nothing_in_the_run_and_the_end_tries_again(
+def test_rejected_uploads_do_not_change_the_run_and_are_retried_at_the_end(
     hub_here, recipe, at_step, capsys, in_turn, strategy
 ):
     plain = train(recipe(output="plain")).folder
@@ -181,10 +179,10 @@ def test_refused_uploads_change_nothing_in_the_run_and_the_end_tries_again(
 
     at_step(8, lambda: answer(403))
     at_step(12, lambda: answer(0) if strategy == "every_save" else None)
-    uploads = HubUploads.finish
+    finish = HubUploads.finish
     pushed = recipe(*PUSH, f"--hub_strategy={strategy}", output="pushed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HubUploads, "finish", lambda self: (answer(0), uploads(self)))
+        patch.setattr(HubUploads, "finish", lambda self: (answer(0), finish(self)))
         folder = train(pushed).folder
     assert losses(folder) == losses(plain) and same_weights(folder, plain)
     output = capsys.readouterr().out
@@ -196,7 +194,7 @@ def test_refused_uploads_change_nothing_in_the_run_and_the_end_tries_again(
         assert contents(files, f"{RUN}/checkpoints") == {"update-00000008", "update-00000012"}
 
 
-def test_hub_that_is_gone_at_the_end_leaves_the_model_here_and_push_brings_it(
+def test_model_is_kept_if_the_hub_is_down_at_the_end_and_can_be_pushed_later(
     hub_here, recipe, at_step, monkeypatch, tmp_path, no_pauses
 ):
     plain = train(recipe(output="plain")).folder
@@ -214,7 +212,7 @@ def test_hub_that_is_gone_at_the_end_leaves_the_model_here_and_push_brings_it(
 
 
 @pytest.mark.slow
-def test_hub_that_never_answers_holds_up_neither_the_run_nor_its_end(hub_here, recipe, monkeypatch, tmp_path, capsys):
+def test_hub_that_never_answers_delays_neither_the_run_nor_its_end(hub_here, recipe, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(background, "LEAST_SECONDS", 0.3)
     hub_here.holds_commits = True
     plain = train(recipe(output="plain")).folder
@@ -225,7 +223,7 @@ def test_hub_that_never_answers_holds_up_neither_the_run_nor_its_end(hub_here, r
     assert not (tmp_path / "pushed" / ".uploads").exists()
 
 
-def test_what_is_uploaded_is_as_it_was_at_its_checkpoint_however_late_that_is(hub_here, recipe, monkeypatch):
+def test_late_upload_contains_the_state_at_its_checkpoint(hub_here, recipe, monkeypatch):
     late = []
     monkeypatch.setattr(background.BackgroundUploads, "add", lambda self, upload: late.append(upload))
     monkeypatch.setattr(HubUploads, "finish", lambda self: None)
@@ -238,7 +236,7 @@ def test_what_is_uploaded_is_as_it_was_at_its_checkpoint_however_late_that_is(hu
         assert [record["update"] for record in records(run) if "loss" in record] == list(range(1, step + 1))
 
 
-def test_full_disk_leaves_out_an_upload_and_not_the_run(hub_here, recipe, monkeypatch, capsys):
+def test_full_disk_skips_an_upload_and_does_not_end_the_run(hub_here, recipe, monkeypatch, capsys):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
@@ -249,7 +247,7 @@ def test_full_disk_leaves_out_an_upload_and_not_the_run(hub_here, recipe, monkey
     assert not (folder / ".uploads").exists()
 
 
-def test_results_of_an_earlier_model_do_not_stand_beside_one_in_training(hub_here, recipe, in_turn):
+def test_results_of_an_earlier_model_are_removed_when_training_continues(hub_here, recipe, in_turn):
     train(recipe(*PUSH, "--attention=1"))
     assert {"results.json"} < histories(hub_here)[-1].keys() and contents(histories(hub_here)[-1], "pictures")
     done = hub_here.commits
@@ -259,7 +257,7 @@ def test_results_of_an_earlier_model_do_not_stand_beside_one_in_training(hub_her
     assert "after 16 steps" in files["README.md"].decode()
 
 
-def test_repository_is_named_after_the_folder_in_the_namespace_of_the_user(hub_here, recipe):
+def test_repository_is_named_after_the_folder_in_the_users_namespace(hub_here, recipe):
     train(recipe("--push_to_hub=true", "--max_steps=2", "--hub_strategy=end", output="my-model"))
     assert list(hub_here.repositories) == ["you/my-model"]
 
@@ -277,7 +275,7 @@ def test_two_processes_upload_once(hub, recipe, tmp_path, script, monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_processes_that_a_signal_stops_upload_their_last_checkpoint(hub, recipe, tmp_path, monkeypatch):
+def test_two_processes_stopped_by_a_signal_upload_their_last_checkpoint(hub, recipe, tmp_path, monkeypatch):
     for name, value in environment(hub, tmp_path).items():
         monkeypatch.setenv(name, value)
     options = (*PUSH, "--hub_strategy=checkpoint", "--max_steps=100000", "--save_steps=100000")
