@@ -21,7 +21,7 @@ generation: {num_beams: 2}
 
 @pytest.fixture
 def recipe(tmp_path, write_lines):
-    """A recipe file for a small corpus of word reversal, and the options that name its files."""
+    """Loads a recipe for a small corpus of reversed texts, with the options given."""
     generator = random.Random(0)
     path = tmp_path / "recipe.yaml"
     path.write_text(RECIPE, encoding="utf-8")

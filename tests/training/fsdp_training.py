@@ -1,4 +1,4 @@
-"""Trains one recipe with FSDP2 on CPUs, which Accelerate leaves to GPUs: run by a test in two processes."""
+"""Trains a recipe with FSDP2 on CPUs, which Accelerate supports only on GPUs. A test runs it in two processes."""
 
 import sys
 
@@ -10,7 +10,7 @@ from hf_vaswani.training.recipe.recipe import load_recipe
 
 def sharded(recipe) -> Accelerator:
     accelerator = original(recipe)
-    # All else is Accelerate's own path.
+    # The rest is Accelerate's own code path.
     for state in (PartialState(), accelerator.state):
         state.distributed_type = DistributedType.FSDP
     accelerator.state.fsdp_plugin = plugin = FullyShardedDataParallelPlugin(

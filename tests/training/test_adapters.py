@@ -1,4 +1,4 @@
-"""LoRA adapters from the recipe's section `peft`: what is trained and saved, and that resuming changes nothing."""
+"""LoRA adapters from the recipe's `peft` section: what is trained and saved, and that resuming changes nothing."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def base(tmp_path):
 
 @pytest.fixture
 def lora(recipe, base):
-    """A recipe that trains an adapter on `base`."""
+    """Loads a recipe that trains an adapter on `base`."""
 
     def load(*options, output="out"):
         return recipe(f"--start_from={base}", "--r=4", "--learning_rate=0.03", *options, output=output)
@@ -70,17 +70,17 @@ def lora(recipe, base):
 
 
 def translations(model) -> list[str]:
-    return [found["translation_text"] for found in pipeline("translation", model=str(model))(TEXTS)]
+    return [entry["translation_text"] for entry in pipeline("translation", model=str(model))(TEXTS)]
 
 
-def commanded(model, write_lines, tmp_path) -> list[str]:
+def translated_by_command(model, write_lines, tmp_path) -> list[str]:
     output = tmp_path / "translated"
     assert main(["translate", str(model), "--input", write_lines("input", TEXTS), "--output", str(output)]) == 0
     return output.read_text().splitlines()
 
 
 def assert_same_run(folder, expected):
-    """Checkpoints, optimizer, adapter and losses, to the bit."""
+    """Checkpoints, optimizer states, adapter and losses are equal, bit for bit."""
     assert losses(folder) == losses(expected)
     names = sorted(path.name for path in (expected / "checkpoints").iterdir())
     assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == names
@@ -98,32 +98,32 @@ def assert_same_run(folder, expected):
     )
 
 
-def test_adapter_of_the_base_model_trains_less_than_two_percent():
+def test_adapter_of_the_base_model_has_under_two_percent_of_its_parameters():
     config = VaswaniConfig(vocab_size=32_000)
     with torch.device("meta"):
         model = VaswaniForConditionalGeneration(config)
     total = sum(parameter.numel() for parameter in model.parameters())
-    arguments = load_recipe_of_base()
+    arguments = base_model_recipe()
     trained = weights(with_adapter(model, arguments).get_base_model())
-    # Each of 18 attention layers has 4 products of 512 × 512, each of 12 feed-forward layers 2 of 512 × 2048.
+    # Each of 18 attention layers has 4 matrices of 512 × 512, each of 12 feed-forward layers 2 of 512 × 2048.
     expected = 8 * (18 * 4 * (512 + 512) + 12 * 2 * (512 + 2048))
     assert sum(value.numel() for value in trained.values()) == expected
     assert expected / (total + expected) < 0.02
     assert all("lora_" in name for name in trained)
 
 
-def load_recipe_of_base():
+def base_model_recipe():
     options = "--r=8 --start_from=you/model --merge --dataset=built-in --output_dir=out --learning_rate=0.001"
     return load_recipe("quickstart", [*options.split(), "--lr_scheduler_type=constant", "--warmup_steps=0"])
 
 
 @both_loops
-def test_adapter_learns_and_its_base_stays_as_it_is(lora, base, train, write_lines, tmp_path):
+def test_adapter_learns_and_leaves_its_base_unchanged(lora, base, train, write_lines, tmp_path):
     before = files_in(base)
     report = train(lora("--max_steps=40", "--logging_steps=5", "--save_steps=20", "--lr_scheduler_type=constant"))
     assert files_in(base) == before
-    found = losses(report.folder)
-    assert found[-1] < found[0] - 0.3
+    history = losses(report.folder)
+    assert history[-1] < history[0] - 0.3
     assert not (report.folder / WEIGHTS).exists() and not (report.folder / "config.json").exists()
     settings = json.loads((report.folder / "adapter_config.json").read_text())
     assert (settings["base_model_name_or_path"], settings["r"]) == (str(base), 4)
@@ -131,14 +131,14 @@ def test_adapter_learns_and_its_base_stays_as_it_is(lora, base, train, write_lin
         assert all("lora_" in name for name in load_file(file))
     expected = translations(report.folder)
     assert expected != translations(base)
-    assert commanded(report.folder, write_lines, tmp_path) == expected
-    # In validation, as in the end, the adapter is in its place.
+    assert translated_by_command(report.folder, write_lines, tmp_path) == expected
+    # Validation uses the adapter, too.
     scores = [record for record in records(report.folder) if "validation_loss" in record]
     assert scores[-1]["validation_loss"] < scores[0]["validation_loss"]
 
 
 @both_loops
-def test_stopped_run_of_an_adapter_is_resumed_to_the_bit(lora, train, monkeypatch):
+def test_stopped_adapter_run_resumes_bit_for_bit(lora, train, monkeypatch):
     options = (
         "--ema_decay=0.9", "--r_drop=1", "--dropout=0.2", "--lora_dropout=0.1", "--label_smoothing=0.1",
         "--max_grad_norm=1", "--save_steps=3", "--modules_to_save=final_layer_norm", "--bias=lora_only",
@@ -146,13 +146,13 @@ def test_stopped_run_of_an_adapter_is_resumed_to_the_bit(lora, train, monkeypatc
     train(lora(*options, output="whole"))
     end_step = run_module.TrainingRun.end_step
 
-    def stopped(self, batches, loss, is_told_to_stop):
+    def end_step_with_signal(self, batches, loss, is_told_to_stop):
         if self.progress.step + 1 == 7:
             os.kill(os.getpid(), signal.SIGTERM)
             is_told_to_stop = True
         return end_step(self, batches, loss, is_told_to_stop)
 
-    monkeypatch.setattr(run_module.TrainingRun, "end_step", stopped)
+    monkeypatch.setattr(run_module.TrainingRun, "end_step", end_step_with_signal)
     with pytest.raises(TrainingInterrupted):
         train(lora(*options, output="parts"))
     monkeypatch.undo()
@@ -162,7 +162,7 @@ def test_stopped_run_of_an_adapter_is_resumed_to_the_bit(lora, train, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["scripts/train.py", "scripts/train_trainer.py"])
-def test_killed_run_of_an_adapter_is_resumed_to_the_bit(recipe, base, tmp_path, script):
+def test_killed_adapter_run_resumes_bit_for_bit(recipe, base, tmp_path, script):
     options = [f"--start_from={base}", "--r=4", "--learning_rate=0.03", "--ema_decay=0.9", "--save_steps=3"]
     options += ["--max_steps=60", "--lora_dropout=0.1"]
     run_training(recipe, *options, f"--output_dir={tmp_path / 'whole'}", script=script)
@@ -178,10 +178,10 @@ def test_killed_run_of_an_adapter_is_resumed_to_the_bit(recipe, base, tmp_path, 
 
 
 @pytest.mark.slow
-def test_two_processes_train_the_adapter_of_one(lora, recipe, base, tmp_path):
+def test_two_processes_train_the_same_adapter_as_one(lora, recipe, base, tmp_path):
     options = ["--dropout=0", "--ema_decay=0.9", "--modules_to_save=final_layer_norm", "--max_steps=6"]
     one = train(lora(*options, "--gradient_accumulation_steps=2", output="one")).folder
-    # torchrun takes --r for one of its own options.
+    # torchrun takes --r for an abbreviation of one of its own options.
     options += [f"--start_from={base}", "--peft.r=4", "--learning_rate=0.03", f"--output_dir={tmp_path / 'two'}"]
     run_training(recipe, *options, processes=2)
     assert losses(tmp_path / "two") == pytest.approx(losses(one), abs=1e-5)
@@ -193,13 +193,13 @@ def test_two_processes_train_the_adapter_of_one(lora, recipe, base, tmp_path):
 
 @pytest.mark.slow
 @both_loops
-def test_compiled_adapter_is_trained_as_any_other(lora, train, write_lines, tmp_path):
+def test_compiled_adapter_trains_like_an_uncompiled_one(lora, train, write_lines, tmp_path):
     options = ("--max_steps=6", "--dropout=0", "--lr_scheduler_type=constant")
     plain = losses(train(lora(*options, output="plain")).folder)
     report = train(lora(*options, "--torch_compile=true", output="compiled"))
     assert losses(report.folder) == pytest.approx(plain, rel=1e-4)
     assert all("_orig_mod" not in name for name in load_file(report.folder / ADAPTER_WEIGHTS))
-    assert translations(report.folder) == commanded(report.folder, write_lines, tmp_path)
+    assert translations(report.folder) == translated_by_command(report.folder, write_lines, tmp_path)
 
 
 def test_both_loops_train_the_same_adapter(lora):
@@ -210,10 +210,10 @@ def test_both_loops_train_the_same_adapter(lora):
         torch.testing.assert_close(trainer[name], value, rtol=1e-4, atol=1e-5)
 
 
-def test_merged_and_unmerged_adapter_translate_alike(lora):
+def test_merged_and_unmerged_adapters_translate_alike(lora):
     kept = train(lora("--max_steps=30", "--lr_scheduler_type=constant", output="run")).folder
     expected, adapter = translations(kept), (kept / "test_translations.txt").read_text()
-    # The same run once more, which trains no more.
+    # The same run again: it is finished, so nothing is trained.
     folder = train(lora("--max_steps=30", "--lr_scheduler_type=constant", "--merge", output="run")).folder
     assert translations(folder) == expected
     assert (folder / "test_translations.txt").read_text() == adapter
@@ -224,7 +224,7 @@ def test_merged_and_unmerged_adapter_translate_alike(lora):
     assert translations(again) == expected and not (again / WEIGHTS).exists()
 
 
-def test_adapter_begins_with_the_output_of_its_base(lora, base):
+def test_untrained_adapter_does_not_change_the_output_of_its_base(lora, base):
     source = torch.tensor([[4, 5, 6, 2]])
     model = AutoModelForSeq2SeqLM.from_pretrained(base).eval()
     expected = model(input_ids=source, decoder_input_ids=source).logits
@@ -232,12 +232,12 @@ def test_adapter_begins_with_the_output_of_its_base(lora, base):
     assert torch.equal(adapted(input_ids=source, decoder_input_ids=source).logits, expected)
 
 
-def test_adapter_searches_as_its_recipe_says(lora, base, write_lines, tmp_path):
+def test_adapter_uses_the_search_settings_of_its_recipe(lora, base, write_lines, tmp_path):
     folder = train(lora("--num_beams=3", "--max_length_offset=7", "--max_steps=2")).folder
     assert AutoModelForSeq2SeqLM.from_pretrained(base).generation_config.num_beams == 2
-    found = AutoModelForSeq2SeqLM.from_pretrained(folder).generation_config
-    assert (found.num_beams, found.max_length_offset) == (3, 7)
-    assert translations(folder) == commanded(folder, write_lines, tmp_path)
+    config = AutoModelForSeq2SeqLM.from_pretrained(folder).generation_config
+    assert (config.num_beams, config.max_length_offset) == (3, 7)
+    assert translations(folder) == translated_by_command(folder, write_lines, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_adapter_searches_as_its_recipe_says(lora, base, write_lines, tmp_path):
     ],
     ids=lambda options: options[0],
 )
-def test_kinds_of_adapters_come_back_from_their_folder(lora, write_lines, tmp_path, options):
+def test_saved_adapter_variants_translate_the_same_after_loading(lora, write_lines, tmp_path, options):
     report = train(lora("--max_steps=8", *options))
     lines = (report.folder / "test_translations.txt").read_text()
     test = tmp_path / "again"
@@ -258,7 +258,7 @@ def test_kinds_of_adapters_come_back_from_their_folder(lora, write_lines, tmp_pa
     assert test.read_text() == lines
 
 
-def test_gradient_checkpointing_changes_no_gradient_of_an_adapter(lora):
+def test_gradient_checkpointing_does_not_change_the_losses_of_an_adapter(lora):
     plain = losses(train(lora("--max_steps=6", output="plain")).folder)
     saved = losses(train(lora("--max_steps=6", "--gradient_checkpointing=true", output="saved")).folder)
     assert saved == pytest.approx(plain, rel=1e-5)
@@ -276,17 +276,17 @@ def test_imported_marian_model_is_fine_tuned_with_an_adapter(recipe, base, tmp_p
         train(recipe(f"--start_from={tmp_path / 'marian'}", *options))
     assert main(["import", str(tmp_path / "marian"), str(tmp_path / "imported")]) == 0
     report = train(recipe(f"--start_from={tmp_path / 'imported'}", *options))
-    found = losses(report.folder)
-    assert found[-1] < found[0]
-    assert translations(report.folder) == commanded(report.folder, write_lines, tmp_path)
+    history = losses(report.folder)
+    assert history[-1] < history[0]
+    assert translations(report.folder) == translated_by_command(report.folder, write_lines, tmp_path)
     merged = train(recipe(f"--start_from={tmp_path / 'marian'}", *options, "--merge", output="merged"))
     assert translations(merged.folder) == translations(report.folder)
 
 
-def test_card_tells_of_the_adapter_and_of_its_share(lora):
+def test_card_reports_the_adapter_and_its_share_of_the_parameters(lora):
     report = train(lora("--max_steps=2"))
     card = ModelCard.load(report.folder / "README.md")
-    # 12 products of 32 × 32 in three attention layers, and two of 32 × 64 in two feed-forward layers.
+    # 12 matrices of 32 × 32 in three attention layers, and 4 of 32 × 64 in two feed-forward layers.
     trained = 4 * (12 * 64 + 4 * 96)
     values = load_file(report.folder / ADAPTER_WEIGHTS).values()
     assert sum(value.numel() for value in values) == trained == report.adapter.parameters
@@ -317,7 +317,7 @@ def test_card_and_push_name_the_base_once_it_is_on_the_hub(lora, hub_here, capsy
     assert not [name for name in files if name.startswith(("checkpoints", "training_recipe"))]
 
 
-def test_uploaded_at_its_checkpoints_is_the_model_with_the_adapter_merged_and_the_run_is_the_same(lora, hub_here):
+def test_uploads_at_checkpoints_have_the_adapter_merged_and_do_not_change_the_run(lora, hub_here):
     options = ("--merge", "--max_steps=8", "--average_last=1", "--average=none")
     plain = train(lora(*options, output="plain")).folder
     upload = ("--push_to_hub=true", "--hub_model_id=you/merged", "--hub_strategy=all_checkpoints")
@@ -325,13 +325,13 @@ def test_uploaded_at_its_checkpoints_is_the_model_with_the_adapter_merged_and_th
     assert losses(folder) == losses(plain)
     assert (folder / WEIGHTS).read_bytes() == (plain / WEIGHTS).read_bytes()
     *_, (_, unfinished), (_, finished) = hub_here.history.values()
-    # At the last checkpoint it is the final model already.
+    # The model uploaded at the last checkpoint is already the final one.
     assert unfinished[WEIGHTS] == finished[WEIGHTS]
     assert "adapter_config.json" not in unfinished
 
 
 @pytest.mark.parametrize("to", ["marian", "ctranslate2", "onnx", "transformers.js"])
-def test_adapter_is_exported_merged_alone(lora, to, tmp_path, capsys):
+def test_adapter_is_exported_only_when_merged(lora, to, tmp_path, capsys):
     options = ("--max_steps=2", "--lr_scheduler_type=constant")
     folder = train(lora(*options)).folder
     assert main(["export", str(folder), str(tmp_path / "exported"), "--to", to]) == 2
@@ -341,13 +341,13 @@ def test_adapter_is_exported_merged_alone(lora, to, tmp_path, capsys):
     assert main(["export", str(folder), str(tmp_path / "exported"), "--to", to]) == 0
 
 
-def test_run_without_an_adapter_says_nothing_of_one(recipe):
+def test_run_without_an_adapter_does_not_mention_one(recipe):
     folder = train(recipe("--max_steps=1")).folder
     assert "peft" not in (folder / "README.md").read_text().lower()
     assert "adapter" not in json.loads((folder / "results.json").read_text())
 
 
-def test_base_that_changed_is_not_resumed_on(lora, base):
+def test_resuming_on_a_changed_base_is_rejected(lora, base):
     train(lora("--max_steps=4"))
     values = load_file(base / WEIGHTS)
     model = AutoModelForSeq2SeqLM.from_pretrained(base)
@@ -358,7 +358,7 @@ def test_base_that_changed_is_not_resumed_on(lora, base):
         train(lora("--max_steps=6"))
 
 
-def test_all_that_is_wrong_with_an_adapter_is_told_at_once(lora, monkeypatch):
+def test_all_errors_of_an_adapter_are_reported_together(lora, monkeypatch):
     with pytest.raises(InputError) as error:
         train(lora("--target_modules=q_prj,fc1", "--modules_to_save=encoder,fc1", "--use_dora"))
     lines = str(error.value).splitlines()
@@ -378,7 +378,7 @@ def test_all_that_is_wrong_with_an_adapter_is_told_at_once(lora, monkeypatch):
     assert 'pip install "hf-vaswani[peft]"' in str(error.value)
 
 
-def test_adapter_of_quantized_weights_is_refused(recipe, base, tmp_path):
+def test_adapter_on_quantized_weights_is_rejected(recipe, base, tmp_path):
     quantization = pytest.importorskip("torchao.quantization")
     config = TorchAoConfig(quantization.Int8WeightOnlyConfig())
     model = AutoModelForSeq2SeqLM.from_pretrained(base, quantization_config=config)
@@ -388,7 +388,7 @@ def test_adapter_of_quantized_weights_is_refused(recipe, base, tmp_path):
         train(recipe(f"--start_from={tmp_path / 'quantized'}", "--r=4"))
 
 
-def test_adapter_without_a_base_or_a_rank_is_refused_with_the_other_errors(recipe, lora):
+def test_adapter_without_base_or_rank_is_rejected_along_with_other_errors(recipe, lora):
     with pytest.raises(InputError) as error:
         recipe("--r=4", "--max_tokens=-1")
     lines = str(error.value).splitlines()
@@ -400,7 +400,7 @@ def test_adapter_without_a_base_or_a_rank_is_refused_with_the_other_errors(recip
     assert not recipe("--r=null").peft.is_used
 
 
-def test_adapter_is_no_base_and_no_member_of_a_mean(lora, recipe, tmp_path, capsys):
+def test_adapter_cannot_be_fine_tuned_or_averaged(lora, recipe, tmp_path, capsys):
     folder = train(lora("--max_steps=2")).folder
     with pytest.raises(InputError, match="is an adapter. .*--merge"):
         train(recipe(f"--start_from={folder}", output="more"))

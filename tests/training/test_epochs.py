@@ -1,4 +1,4 @@
-"""Training runs that end after a number of epochs."""
+"""Runs that end after a number of epochs."""
 
 import json
 
@@ -15,22 +15,22 @@ FOUR_BATCHES = ("--max_steps=null", "--max_tokens=1000", "--max_sentences=15")
 
 @pytest.mark.parametrize("function", [train, train_with_trainer])
 @pytest.mark.parametrize(("options", "updates"), [((), 8), (("--gradient_accumulation_steps=3",), 4)])
-def test_training_ends_with_its_last_epoch(recipe, function, options, updates, capsys):
+def test_run_ends_with_its_last_epoch(recipe, function, options, updates, capsys):
     results = function(recipe(*FOUR_BATCHES, "--num_train_epochs=2", *options))
     assert results.steps == updates
     assert f"Ended after {updates} steps: num_train_epochs=2 reached" in capsys.readouterr().out
     progress = json.loads((results.folder / "checkpoints" / f"update-{updates:08d}" / "progress.json").read_text())
     assert (progress["epoch"], progress["part"], progress["batch"]) == (2, 0, 0)
-    # Finished: there is nothing to go on with.
+    # The run is finished: there is nothing to resume.
     assert function(recipe(*FOUR_BATCHES, "--num_train_epochs=2", *options)).steps == updates
 
 
 @pytest.mark.parametrize(
     "kind",
     [(), ("--bpe_dropout=0.2",), ("--streaming=true", "--stream_part=25", "--max_length=60")],
-    ids=["tokenized once", "tokenized again", "streamed"],
+    ids=["tokenized once", "tokenized each epoch", "streamed"],
 )
-def test_epochs_in_parts_are_those_of_one_piece_to_the_bit(recipe, kind):
+def test_interrupted_epochs_equal_uninterrupted_ones_bit_for_bit(recipe, kind):
     options = ("--max_steps=null", "--max_tokens=60", *kind)
     whole = train(recipe(*options, "--num_train_epochs=3", output="whole"))
     for limit in ("--num_train_epochs=1", "--max_steps=17", "--num_train_epochs=3"):
@@ -41,12 +41,12 @@ def test_epochs_in_parts_are_those_of_one_piece_to_the_bit(recipe, kind):
     assert {record["epoch"] for record in records(whole.folder) if "loss" in record} == {0, 1, 2, 3}
 
 
-def test_updates_or_epochs_end_the_training_whichever_comes_first(recipe):
+def test_run_ends_at_max_steps_or_num_train_epochs_whichever_comes_first(recipe):
     assert train(recipe(*FOUR_BATCHES, "--max_steps=3", "--num_train_epochs=2", output="a")).steps == 3
     assert train(recipe(*FOUR_BATCHES, "--max_steps=30", "--num_train_epochs=2", output="b")).steps == 8
 
 
-def test_time_left_is_that_of_the_epochs(recipe, capsys):
+def test_time_left_is_computed_from_the_epochs(recipe, capsys):
     train(recipe(*FOUR_BATCHES, "--num_train_epochs=2"))
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step ") and "loss" in line]
     left = [float(line.rpartition("minutes_left ")[2]) for line in lines if "minutes_left" in line]

@@ -1,4 +1,4 @@
-"""What a launcher tells the processes that it starts, and how they end when it is killed."""
+"""What processes learn about their launcher, and how they end when it is killed."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from .helpers import PROJECT, start_training
 
 
 class Launcher:
-    """A launcher with a command line, and the environment that it was started in."""
+    """A fake launcher process, with its command line and the environment that it was started in."""
 
     def __init__(self, command: str, **environment: str):
         self.command, self.environment = command.split(), environment
@@ -30,7 +30,7 @@ class Launcher:
 
 @pytest.fixture
 def launched_by(monkeypatch):
-    """Pretend that this process was started with OMP_NUM_THREADS=`threads`, by a launcher or by the user."""
+    """Pretends that this process was started with OMP_NUM_THREADS=`threads`, by a launcher or by the user."""
 
     def pretend(threads: str | None, by: Launcher | None = None, mark: str | None = "ACCELERATE_DYNAMO_BACKEND"):
         for name in (*launcher.MARKS, "OMP_NUM_THREADS"):
@@ -44,17 +44,17 @@ def launched_by(monkeypatch):
     return pretend
 
 
-def test_threads_that_a_launcher_sets_by_default_are_not_the_users(launched_by):
+def test_default_threads_of_a_launcher_are_not_the_users(launched_by):
     accelerate = "python bin/accelerate launch train.py recipe.yaml"
     launched_by("1", Launcher(accelerate))
     assert threads_of_user() is None
     launched_by("1", Launcher("python bin/torchrun --nproc_per_node 2 train.py"), "TORCHELASTIC_RUN_ID")
     assert threads_of_user() is None
-    launched_by("1", None)  # it cannot be seen
+    launched_by("1", None)  # a launcher that cannot be inspected
     assert threads_of_user() is None
 
 
-def test_threads_that_the_user_sets_are_told_from_a_launchers(launched_by):
+def test_threads_set_by_the_user_are_distinguished_from_a_launchers(launched_by):
     launched_by("1", None, mark=None)
     assert threads_of_user() == 1
     launched_by("1", Launcher("python bin/accelerate launch train.py", OMP_NUM_THREADS="1"))
@@ -79,7 +79,7 @@ def test_options_of_accelerate_are_read_from_its_command_line(start):
     assert accelerate_options(["python", "bin/torchrun", "--nproc_per_node", "3", "train.py"]) is None
 
 
-def test_processes_asked_for_stand_in_options_or_config_of_accelerate(launched_by, tmp_path):
+def test_number_of_processes_is_read_from_options_or_config_of_accelerate(launched_by, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(
         "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: 1\n"
@@ -93,7 +93,7 @@ def test_processes_asked_for_stand_in_options_or_config_of_accelerate(launched_b
     assert processes_asked_for() is None
 
 
-def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_others(recipe, tmp_path):
+def test_workers_end_when_their_launcher_is_killed_and_release_the_output_folder(recipe, tmp_path):
     from hf_vaswani.training.checkpoints.output_folder import held
 
     options = ("--max_steps=1000000", "--save_steps=1000000", "--eval_steps=1000000", "--logging_steps=1")
@@ -106,21 +106,21 @@ def test_workers_end_when_their_launcher_is_killed_and_leave_the_folder_to_other
         workers = psutil.Process(process.pid).children(recursive=True)
         assert len(workers) >= 2
         os.kill(process.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 60  # of a busy machine; else a few seconds
+        deadline = time.monotonic() + 60  # for a busy machine; otherwise it takes a few seconds
         while any(map(is_alive, workers)) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert not any(map(is_alive, workers))
         with held(tmp_path / "out"):
             pass
     finally:
-        for left in filter(is_alive, workers):
-            left.kill()
+        for survivor in filter(is_alive, workers):
+            survivor.kill()
         process.kill()
         process.communicate()
 
 
-def test_process_ends_with_the_one_that_it_is_a_part_of():
-    # It has an environment variable with that one's id, and no launcher.
+def test_process_without_a_launcher_ends_with_its_parent():
+    # An environment variable gives the parent's id; there is no launcher.
     child = (
         "import time; from hf_vaswani.runtime.launcher import end_with_launcher\n"
         "end_with_launcher(); print(1, flush=True); time.sleep(99)"
@@ -135,15 +135,15 @@ def test_process_ends_with_the_one_that_it_is_a_part_of():
     )
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, env=environment)
-    left = psutil.Process(int(process.stdout.readline()))
-    time.sleep(1.2)  # longer than it takes to look
-    assert is_alive(left)
+    orphan = psutil.Process(int(process.stdout.readline()))
+    time.sleep(1.2)  # longer than the interval between checks
+    assert is_alive(orphan)
     process.kill()
     process.communicate()
     deadline = time.monotonic() + 30
-    while is_alive(left) and time.monotonic() < deadline:
+    while is_alive(orphan) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not is_alive(left)
+    assert not is_alive(orphan)
 
 
 def is_alive(process: psutil.Process) -> bool:

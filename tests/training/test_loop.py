@@ -1,4 +1,4 @@
-"""What the loop does in an optimizer step, and what it does if a step goes wrong."""
+"""What the loop does in an optimizer step, and what it does when a step goes wrong."""
 
 import json
 from collections import defaultdict
@@ -30,16 +30,16 @@ def spoil(monkeypatch):
         calls = iter(range(1, 10_000))
         original = loop_module.training_loss
 
-        def loss_of(*arguments):
+        def spoiled_loss(*arguments):
             loss = original(*arguments)
             return loss * float("inf") if next(calls) in numbers else loss
 
-        monkeypatch.setattr(loop_module, "training_loss", loss_of)
+        monkeypatch.setattr(loop_module, "training_loss", spoiled_loss)
 
     return spoil_batches
 
 
-def test_batch_with_a_gradient_that_is_not_finite_is_left_out_and_training_goes_on(recipe, spoil, capsys):
+def test_batch_with_nonfinite_gradients_is_skipped_and_training_continues(recipe, spoil, capsys):
     spoil({3, 7})
     folder = train(recipe()).folder
     assert [record["update"] for record in records(folder) if "loss" in record] == list(range(1, 13))
@@ -48,7 +48,7 @@ def test_batch_with_a_gradient_that_is_not_finite_is_left_out_and_training_goes_
     assert all(torch.isfinite(value).all() for value in load_file(folder / "model.safetensors").values())
 
 
-def test_too_many_such_batches_in_a_row_stop_with_the_update_and_the_last_good_checkpoint(recipe, spoil):
+def test_too_many_skipped_batches_end_the_run_with_the_step_and_last_good_checkpoint(recipe, spoil):
     spoil(range(6, 1000))
     with pytest.raises(TrainingError) as error:
         train(recipe("--max_skipped_steps=4"))
@@ -56,21 +56,21 @@ def test_too_many_such_batches_in_a_row_stop_with_the_update_and_the_last_good_c
     assert "update-00000004" in str(error.value)
 
 
-def test_fp16_skips_the_step_at_an_overflow_lowers_the_scale_and_goes_on(recipe, monkeypatch, capsys):
+def test_fp16_overflow_skips_the_step_and_lowers_the_loss_scale(recipe, monkeypatch, capsys):
     scales = []
     original = loop_module.optimizer_step
 
     def step(run, batches):
         scaler = run.accelerator.scaler
         if run.progress.step == 2 and not run.progress.skipped:
-            # So large that the scaled gradients overflow.
+            # A scale so large that the scaled gradients overflow.
             scaler.load_state_dict({**scaler.state_dict(), "scale": 2.0**60})
         before = [value.detach().clone() for value in run.raw_model.parameters()]
         scale = scaler.get_scale()
-        loss, is_told = original(run, batches)
+        loss, should_stop = original(run, batches)
         changed = any(not torch.equal(a, b) for a, b in zip(before, run.raw_model.parameters()))
         scales.append((scale, scaler.get_scale(), changed, loss is None))
-        return loss, is_told
+        return loss, should_stop
 
     monkeypatch.setattr(loop_module, "optimizer_step", step)
     folder = train(recipe("--mixed_precision=fp16", "--max_skipped_steps=100")).folder
@@ -85,14 +85,14 @@ def test_fp16_skips_the_step_at_an_overflow_lowers_the_scale_and_goes_on(recipe,
     assert "batch skipped" in capsys.readouterr().out
 
 
-def test_trainings_of_one_process_may_differ_in_precision(recipe):
+def test_runs_in_one_process_can_differ_in_precision(recipe):
     plain = train(recipe("--max_steps=2", output="plain")).folder
     half = train(recipe("--max_steps=2", "--mixed_precision=bf16", output="half")).folder
     assert losses(plain) != losses(half)
     np.testing.assert_allclose(losses(plain), losses(half), rtol=0.02)
 
 
-def test_bf16_multiplies_matrices_and_leaves_weights_norms_softmax_loss_and_adam_in_fp32(recipe, monkeypatch):
+def test_bf16_is_used_for_matrix_products_and_everything_else_stays_in_fp32(recipe, monkeypatch):
     seen, original = defaultdict(set), loop_module.training_loss
 
     class Watch(TorchDispatchMode):
@@ -107,7 +107,7 @@ def test_bf16_multiplies_matrices_and_leaves_weights_norms_softmax_loss_and_adam
 
     monkeypatch.setattr(loop_module, "training_loss", watched)
     folder = train(recipe("--max_steps=2", "--mixed_precision=bf16", "--r_drop=1", "--r_drop_from=2")).folder
-    # Of attention and loss; no other softmax is left.
+    # Attention and the loss compute the only softmaxes.
     assert seen["_softmax"] == seen["native_layer_norm"] == seen["scatter_add_"] == {torch.float32}
     assert not {name for name in seen if "scaled_dot" in name or "log_soft" in name}
     assert seen["bmm"] | seen["mm"] | seen["addmm"] == {torch.bfloat16}
@@ -118,7 +118,7 @@ def test_bf16_multiplies_matrices_and_leaves_weights_norms_softmax_loss_and_adam
     assert {value.dtype for value in weights} == {torch.float32}
 
 
-def test_gradient_checkpointing_changes_no_update(recipe):
+def test_gradient_checkpointing_does_not_change_losses_or_weights(recipe):
     off = train(recipe("--dropout=0.2", output="off")).folder
     on = train(recipe("--dropout=0.2", "--gradient_checkpointing", output="on")).folder
     np.testing.assert_allclose(losses(on), losses(off), rtol=1e-5)
@@ -127,23 +127,23 @@ def test_gradient_checkpointing_changes_no_update(recipe):
         torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-5)
 
 
-def test_forward_passes_of_a_batch_change_no_update(recipe, monkeypatch):
+def test_splitting_a_batch_into_forward_passes_does_not_change_training(recipe, monkeypatch):
     sizes = []
 
-    def noted_loss(model, batch, *arguments):
+    def recorded_loss(model, batch, *arguments):
         sizes.append(max(batch["labels"].numel(), batch["input_ids"].numel()))
         return training_loss(model, batch, *arguments)
 
-    monkeypatch.setattr(loop_module, "training_loss", noted_loss)
+    monkeypatch.setattr(loop_module, "training_loss", recorded_loss)
     whole = train(recipe("--dropout=0", output="whole")).folder
-    in_whole = len(sizes)
+    whole_passes = len(sizes)
     monkeypatch.setattr(passes, "CPU_PASS_TOKENS", 40)
     cut = train(recipe("--dropout=0", output="cut")).folder
-    assert max(sizes[:in_whole]) > 40 >= max(sizes[in_whole:])
+    assert max(sizes[:whole_passes]) > 40 >= max(sizes[whole_passes:])
     np.testing.assert_allclose(losses(cut), losses(whole), rtol=1e-5)
     expected = load_file(whole / "checkpoints" / "update-00000012" / "model.safetensors")
     for name, value in load_file(cut / "checkpoints" / "update-00000012" / "model.safetensors").items():
-        if not name.endswith("k_proj.bias"):  # its gradient is 0 but for rounding, which Adam makes large
+        if not name.endswith("k_proj.bias"):  # its gradient is 0 except for rounding errors, which Adam amplifies
             torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=1e-4)
 
 
@@ -171,13 +171,13 @@ def test_best_weights_can_be_averaged_instead_of_the_last(recipe):
         torch.testing.assert_close(value.detach().double(), expected, atol=1e-7, rtol=0)
 
 
-def test_without_a_validation_the_last_checkpoints_stand_in_for_the_best_weights(recipe, capsys):
+def test_last_checkpoints_replace_the_best_weights_if_there_was_no_validation(recipe, capsys):
     results = train(recipe("--eval_steps=100", "--keep_best=2", "--average_best=2"))
     assert results.averaged == [8, 12]
     assert "There were no validations" in capsys.readouterr().out
 
 
-def test_training_stops_where_validation_gains_no_more_and_stays_stopped(recipe):
+def test_run_stops_when_validation_no_longer_improves_and_stays_stopped(recipe):
     options = (
         "--learning_rate=1e-12",
         "--eval_steps=2",
@@ -189,21 +189,21 @@ def test_training_stops_where_validation_gains_no_more_and_stays_stopped(recipe)
     assert train(recipe(*options, "--early_stopping_patience=4")).steps == 10
 
 
-def test_r_drop_begins_with_its_update(recipe):
+def test_r_drop_begins_at_its_step(recipe):
     plain = losses(train(recipe("--dropout=0.2", output="plain")).folder)
     late = losses(train(recipe("--dropout=0.2", "--r_drop=4", "--r_drop_from=5", output="late")).folder)
     assert late[:4] == plain[:4]
     assert all(loss != other for loss, other in zip(late[4:], plain[4:], strict=True))
 
 
-def test_frozen_parameters_stay_as_they_are(recipe):
+def test_frozen_parameters_do_not_change(recipe):
     folder = train(recipe("--freeze=[model.encoder.layers]", "--save_steps=1", "--save_total_limit=12")).folder
     first, last = (load_file(folder / "checkpoints" / f"update-{u:08d}" / "model.safetensors") for u in (1, 12))
     for name in first:
         assert torch.equal(first[name], last[name]) == name.startswith("model.encoder.layers")
 
 
-def test_patterns_of_freezing_are_checked_before_anything_is_written(recipe, tmp_path):
+def test_freeze_patterns_are_checked_before_anything_is_written(recipe, tmp_path):
     with pytest.raises(InputError, match="'nothing' matches no parameter"):
         train(recipe("--freeze=[nothing]"))
     with pytest.raises(InputError, match="(?s)matches no parameter.*absent.de|absent.de.*matches no parameter"):
@@ -211,7 +211,7 @@ def test_patterns_of_freezing_are_checked_before_anything_is_written(recipe, tmp
     assert not (tmp_path / "out").exists()
 
 
-def test_training_goes_on_from_a_finished_model_with_its_tokenizer(recipe):
+def test_fine_tuning_starts_with_the_weights_and_tokenizer_of_its_model(recipe):
     first = train(recipe(output="first")).folder
     options = (f"--start_from={first}", "--dropout=0.3", "--learning_rate=1e-9", "--max_steps=2")
     second = train(recipe(*options, output="second")).folder
@@ -223,7 +223,7 @@ def test_training_goes_on_from_a_finished_model_with_its_tokenizer(recipe):
     assert (second / "tokenizer.json").read_text() == (first / "tokenizer.json").read_text()
 
 
-def test_model_of_a_beam_search_is_trained_on_for_greedy_search(recipe):
+def test_model_saved_for_beam_search_can_be_fine_tuned_for_greedy_search(recipe):
     first = train(recipe("--early_stopping=true", output="first")).folder
     search = json.loads((first / "generation_config.json").read_text())
     assert (search["num_beams"], search["length_penalty"], search["early_stopping"]) == (2, 0.6, True)
@@ -234,7 +234,7 @@ def test_model_of_a_beam_search_is_trained_on_for_greedy_search(recipe):
     }
 
 
-def test_model_whose_search_contradicts_itself_is_refused_before_anything_is_deleted(recipe):
+def test_model_with_contradictory_search_settings_is_rejected_before_deleting_anything(recipe):
     first = train(recipe(output="first")).folder
     path = first / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "do_sample": False, "temperature": 0.5}))
@@ -244,7 +244,7 @@ def test_model_whose_search_contradicts_itself_is_refused_before_anything_is_del
     assert (earlier / "model.safetensors").exists()
 
 
-def test_training_goes_on_from_another_systems_model_with_its_tokenizer(recipe, tmp_path):
+def test_fine_tuning_another_systems_model_keeps_its_tokenizer(recipe, tmp_path):
     model, tokenizer = family("Marian", tmp_path)
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path / "marian")
@@ -263,7 +263,7 @@ def test_training_goes_on_from_another_systems_model_with_its_tokenizer(recipe, 
         train(recipe(*options, "--bpe_dropout=0.1", output="dropout"))
 
 
-def test_model_started_from_keeps_its_search_whatever_dropout_it_gets(recipe):
+def test_fine_tuning_with_a_different_dropout_keeps_the_search_settings(recipe):
     first = train(recipe("--max_steps=1", output="first")).folder
     path = first / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "bad_words_ids": [[5]], "max_length": 21}))
@@ -272,31 +272,31 @@ def test_model_started_from_keeps_its_search_whatever_dropout_it_gets(recipe):
         folder = train(recipe(*options)).folder
         search = json.loads((folder / "generation_config.json").read_text())
         assert search["bad_words_ids"] == [[5]]
-        # The recipe says how long translations may be.
+        # The recipe sets the length limit.
         assert search.get("max_length") is None and search["max_length_offset"] == 50
 
 
-def test_impossible_rates_for_a_model_started_from_are_refused_before_training(recipe, tmp_path):
+def test_impossible_rates_for_fine_tuning_are_rejected_before_training(recipe, tmp_path):
     first = train(recipe("--max_steps=1", output="first")).folder
     with pytest.raises(InputError, match=r"dropout must be in \[0, 1\), got 1.0; label_smoothing must be in"):
         train(recipe(f"--start_from={first}", "--label_smoothing=10", "--dropout=1"))
     assert not (tmp_path / "out").exists()
 
 
-def test_tokenizer_that_encodes_targets_as_sources_is_refused(recipe, tmp_path):
+def test_tokenizer_that_encodes_targets_as_sources_is_rejected(recipe, tmp_path):
     pytest.importorskip("sacremoses")
     for name, tokens in (("src", "a</w> b</w>"), ("tgt", "c</w> d</w>")):
         vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", *tokens.split()])}
         (tmp_path / f"{name}.json").write_text(json.dumps(vocabulary))
     (tmp_path / "codes").write_text("a b 1\n")
     files = {"src_vocab_file": "src.json", "tgt_vocab_file": "tgt.json", "merges_file": "codes"}
-    made = FSMTTokenizer(langs=["de", "en"], **{name: str(tmp_path / file) for name, file in files.items()})
-    made.save_pretrained(tmp_path / "fsmt")
+    tokenizer = FSMTTokenizer(langs=["de", "en"], **{name: str(tmp_path / file) for name, file in files.items()})
+    tokenizer.save_pretrained(tmp_path / "fsmt")
     with pytest.raises(InputError, match="tokenizer.path: .*FSMTTokenizer encodes targets with the source's"):
         train(recipe(f"--tokenizer.path={tmp_path / 'fsmt'}"))
 
 
-def test_recipe_that_contradicts_the_model_it_starts_from_is_refused(recipe, tmp_path):
+def test_recipe_that_contradicts_the_model_it_starts_from_is_rejected(recipe, tmp_path):
     first = train(recipe("--max_steps=1", output="first")).folder
     with pytest.raises(InputError) as error:
         train(recipe(f"--start_from={first}", "--d_model=64", "--encoder_layers=3"))
@@ -318,7 +318,7 @@ def test_recipe_that_contradicts_the_model_it_starts_from_is_refused(recipe, tmp
     assert not (tmp_path / "out").exists()
 
 
-def test_curves_are_drawn_and_trackers_told(recipe):
+def test_run_draws_curves_and_reports_to_trackers(recipe):
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     folder = train(recipe("--report_to=tensorboard")).folder
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -328,7 +328,7 @@ def test_curves_are_drawn_and_trackers_told(recipe):
     assert [event.step for event in accumulator.Scalars("validation_bleu")] == [6, 12]
 
 
-def test_tracker_that_cannot_be_opened_is_a_clear_error_and_no_obstacle_to_the_next_training(recipe, monkeypatch):
+def test_tracker_that_cannot_be_opened_is_a_clear_error_and_does_not_affect_the_next_run(recipe, monkeypatch):
     pytest.importorskip("tensorboard")
 
     def fail_to_log_in(self, values):
@@ -355,7 +355,7 @@ def test_curves_are_drawn_at_the_end_and_at_validations_far_enough_apart(recipe,
     assert drawn == expected
 
 
-def test_unknown_and_missing_trackers_are_refused_with_the_other_faults(recipe, tmp_path):
+def test_unknown_and_missing_trackers_are_rejected_along_with_other_errors(recipe, tmp_path):
     with pytest.raises(InputError) as error:
         train(recipe("--report_to=tensorbord,aim", "--train_source=absent.de"))
     assert [line.partition(" ")[0] for line in str(error.value).splitlines()] == [
@@ -365,7 +365,7 @@ def test_unknown_and_missing_trackers_are_refused_with_the_other_faults(recipe, 
     assert not (tmp_path / "out").exists()
 
 
-def test_bpe_dropout_splits_anew_in_each_epoch_and_ends_with_a_plain_tokenizer(recipe):
+def test_bpe_dropout_is_reproducible_and_does_not_change_the_saved_tokenizer(recipe):
     plain = train(recipe(output="plain")).folder
     folder = train(recipe("--bpe_dropout=0.5", output="dropout")).folder
     assert losses(folder)[0] != losses(plain)[0]
@@ -375,7 +375,7 @@ def test_bpe_dropout_splits_anew_in_each_epoch_and_ends_with_a_plain_tokenizer(r
 
 
 @pytest.mark.slow
-def test_compiled_model_makes_the_same_updates(recipe):
+def test_compiled_model_trains_with_the_same_losses(recipe):
     plain = train(recipe("--dropout=0", "--max_steps=10", output="plain")).folder
     compiled = train(recipe("--dropout=0", "--max_steps=10", "--torch_compile", output="compiled")).folder
     np.testing.assert_allclose(losses(compiled), losses(plain), rtol=1e-4)

@@ -1,4 +1,4 @@
-"""transformers' own Seq2SeqTrainer, used as usual, with this package's model."""
+"""transformers' own Seq2SeqTrainer with this package's model."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def losses(trainer):
     return [record["loss"] for record in trainer.state.log_history if "loss" in record]
 
 
-def test_accumulation_of_four_equals_one_batch_four_times_as_large(make_trainer):
+def test_accumulating_four_batches_equals_one_batch_four_times_as_large(make_trainer):
     one, four = make_trainer(per_device_train_batch_size=16), make_trainer(gradient_accumulation_steps=4)
     one.train()
     four.train()
@@ -71,13 +71,13 @@ def smoothed_and_plain_loss(model, batch, epsilon):
             batch["input_ids"], batch["attention_mask"], labels=batch["labels"]
         ).logits.log_softmax(-1)
     is_token = batch["labels"] != -100
-    right = log_probabilities.gather(-1, batch["labels"].clamp(min=0).unsqueeze(-1)).squeeze(-1)
-    smoothed = (1 - epsilon) * right + epsilon * log_probabilities.mean(-1)
-    return -smoothed[is_token].mean().item(), -right[is_token].mean().item()
+    correct = log_probabilities.gather(-1, batch["labels"].clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    smoothed = (1 - epsilon) * correct + epsilon * log_probabilities.mean(-1)
+    return -smoothed[is_token].mean().item(), -correct[is_token].mean().item()
 
 
 @pytest.mark.parametrize("in_config, in_trainer", [(0.1, 0.0), (0.1, 0.1), (0.0, 0.1)])
-def test_labels_are_smoothed_once_wherever_it_is_asked_for(make_trainer, in_config, in_trainer):
+def test_labels_are_smoothed_once_wherever_smoothing_is_set(make_trainer, in_config, in_trainer):
     model = tiny_model(dropout=0.0, label_smoothing=in_config)
     trainer = make_trainer(model, label_smoothing_factor=in_trainer)
     batch = dict(next(iter(trainer.get_eval_dataloader())))
@@ -85,19 +85,19 @@ def test_labels_are_smoothed_once_wherever_it_is_asked_for(make_trainer, in_conf
     assert smoothed != pytest.approx(plain, rel=1e-4)
     loss = trainer.compute_loss(model.train(), dict(batch), num_items_in_batch=batch["labels"].ne(-100).sum())
     assert loss.item() == pytest.approx(smoothed, rel=1e-5)
-    # The Trainer's smoother smooths the evaluation, too; the model's does not.
+    # The Trainer's label smoothing applies to the evaluation, too; the model's does not.
     assert trainer.evaluate()["eval_loss"] == pytest.approx(smoothed if in_trainer else plain, rel=1e-5)
 
 
 @pytest.fixture
 def warnings(monkeypatch):
-    """Warnings of the model, each once."""
-    said = []
-    monkeypatch.setattr("hf_vaswani.core.modeling_base.logger.warning_once", said.append)
-    return said
+    """The warnings of the model."""
+    messages = []
+    monkeypatch.setattr("hf_vaswani.core.modeling_base.logger.warning_once", messages.append)
+    return messages
 
 
-def test_smoothing_of_the_trainer_and_fp16_on_a_cpu_are_warned_of(make_trainer, warnings):
+def test_trainer_label_smoothing_and_fp16_on_a_cpu_cause_warnings(make_trainer, warnings):
     make_trainer(label_smoothing_factor=0.1, max_steps=1).train()
     assert warnings and all("it smooths the evaluation loss too" in line for line in warnings)
     warnings.clear()
@@ -112,14 +112,14 @@ def test_smoothing_of_the_trainer_and_fp16_on_a_cpu_are_warned_of(make_trainer, 
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
-def test_smoothing_of_the_trainer_without_decoder_inputs_is_a_clear_error(make_trainer):
+def test_trainer_label_smoothing_without_decoder_inputs_is_a_clear_error(make_trainer):
     trainer = make_trainer(collator_has_model=False, label_smoothing_factor=0.1)
     with pytest.raises(ValueError, match="label_smoothing_factor took them: use label_smoothing in the config"):
         trainer.train()
 
 
 @pytest.mark.parametrize("collator_has_model", [True, False])
-def test_predict_with_generate_gives_what_generate_gives(make_trainer, tokenizer, pairs, collator_has_model):
+def test_predict_with_generate_matches_generate(make_trainer, tokenizer, pairs, collator_has_model):
     trainer = make_trainer(
         collator_has_model=collator_has_model,
         predict_with_generate=True,
@@ -135,12 +135,10 @@ def test_predict_with_generate_gives_what_generate_gives(make_trainer, tokenizer
     assert (predictions[:, expected.shape[1] :] == tokenizer.pad_token_id).all()
 
 
-def test_translations_evaluated_by_it_end_where_generate_ends_them_in_all_batches_and_later(
-    make_trainer, tokenizer, pairs
-):
+def test_max_length_offset_holds_for_predict_and_for_the_saved_model(make_trainer, tokenizer, pairs):
     model = tiny_model(dropout=0.0)
     model.generation_config.update(eos_token_id=None)
-    model.config.eos_token_id = None  # nothing ends a translation but its length
+    model.config.eos_token_id = None  # only its length limit ends a translation
     lengths = [len(ids) + 50 for ids in pairs["input_ids"][:6]]
     trainer = make_trainer(model, predict_with_generate=True, per_device_eval_batch_size=2, max_steps=1)
     predictions = trainer.predict(pairs.select(range(6))).predictions
@@ -153,7 +151,7 @@ def test_translations_evaluated_by_it_end_where_generate_ends_them_in_all_batche
     assert len(entry["translation_token_ids"]) == 1 + len(tokenizer("w1 w2")["input_ids"]) + 50
 
 
-def test_its_checkpoints_load_and_generate_with_a_cache(make_trainer):
+def test_trainer_checkpoints_load_and_generate_with_a_cache(make_trainer):
     trainer = make_trainer(save_strategy="steps", save_steps=10)
     trainer.train()
     folder = f"{trainer.args.output_dir}/checkpoint-10"
@@ -165,7 +163,7 @@ def test_its_checkpoints_load_and_generate_with_a_cache(make_trainer):
     assert output.past_key_values is not None
 
 
-def test_it_resumes_to_the_bit(make_trainer):
+def test_trainer_resumes_bit_for_bit(make_trainer):
     model = tiny_model(dropout=0.1)
     whole = make_trainer(model, save_strategy="steps", save_steps=4, gradient_accumulation_steps=5)
     whole.train()

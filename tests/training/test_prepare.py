@@ -1,4 +1,4 @@
-"""Preparing training text without training, here and on Ray."""
+"""Preparing training text without training, in this process and on Ray."""
 
 import os
 from pathlib import Path
@@ -29,21 +29,21 @@ def large_recipe(recipe, tmp_path, write_lines):
     return lambda cache, *options: recipe(*sides, f"--cache_dir={tmp_path / cache}", *options)
 
 
-def test_text_that_others_tokenize_is_cached_as_the_same_bytes(large_recipe, tmp_path):
+def test_text_tokenized_elsewhere_is_cached_as_the_same_bytes(large_recipe, tmp_path):
     sizes = []
 
-    def over(encoder, batches):
+    def encode_elsewhere(encoder, batches):
         for batch in batches:
             sizes.append([len(side) for side in batch])
             yield encoder(batch)
 
-    assert prepare(large_recipe("one")) == prepare(large_recipe("others"), over) == 2500
+    assert prepare(large_recipe("one")) == prepare(large_recipe("others"), encode_elsewhere) == 2500
     assert sizes == [[1000, 1000], [1000, 1000], [500, 500]]
     assert contents(tmp_path / "others") == contents(tmp_path / "one")
     assert len(contents(tmp_path / "one")) == 5  # text, its summary, ids, and checksums of both
 
 
-def test_training_finds_what_was_prepared(large_recipe, monkeypatch):
+def test_training_uses_the_prepared_text(large_recipe, monkeypatch):
     prepare(large_recipe("cache"))
 
     def fail(*_):
@@ -54,7 +54,7 @@ def test_training_finds_what_was_prepared(large_recipe, monkeypatch):
     assert train(large_recipe("cache", "--max_steps=2")).steps == 2
 
 
-def test_all_errors_are_told_at_once(recipe):
+def test_all_errors_are_reported_together(recipe):
     with pytest.raises(InputError) as error:
         prepare(recipe("--train_source=absent", "--tokenizer.path=nowhere", "--streaming=true", "--max_length=9"))
     assert [line.split(":")[0] for line in str(error.value).splitlines()] == [
@@ -63,7 +63,7 @@ def test_all_errors_are_told_at_once(recipe):
 
 
 @pytest.mark.slow
-def test_ray_fills_the_cache_with_the_bytes_of_one_process(large_recipe, recipe, tmp_path, monkeypatch, capsys):
+def test_ray_fills_the_cache_with_the_same_bytes_as_one_process(large_recipe, recipe, tmp_path, monkeypatch, capsys):
     pytest.importorskip("ray")
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     monkeypatch.setenv("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))

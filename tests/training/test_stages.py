@@ -1,4 +1,4 @@
-"""The stages of a run: each does its part once, and passes on what it has opened."""
+"""The stages of a run: each does its work once and passes on what it has opened."""
 
 import json
 import traceback
@@ -21,9 +21,9 @@ def calls(monkeypatch):
     """Counts the calls of functions."""
 
     def count(owner, name):
-        numbers, original = [], getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *arguments: numbers.append(name) or original(*arguments))
-        return numbers
+        called, original = [], getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *arguments: called.append(name) or original(*arguments))
+        return called
 
     return count
 
@@ -34,7 +34,7 @@ def test_sources_are_parsed_once(recipe, calls):
     assert len(parsed) == 3  # training, validation and test text
 
 
-def test_tokenizer_and_model_of_a_fine_tuning_are_opened_once(recipe, calls):
+def test_tokenizer_and_model_are_opened_once_for_fine_tuning(recipe, calls):
     first = train(recipe("--max_steps=1", output="first")).folder
     models, tokenizers = calls(tokenizer_and_model, "read_model"), calls(tokenizer_and_model, "tokenizer_of")
     train(recipe(f"--start_from={first}", "--max_steps=1", output="second"))
@@ -52,17 +52,17 @@ def test_checked_recipe_holds_what_the_checks_have_opened(recipe, tmp_path):
     assert not (tmp_path / "second").exists()
 
 
-def test_layer_drop_with_fsdp_is_refused_before_long_work_with_all_other_errors(recipe, monkeypatch):
+def test_layerdrop_with_fsdp_is_rejected_early_along_with_other_errors(recipe, monkeypatch):
     start = train(recipe("--max_steps=1", "--encoder_layerdrop=0.5", output="start")).folder
     monkeypatch.setattr(Accelerator, "is_fsdp2", True)
     for options in ("--encoder_layerdrop=0.5",), (f"--start_from={start}",):
         given = recipe(*options, "--report_to=nobody", output="second")
-        with processes_of(given) as processes, pytest.raises(InputError, match="(?s)LayerDrop.*FSDP") as refused:
+        with processes_of(given) as processes, pytest.raises(InputError, match="(?s)LayerDrop.*FSDP") as error:
             check(given, processes)
-        assert "training.report_to: 'nobody' is unknown" in str(refused.value)
+        assert "training.report_to: 'nobody' is unknown" in str(error.value)
 
 
-def test_optimizer_step_is_at_most_five_frames_of_the_project_below_train(recipe, monkeypatch):
+def test_optimizer_step_is_three_calls_below_train(recipe, monkeypatch):
     paths, original, package = [], torch.optim.Adam.step, Path(run.__file__).parents[1]
 
     def step(self, *arguments, **options):
@@ -74,7 +74,7 @@ def test_optimizer_step_is_at_most_five_frames_of_the_project_below_train(recipe
     assert paths == [["train", "fit", "run_steps", "optimizer_step"]]
 
 
-def test_files_have_the_names_of_earlier_versions_so_that_either_resumes_the_other(recipe):
+def test_files_keep_the_key_names_of_earlier_versions(recipe):
     folder = train(recipe("--max_steps=5")).folder
     [checkpoint] = (folder / "checkpoints").glob("update-00000005")
     progress = json.loads((checkpoint / "progress.json").read_text())

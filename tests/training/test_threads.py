@@ -1,4 +1,4 @@
-"""Threads of a run on a CPU: what the user asks for, the share of the cores, measurements, and busy cores."""
+"""Number of threads of a run on a CPU: user settings, the share of the cores, measurements, and busy cores."""
 
 import types
 
@@ -19,20 +19,20 @@ def one_thread():
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    """A machine of two cores, on which nothing asks for a number of threads."""
+    """A machine with two cores and no setting for the number of threads."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "available_cores", lambda: 2)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
 
 
-def machine(monkeypatch, **seconds):
-    """Pretend that a measurement gave these seconds for one and two threads."""
-    found = {"one": 1, "two": 2}
-    times = {found[name]: value for name, value in seconds.items()}
+def fake_measurement(monkeypatch, **seconds):
+    """Makes each measurement return these seconds for one and two threads."""
+    numbers_of = {"one": 1, "two": 2}
+    times = {numbers_of[name]: value for name, value in seconds.items()}
     monkeypatch.setattr(threads, "measure", lambda numbers, work: {number: times[number] for number in numbers})
 
 
-def test_threads_are_those_of_cpu_threads_then_of_the_environment(monkeypatch):
+def test_cpu_threads_takes_precedence_over_the_environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert asked_threads(2) == (2, "training.cpu_threads")
     assert asked_threads(None) == (3, "OMP_NUM_THREADS")
@@ -40,7 +40,7 @@ def test_threads_are_those_of_cpu_threads_then_of_the_environment(monkeypatch):
     assert asked_threads(None)[0] is None
 
 
-def test_omp_num_threads_is_respected_and_said(recipe, monkeypatch, capsys):
+def test_omp_num_threads_is_respected_and_reported(recipe, monkeypatch, capsys):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     folder = train(recipe("--cpu_threads=null", "--max_steps=2")).folder
@@ -50,7 +50,7 @@ def test_omp_num_threads_is_respected_and_said(recipe, monkeypatch, capsys):
     assert load_checkpoint(checkpoint_folders(folder / "checkpoints")[-1]).progress.threads == 1
 
 
-def test_affinity_mask_is_respected_and_said(recipe, monkeypatch, capsys):
+def test_affinity_mask_is_respected_and_reported(recipe, monkeypatch, capsys):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(threads, "available_cores", lambda: 1)
@@ -67,20 +67,20 @@ def test_cores_of_a_mask_are_shared_among_the_processes_that_have_them():
     assert fair_share({0}, [{0}, {0}]) == 0
 
 
-def test_fewer_threads_are_taken_only_where_they_are_clearly_faster():
+def test_number_of_threads_changes_only_if_clearly_faster():
     assert best_number({2: 1.0, 1: 0.6}, current=2) == 2
     assert best_number({2: 1.0, 1: 0.1}, current=2) == 1
     assert best_number({1: 1.0, 2: 0.9}, current=1) == 1
     assert best_number({1: 1.0, 2: 0.6}, current=1) == 2
 
 
-def test_numbers_of_threads_that_are_tried_fall_by_halves():
+def test_numbers_of_threads_to_try_are_halved():
     assert numbers_to_try(16, 16) == [16, 15, 8, 4, 2, 1]
     assert numbers_to_try(2, 1) == [1, 2]
     assert numbers_to_try(1, 1) == [1]
 
 
-def test_measurement_leaves_the_number_of_threads_and_random_numbers_as_they_are():
+def test_measurement_does_not_change_the_number_of_threads_or_random_numbers():
     torch.set_num_threads(1)
     torch.manual_seed(3)
     expected = torch.rand(1)
@@ -90,8 +90,8 @@ def test_measurement_leaves_the_number_of_threads_and_random_numbers_as_they_are
     assert set(seconds) == {1, 2} and min(seconds.values()) > 0
 
 
-def test_run_beside_busy_processes_takes_fewer_threads_and_says_so(recipe, monkeypatch, capsys, two_cores):
-    machine(monkeypatch, one=1.0, two=12.0)
+def test_run_beside_busy_processes_switches_to_fewer_threads(recipe, monkeypatch, capsys, two_cores):
+    fake_measurement(monkeypatch, one=1.0, two=12.0)
     folder = train(recipe("--cpu_threads=null", "--max_steps=4")).folder
     assert torch.get_num_threads() == 1
     line = "switched from 2 to 1 thread, measured 12.0 times as fast: other processes use the cores. Set --cpu_threads"
@@ -99,17 +99,17 @@ def test_run_beside_busy_processes_takes_fewer_threads_and_says_so(recipe, monke
     assert load_checkpoint(checkpoint_folders(folder / "checkpoints")[-1]).progress.threads == 1
 
 
-def test_resumed_run_keeps_the_threads_of_its_checkpoint_unless_others_are_clearly_faster(
+def test_resumed_run_keeps_its_number_of_threads_unless_another_is_clearly_faster(
     recipe, monkeypatch, capsys, two_cores
 ):
-    machine(monkeypatch, one=1.0, two=12.0)
+    fake_measurement(monkeypatch, one=1.0, two=12.0)
     train(recipe("--cpu_threads=null", "--max_steps=4"))
-    machine(monkeypatch, one=1.0, two=0.9)
+    fake_measurement(monkeypatch, one=1.0, two=0.9)
     torch.set_num_threads(2)
     train(recipe("--cpu_threads=null", "--max_steps=8"))
     assert torch.get_num_threads() == 1
     capsys.readouterr()
-    machine(monkeypatch, one=1.0, two=0.5)
+    fake_measurement(monkeypatch, one=1.0, two=0.5)
     train(recipe("--cpu_threads=null"))
     assert torch.get_num_threads() == 2
     assert "switched from 1 to 2 threads, measured 2.0 times as fast: cores that were busy" in capsys.readouterr().out
@@ -124,7 +124,7 @@ def test_explicit_number_of_threads_is_kept_without_a_measurement(recipe, monkey
 
 @pytest.fixture
 def watch():
-    """The choice of threads of a run on two cores whose clock is `watch.time`."""
+    """The choice of threads for a run on two cores, with the clock `watch.time`."""
     clock = types.SimpleNamespace(now=0.0)
     watch = AdaptiveThreads(types.SimpleNamespace(num_processes=1), 2, None, lambda: clock.now)
     watch.time = clock
@@ -137,22 +137,22 @@ def at(watch, now, tokens):
     return watch.is_due()
 
 
-def test_updates_that_grow_slow_call_for_another_measurement(watch):
+def test_slower_steps_trigger_a_measurement(watch):
     assert not at(watch, 4.0, 400)  # too short to tell
     assert not at(watch, 10.0, 600)  # 100 tokens a second
     assert not at(watch, 20.0, 600)  # 60
     assert at(watch, 30.0, 400)  # 40
-    assert not at(watch, 40.0, 400)  # so soon again
+    assert not at(watch, 40.0, 400)  # too soon after the last one
     assert at(watch, 60.0, 800)
 
 
-def test_fewer_threads_than_there_could_be_call_for_a_measurement_now_and_then(watch):
+def test_measurements_are_repeated_while_there_are_fewer_threads_than_cores(watch):
     torch.set_num_threads(1)
     assert [at(watch, now, 1000) for now in (10.0, 20.0, 30.0, 40.0, 50.0)] == [False, False, True, False, False]
 
 
-def test_run_adapts_while_it_lasts(recipe, monkeypatch, capsys, two_cores):
-    machine(monkeypatch, one=1.0, two=0.5)
+def test_run_adapts_its_number_of_threads_during_training(recipe, monkeypatch, capsys, two_cores):
+    fake_measurement(monkeypatch, one=1.0, two=0.5)
     times = {1: 1.0, 2: 0.5}
     monkeypatch.setattr(threads, "measure", lambda numbers, work: {number: times[number] for number in numbers})
     monkeypatch.setattr(AdaptiveThreads, "is_due", lambda self: times.update({2: 5.0}) is None)

@@ -1,4 +1,4 @@
-"""Training runs of a few seconds, through the same function as every command."""
+"""Training runs of a few seconds, with the function that all commands use."""
 
 import json
 import random
@@ -41,7 +41,7 @@ def test_training_writes_a_folder_that_loads_and_translates(recipe):
     assert not list(folder.glob("*.bin"))
 
 
-def test_log_holds_loss_rate_and_speed_of_updates_and_the_validations(recipe):
+def test_log_contains_loss_learning_rate_and_speed_of_steps_and_the_validations(recipe):
     folder = train(recipe()).folder
     updates = [record for record in records(folder) if "loss" in record]
     assert [record["update"] for record in updates] == list(range(1, 13))
@@ -63,19 +63,19 @@ def test_final_weights_are_the_mean_of_the_last_checkpoints(recipe):
         torch.testing.assert_close(value.detach().double(), expected, atol=1e-7, rtol=0)
 
 
-# With a smaller one, Adam blows up the rounding noise of gradients that are zero in theory: of a key's bias.
+# With a smaller one, Adam amplifies the rounding errors of gradients that are zero in theory: those of key biases.
 EPSILON = "--adam_epsilon=1e-3"
 
 
-def assert_close_weights(folder: Path, expected: Path):
+def assert_weights_are_close(folder: Path, expected: Path):
     parts = [load_file(path / "checkpoints" / "update-00000012" / "model.safetensors") for path in (folder, expected)]
     for name, value in parts[0].items():
         torch.testing.assert_close(value, parts[1][name], atol=1e-5, rtol=1e-5)
 
 
-def test_accumulation_of_four_equals_one_batch_four_times_as_large(recipe):
+def test_accumulating_four_batches_equals_one_batch_four_times_as_large(recipe):
     one = train(recipe("--max_tokens=100000", "--dropout=0", EPSILON, output="one")).folder
-    # 60 pairs in batches of 15 sentences: four forward passes make the whole corpus.
+    # 60 pairs in batches of 15 sentences: four forward passes cover the corpus.
     four = train(
         recipe(
             "--max_tokens=100000",
@@ -87,14 +87,14 @@ def test_accumulation_of_four_equals_one_batch_four_times_as_large(recipe):
         )
     ).folder
     np.testing.assert_allclose(losses(four), losses(one), atol=1e-5)
-    assert_close_weights(four, one)
+    assert_weights_are_close(four, one)
 
 
 def test_two_processes_equal_one(recipe, tmp_path):
     one = train(recipe("--gradient_accumulation_steps=2", "--dropout=0", EPSILON, output="one")).folder
     run_training(recipe, "--dropout=0", EPSILON, f"--output_dir={tmp_path / 'two'}", processes=2)
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(one), atol=1e-5)
-    assert_close_weights(tmp_path / "two", one)
+    assert_weights_are_close(tmp_path / "two", one)
 
 
 @pytest.mark.slow
@@ -110,14 +110,14 @@ def test_two_machines_equal_one_process(recipe, tmp_path):
         output, _ = machine.communicate(timeout=300)
         assert machine.returncode == 0, output
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(one), atol=1e-5)
-    assert_close_weights(tmp_path / "two", one)
+    assert_weights_are_close(tmp_path / "two", one)
     run_training(recipe, "--dropout=0", EPSILON, f"--output_dir={tmp_path / 'here'}", processes=2)
     assert same_weights(tmp_path / "two", tmp_path / "here")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ties", ["", "--share_encoder_decoder_embeddings=false", "--joint=false"])
-def test_sharded_training_equals_that_of_one_process_and_goes_on(recipe, tmp_path, ties):
+def test_sharded_run_equals_one_process_and_resumes(recipe, tmp_path, ties):
     options = ["--dropout=0", EPSILON, "--max_grad_norm=1", "--ema_decay=0.9", *[ties] * bool(ties)]
     one = train(recipe("--gradient_accumulation_steps=2", *options, output="one")).folder
     two, script = tmp_path / "two", "tests/training/fsdp_training.py"
@@ -132,18 +132,18 @@ def test_sharded_training_equals_that_of_one_process_and_goes_on(recipe, tmp_pat
 
 
 @pytest.mark.slow
-def test_sharded_training_in_mixed_precision_keeps_its_best_weights_in_32_bits(recipe, tmp_path):
+def test_sharded_run_in_mixed_precision_keeps_its_best_weights_in_fp32(recipe, tmp_path):
     options = ["--mixed_precision=bf16", "--keep_best=1"]
     two, script = tmp_path / "two", "tests/training/fsdp_training.py"
     run_training(recipe, *options, f"--output_dir={two}", processes=2, script=script)
     [best] = (two / "best").glob("*/*.safetensors")
     for values in load_file(best).values():
-        # The norms' weights begin at 1, and Adam has moved all of them since.
+        # Layer norm weights start at 1, and Adam has changed all of them since.
         assert not torch.equal(values.bfloat16().float(), values)
 
 
 @pytest.mark.slow
-def test_two_processes_that_leave_out_different_layers_train_together(recipe, tmp_path):
+def test_two_processes_that_drop_different_layers_train_together(recipe, tmp_path):
     run_training(recipe, "--encoder_layerdrop=0.5", f"--output_dir={tmp_path / 'two'}", processes=2)
     assert (tmp_path / "two" / "model.safetensors").exists()
 
@@ -163,14 +163,14 @@ def test_processes_share_batches_evenly_and_count_each_once():
     assert [is_filled_up for _, is_filled_up in shares] == [False, True]
 
 
-def test_wall_clock_limit_ends_the_training_as_usual(recipe):
+def test_time_limit_ends_the_run_as_usual(recipe):
     results = train(recipe("--max_steps=100000", "--max_minutes=0.02"))
     assert 1 <= results.steps < 100_000
     assert (results.folder / "model.safetensors").exists()
     assert results.minutes >= 0.02
 
 
-def test_separate_vocabularies_train_and_load(recipe):
+def test_model_with_separate_vocabularies_trains_and_loads(recipe):
     folder = train(recipe("--joint=false", "--vocab_size=30")).folder
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert type(tokenizer).__name__ == "VaswaniTokenizer"
@@ -179,28 +179,28 @@ def test_separate_vocabularies_train_and_load(recipe):
     assert pipeline("translation", model=str(folder))("a b")[0]["translation_text"] is not None
 
 
-def test_tokenizer_made_before_is_used_as_it_is(recipe, tmp_path):
-    made = train_tokenizer([("a b c d", "e f g h")], TokenizerArguments(type="word", min_frequency=1))
-    made.save_pretrained(tmp_path / "made")
+def test_existing_tokenizer_is_used_as_is(recipe, tmp_path):
+    tokenizer = train_tokenizer([("a b c d", "e f g h")], TokenizerArguments(type="word", min_frequency=1))
+    tokenizer.save_pretrained(tmp_path / "made")
     folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_steps=4")).folder
-    assert AutoTokenizer.from_pretrained(folder).get_vocab() == made.get_vocab()
+    assert AutoTokenizer.from_pretrained(folder).get_vocab() == tokenizer.get_vocab()
 
 
-def test_tokenizer_of_two_vocabularies_made_before_gets_two_embedding_matrices(recipe, tmp_path):
+def test_existing_tokenizer_with_two_vocabularies_gets_two_embedding_matrices(recipe, tmp_path):
     arguments = TokenizerArguments(type="word", min_frequency=1, joint=False)
     train_tokenizer([("a b c d", "e f g h")], arguments).save_pretrained(tmp_path / "made")
-    named = f"--tokenizer.path={tmp_path / 'made'}"
-    folder = train(recipe(named, "--max_steps=2")).folder
+    option = f"--tokenizer.path={tmp_path / 'made'}"
+    folder = train(recipe(option, "--max_steps=2")).folder
     model = AutoModelForSeq2SeqLM.from_pretrained(folder)
     source, target = (stack.embed_tokens.weight for stack in (model.model.encoder, model.model.decoder))
     assert source.shape == target.shape and not torch.equal(source, target)
     with pytest.raises(
         InputError, match="has a separate vocabulary for each side, which contradicts model.share_encoder"
     ):
-        train(recipe(named, "--share_encoder_decoder_embeddings=true", output="shared"))
+        train(recipe(option, "--share_encoder_decoder_embeddings=true", output="shared"))
 
 
-def test_absent_tokenizer_and_model_are_told_with_the_faults_of_the_texts(recipe, tmp_path):
+def test_missing_tokenizer_or_model_is_reported_along_with_errors_of_the_texts(recipe, tmp_path):
     for option in ("tokenizer.path", "start_from"):
         with pytest.raises(InputError) as error:
             train(recipe(f"--{option}={tmp_path / 'absent'}", "--train_source=absent.de"))
@@ -210,7 +210,7 @@ def test_absent_tokenizer_and_model_are_told_with_the_faults_of_the_texts(recipe
         ]
 
 
-def test_tokenizer_that_ends_no_text_is_refused(recipe, tmp_path):
+def test_tokenizer_that_does_not_end_texts_with_eos_is_rejected(recipe, tmp_path):
     backend = word_tokenizer(list("abcdefgh"))
     backend.post_processor = processors.Sequence([])
     PreTrainedTokenizerFast(tokenizer_object=backend, **SPECIAL_TOKENS).save_pretrained(tmp_path / "endless")
@@ -218,16 +218,16 @@ def test_tokenizer_that_ends_no_text_is_refused(recipe, tmp_path):
         train(recipe(f"--tokenizer.path={tmp_path / 'endless'}"))
 
 
-def test_tokenizer_without_a_beginning_lets_the_decoder_begin_with_padding(recipe, tmp_path):
-    made = train_tokenizer([("a b c d", "e f g h")], TokenizerArguments(type="word", min_frequency=1))
-    made.bos_token = None
-    made.save_pretrained(tmp_path / "made")
+def test_decoder_starts_with_padding_if_the_tokenizer_has_no_bos_token(recipe, tmp_path):
+    tokenizer = train_tokenizer([("a b c d", "e f g h")], TokenizerArguments(type="word", min_frequency=1))
+    tokenizer.bos_token = None
+    tokenizer.save_pretrained(tmp_path / "made")
     folder = train(recipe(f"--tokenizer.path={tmp_path / 'made'}", "--max_steps=2")).folder
     config = AutoModelForSeq2SeqLM.from_pretrained(folder).config
-    assert (config.bos_token_id, config.decoder_start_token_id) == (None, made.pad_token_id)
+    assert (config.bos_token_id, config.decoder_start_token_id) == (None, tokenizer.pad_token_id)
 
 
-def test_learned_positions_train_and_translate_texts_beyond_their_end(recipe, tmp_path):
+def test_model_with_learned_positions_translates_texts_longer_than_its_positions(recipe, tmp_path):
     for name in ("validation.x", "validation.y", "test.x", "test.y"):
         path = tmp_path / name
         path.write_text("a b c d e f g h " * 5 + "\n" + path.read_text())
@@ -236,7 +236,7 @@ def test_learned_positions_train_and_translate_texts_beyond_their_end(recipe, tm
     assert len((results.folder / "test_translations.txt").read_text().splitlines()) == 9
 
 
-def test_folder_of_another_recipe_is_refused_and_untouched(recipe):
+def test_folder_of_another_recipe_is_rejected_and_untouched(recipe):
     folder = train(recipe()).folder
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     with pytest.raises(InputError) as error:
@@ -246,7 +246,7 @@ def test_folder_of_another_recipe_is_refused_and_untouched(recipe):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_folder_of_a_training_without_a_checkpoint_takes_another_recipe(recipe, tmp_path):
+def test_folder_without_checkpoints_and_model_accepts_a_different_recipe(recipe, tmp_path):
     folder = train(recipe("--max_steps=3")).folder
     for checkpoint in (folder / "checkpoints").iterdir():
         shutil.rmtree(checkpoint)
@@ -257,7 +257,7 @@ def test_folder_of_a_training_without_a_checkpoint_takes_another_recipe(recipe, 
 
 
 @pytest.mark.parametrize("options", [["--max_length=1"], ["--max_tokens=3"]])
-def test_overwrite_deletes_nothing_where_the_new_training_cannot_begin(recipe, options):
+def test_overwrite_deletes_nothing_if_the_new_run_cannot_begin(recipe, options):
     folder = train(recipe()).folder
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     with pytest.raises(InputError):
@@ -265,7 +265,7 @@ def test_overwrite_deletes_nothing_where_the_new_training_cannot_begin(recipe, o
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_changed_text_is_noticed_and_moved_text_is_not(recipe, tmp_path):
+def test_changed_text_is_rejected_and_moved_text_is_accepted(recipe, tmp_path):
     train(recipe("--max_steps=5"))
     moved = tmp_path / "moved.x"
     shutil.copy(tmp_path / "train.x", moved)
@@ -275,7 +275,7 @@ def test_changed_text_is_noticed_and_moved_text_is_not(recipe, tmp_path):
         train(recipe(f"--train_source={moved}"))
 
 
-def test_damaged_checkpoint_is_passed_over_for_the_one_before(recipe, capsys):
+def test_damaged_checkpoint_is_skipped_for_the_previous_one(recipe, capsys):
     whole = train(recipe(output="whole")).folder
     folder = train(recipe("--max_steps=9")).folder
     weights = folder / "checkpoints" / "update-00000009" / "model.safetensors"
@@ -288,7 +288,7 @@ def test_damaged_checkpoint_is_passed_over_for_the_one_before(recipe, capsys):
     assert same_weights(folder, whole)
 
 
-def test_training_whose_checkpoints_are_all_damaged_is_left_as_it_is(recipe):
+def test_run_whose_checkpoints_are_all_damaged_is_left_unchanged(recipe):
     folder = train(recipe("--max_steps=5")).folder
     for weights in folder.glob("checkpoints/*/model.safetensors"):
         weights.unlink()
@@ -298,21 +298,21 @@ def test_training_whose_checkpoints_are_all_damaged_is_left_as_it_is(recipe):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_half_written_log_line_is_no_obstacle(recipe):
+def test_run_resumes_after_a_half_written_log_line(recipe):
     folder = train(recipe("--max_steps=5")).folder
     with (folder / "log.jsonl").open("a") as file:
         file.write('{"update": 5, "lo')
     assert len(losses(train(recipe()).folder)) == 12
 
 
-def test_card_that_was_edited_is_kept_by_a_run_that_trains_nothing(recipe):
+def test_edited_card_is_kept_when_nothing_is_trained(recipe):
     card = train(recipe()).folder / "README.md"
     card.write_text("my own words")
     train(recipe())
     assert card.read_text() == "my own words"
 
 
-def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
+def test_folder_without_a_run_is_rejected_and_untouched(recipe, tmp_path):
     precious = tmp_path / "out" / "thesis.txt"
     precious.parent.mkdir()
     precious.write_text("mine")
@@ -322,7 +322,7 @@ def test_folder_of_something_else_is_refused_and_untouched(recipe, tmp_path):
     assert precious.read_text() == "mine"
 
 
-def test_overwrite_starts_anew_and_leaves_other_files_alone(recipe):
+def test_overwrite_starts_over_and_leaves_other_files_alone(recipe):
     precious = train(recipe()).folder / "thesis.txt"
     precious.write_text("mine")
     results = train(recipe("--d_model=64", "--overwrite=true"))
@@ -332,7 +332,7 @@ def test_overwrite_starts_anew_and_leaves_other_files_alone(recipe):
     assert AutoModelForSeq2SeqLM.from_pretrained(results.folder).config.d_model == 64
 
 
-def test_processes_that_do_not_know_of_each_other_are_refused(recipe, tmp_path, monkeypatch):
+def test_processes_that_do_not_know_of_each_other_are_rejected(recipe, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="2 processes that do not know of each other.*ACCELERATE_USE_CPU"):
         train(recipe())
@@ -343,13 +343,13 @@ def test_processes_that_do_not_know_of_each_other_are_refused(recipe, tmp_path, 
     ("kind", "why"),
     [("FSDP", "but Accelerate does not use FSDP on a CPU"), ("DEEPSPEED", "not supported"), ("MEGATRON_LM", "not")],
 )
-def test_kinds_of_distributed_training_that_would_have_no_effect_are_refused(recipe, monkeypatch, kind, why):
+def test_unsupported_kinds_of_distributed_training_are_rejected(recipe, monkeypatch, kind, why):
     monkeypatch.setenv(f"ACCELERATE_USE_{kind}", "true")
     with pytest.raises(InputError, match=f"ACCELERATE_USE_{kind}=true.*{why}"):
         train(recipe())
 
 
-def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, monkeypatch):
+def test_run_with_fewer_processes_than_requested_is_rejected(recipe, monkeypatch):
     monkeypatch.setattr("hf_vaswani.runtime.launcher.processes_asked_for", lambda: 2)
     with pytest.raises(InputError, match="was told to start 2 processes but started 1: .*torchrun --nproc_per_node 2"):
         train(recipe())
@@ -357,7 +357,7 @@ def test_processes_that_accelerate_does_not_start_on_a_cpu_are_refused(recipe, m
     assert train(recipe("--max_steps=1")).steps == 1
 
 
-def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp_path):
+def test_errors_of_all_files_are_reported_before_anything_is_written(recipe, tmp_path):
     (tmp_path / "test.x").write_bytes(b"\xe4\n")
     with pytest.raises(InputError) as error:
         train(recipe("--train_source=absent.de"))
@@ -368,7 +368,7 @@ def test_faults_of_all_files_are_reported_before_anything_is_written(recipe, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["copy", "reverse"])
-def test_task_is_learned_from_a_random_seed(recipe, write_lines, task):
+def test_task_is_learned_with_a_random_seed(recipe, write_lines, task):
     generator = random.Random()
     step = 1 if task == "copy" else -1
     lines = [generator.choices("abcdefghij", k=generator.randint(2, 8)) for _ in range(6200)]
@@ -379,7 +379,7 @@ def test_task_is_learned_from_a_random_seed(recipe, write_lines, task):
     results = train(
         recipe(*options, f"--seed={generator.randrange(2**32)}", "--max_steps=1500", "--max_tokens=1024",
                "--d_model=64", "--warmup_steps=200", "--eval_steps=500", "--save_steps=100", "--dropout=0",
-               # Smoothed by 0.1, a model that knows everything has a perplexity of 1.1.
+               # With label smoothing of 0.1, even a perfect model has a perplexity of 1.1.
                "--label_smoothing=0", "--logging_steps=100")
     )  # fmt: skip
     assert np.exp(results.validation_loss) <= 1.02
@@ -387,10 +387,10 @@ def test_task_is_learned_from_a_random_seed(recipe, write_lines, task):
     assert results.minutes < 2
 
 
-def test_languages_of_the_recipe_are_those_of_the_model_and_of_what_is_trained_from_it(recipe):
+def test_languages_of_the_recipe_are_stored_in_the_model_and_kept_by_fine_tuning(recipe):
     folder = train(recipe("--source_language=de", "--target_language=english", "--max_steps=4")).folder
     config = VaswaniConfig.from_pretrained(folder)
-    # The one is a language's code, the other might name a column.
+    # `de` is a language code; `english` might be the name of a column.
     assert (config.source_language, config.target_language) == ("de", None)
     again = train(recipe(f"--start_from={folder}", "--target_language=en", "--max_steps=4", output="again")).folder
     config = VaswaniConfig.from_pretrained(again)
@@ -399,21 +399,21 @@ def test_languages_of_the_recipe_are_those_of_the_model_and_of_what_is_trained_f
     assert "from de to en" in (again / "README.md").read_text()
 
 
-def test_keys_of_a_new_tokenizer_beside_one_that_is_there_are_told_to_have_no_effect(recipe, capsys):
+def test_keys_of_a_new_tokenizer_beside_an_existing_one_cause_a_warning(recipe, capsys):
     first = train(recipe("--max_steps=2")).folder
     capsys.readouterr()
-    # The recipe's file has a vocab_size.
+    # The recipe file sets vocab_size.
     train(recipe(f"--start_from={first}", "--max_steps=2", output="second"))
     warning = f"warning: no effect on the tokenizer of training.start_from={first}, which is used as is: "
     assert f"{warning}tokenizer.vocab_size" in capsys.readouterr().out.splitlines()
 
 
-def test_run_that_is_beyond_its_last_update_says_that_there_is_nothing_to_train(recipe, capsys):
+def test_run_beyond_its_last_step_reports_that_there_is_nothing_to_train(recipe, capsys):
     train(recipe("--max_steps=4"))
     train(recipe("--max_steps=2"))
     assert "Nothing to train: 4 steps are already done, more than max_steps=2" in capsys.readouterr().out
 
 
-def test_run_whose_weights_are_not_finite_in_the_end_says_so(recipe):
+def test_run_that_ends_with_nonfinite_weights_is_an_error(recipe):
     with pytest.raises(TrainingError, match="ended with NaN or infinite weights, .* raise training.adam"):
         train(recipe("--adam_epsilon=1e-300", "--max_steps=1", "--average=none"))

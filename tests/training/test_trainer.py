@@ -1,4 +1,4 @@
-"""The same runs through transformers' Trainer as through the loop, and what only the Trainer can get wrong."""
+"""Runs with transformers' Trainer equal those with the loop, and what only the Trainer can get wrong."""
 
 import signal
 from pathlib import Path
@@ -18,15 +18,15 @@ from hf_vaswani.training.trainer import train_with_trainer
 
 from .helpers import losses, records, run_training, same_weights
 
-CLOCK = {"target_tokens_per_second", "minutes"}
+TIMINGS = {"target_tokens_per_second", "minutes"}
 
 
-def assert_same_training(folder: Path, expected: Path):
-    """Losses, rates, validations and weights within 1e-5."""
+def assert_same_run(folder: Path, expected: Path):
+    """Losses, learning rates, validations and weights are equal within 1e-5."""
     assert losses(expected)
     for record, expected_record in zip(records(folder), records(expected), strict=True):
         record, expected_record = (
-            {name: value for name, value in values.items() if name not in CLOCK}
+            {name: value for name, value in values.items() if name not in TIMINGS}
             for values in (record, expected_record)
         )
         assert record == pytest.approx(expected_record, rel=1e-5)
@@ -43,7 +43,7 @@ def assert_same_training(folder: Path, expected: Path):
     "options",
     [
         ["--weight_decay=0.01", "--freeze=[model.decoder]", "--early_stopping_patience=1", "--eval_steps=3"],
-        # Neither epochs nor parts of them are whole updates: the Trainer has to be given fewer batches.
+        # Neither epochs nor their parts are a multiple of the accumulated batches: the Trainer must be given fewer.
         [
             "--gradient_accumulation_steps=4",
             "--max_tokens=60",
@@ -65,30 +65,30 @@ def assert_same_training(folder: Path, expected: Path):
     ],
     ids=" ".join,
 )
-def test_updates_are_those_of_the_loop(recipe, options):
+def test_trainer_takes_the_same_steps_as_the_loop(recipe, options):
     by_loop = train(recipe(*options, output="loop"))
     by_trainer = train_with_trainer(recipe(*options, output="trainer"))
-    assert_same_training(by_trainer.folder, by_loop.folder)
+    assert_same_run(by_trainer.folder, by_loop.folder)
     assert by_trainer.steps == by_loop.steps
     assert by_trainer.tests == by_loop.tests
     for name in ("config.json", "generation_config.json", "test_translations.txt"):
         assert (by_trainer.folder / name).read_text() == (by_loop.folder / name).read_text()
 
 
-def test_forward_passes_of_a_batch_are_those_of_the_loop(recipe, monkeypatch):
+def test_trainer_splits_batches_into_forward_passes_like_the_loop(recipe, monkeypatch):
     monkeypatch.setattr(passes, "CPU_PASS_TOKENS", 40)
     options = ["--gradient_accumulation_steps=2", "--dropout=0.2"]
     by_loop = train(recipe(*options, output="loop"))
     by_trainer = train_with_trainer(recipe(*options, output="trainer"))
-    assert_same_training(by_trainer.folder, by_loop.folder)
+    assert_same_run(by_trainer.folder, by_loop.folder)
 
 
-def test_updates_are_not_made_by_the_loop(recipe, monkeypatch):
+def test_trainer_does_not_use_the_optimizer_step_of_the_loop(recipe, monkeypatch):
     monkeypatch.setattr(loop, "optimizer_step", None)
     assert train_with_trainer(recipe("--max_steps=1")).steps == 1
 
 
-def test_training_stopped_in_an_epoch_and_resumed_equals_an_uninterrupted_one_to_the_bit(recipe):
+def test_run_stopped_within_an_epoch_resumes_bit_for_bit(recipe):
     options = ["--gradient_accumulation_steps=2", "--max_tokens=60", "--average_last=3", "--logging_steps=2"]
     whole = train_with_trainer(recipe(*options, output="whole")).folder
     train_with_trainer(recipe(*options, "--max_steps=5", output="parts"))
@@ -97,15 +97,15 @@ def test_training_stopped_in_an_epoch_and_resumed_equals_an_uninterrupted_one_to
     assert same_weights(parts, whole)
 
 
-def test_trainer_and_loop_go_on_from_each_others_checkpoints(recipe):
+def test_trainer_and_loop_resume_from_each_others_checkpoints(recipe):
     whole = train(recipe(output="whole")).folder
     for updates, function in ((4, train_with_trainer), (7, train), (12, train_with_trainer)):
         folder = function(recipe(f"--max_steps={updates}", output="parts")).folder
-    assert_same_training(folder, whole)
+    assert_same_run(folder, whole)
 
 
 @pytest.mark.slow
-def test_two_processes_equal_one_of_the_loop(recipe, tmp_path):
+def test_two_processes_equal_one_process_of_the_loop(recipe, tmp_path):
     options = ("--dropout=0", "--max_tokens=60")
     one = train(recipe(*options, "--gradient_accumulation_steps=4", output="one")).folder
     two = tmp_path / "two"
@@ -122,7 +122,7 @@ def test_two_processes_equal_one_of_the_loop(recipe, tmp_path):
 
 @pytest.fixture
 def loss_of_pass(monkeypatch):
-    """Replaces the loss of forward passes, counted from 1 over all trainings, in the loop and in the Trainer."""
+    """Changes the loss of each forward pass by its number, counted from 1, in the loop and in the Trainer."""
 
     def replace(change):
         number = 0
@@ -138,39 +138,39 @@ def loss_of_pass(monkeypatch):
     return replace
 
 
-def test_updates_whose_loss_is_not_finite_are_left_out_as_by_the_loop(recipe, loss_of_pass):
+def test_steps_with_nonfinite_loss_are_skipped_as_in_the_loop(recipe, loss_of_pass):
     loss_of_pass(lambda number, loss: loss * (float("nan") if number in (3, 4, 9) else 1))
     by_loop = train(recipe(output="loop")).folder
     loss_of_pass(lambda number, loss: loss * (float("nan") if number in (3, 4, 9) else 1))
     by_trainer = train_with_trainer(recipe(output="trainer"))
     assert by_trainer.steps == 12
-    assert_same_training(by_trainer.folder, by_loop)
+    assert_same_run(by_trainer.folder, by_loop)
 
 
-def test_training_whose_loss_stays_not_finite_ends_with_a_message(recipe, loss_of_pass):
+def test_run_whose_loss_stays_nonfinite_ends_with_a_message(recipe, loss_of_pass):
     loss_of_pass(lambda number, loss: loss * (float("inf") if number > 6 else 1))
     with pytest.raises(TrainingError, match=r"Step 7: .* 3 batches in a row. The last good .*update-00000004"):
         train_with_trainer(recipe("--max_skipped_steps=3"))
 
 
-def test_signal_saves_and_ends_the_training(recipe, loss_of_pass, tmp_path):
+def test_signal_saves_and_ends_the_run(recipe, loss_of_pass, tmp_path):
     loss_of_pass(lambda number, loss: loss if number != 6 else (signal.raise_signal(signal.SIGTERM), loss)[1])
     with pytest.raises(TrainingInterrupted, match="Stopped by SIGTERM after step 6"):
         train_with_trainer(recipe())
     assert (tmp_path / "out" / "checkpoints" / "update-00000006").is_dir()
 
 
-def test_fsdp_is_refused(recipe, monkeypatch, tmp_path):
+def test_fsdp_is_rejected(recipe, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     for rank in range(2):
         monkeypatch.setenv("LOCAL_RANK", str(rank))
-        with pytest.raises(InputError, match="FSDP is not supported with the Trainer") as refused:
+        with pytest.raises(InputError, match="FSDP is not supported with the Trainer") as error:
             train_with_trainer(recipe())
-        assert refused.value.is_repeated is (rank == 1)
+        assert error.value.is_repeated is (rank == 1)
     assert not (tmp_path / "out").exists()
 
 
-def test_command_says_all_faults_of_the_input_and_leaves_with_status_2(recipe, tmp_path, capsys):
+def test_command_reports_all_input_errors_and_exits_with_status_2(recipe, tmp_path, capsys):
     options = ["--train_source=absent.de", "--report_to=[nowhere]", f"--output_dir={tmp_path / 'out'}"]
     assert main(["train", "--trainer", *recipe.command, *options]) == 2
     errors = capsys.readouterr().err.splitlines()
