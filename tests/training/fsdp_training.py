@@ -4,8 +4,9 @@ import sys
 
 from accelerate import Accelerator, DistributedType, FullyShardedDataParallelPlugin, PartialState
 
-from hf_vaswani.training import train as run
+from hf_vaswani.training import processes
 from hf_vaswani.training.recipe.recipe import load_recipe
+from hf_vaswani.training.train import train
 
 
 def sharded(recipe) -> Accelerator:
@@ -21,6 +22,6 @@ def sharded(recipe) -> Accelerator:
     return accelerator
 
 
-original = run.make_accelerator
-run.make_accelerator = sharded
-run.train(load_recipe(sys.argv[1], sys.argv[2:]))
+original = processes.make_accelerator
+processes.make_accelerator = sharded
+train(load_recipe(sys.argv[1], sys.argv[2:]))

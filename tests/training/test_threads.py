@@ -152,7 +152,6 @@ def test_measurements_are_repeated_while_there_are_fewer_threads_than_cores(watc
 
 
 def test_run_adapts_its_number_of_threads_during_training(recipe, monkeypatch, capsys, two_cores):
-    fake_measurement(monkeypatch, one=1.0, two=0.5)
     times = {1: 1.0, 2: 0.5}
     monkeypatch.setattr(threads, "measure", lambda numbers, work: {number: times[number] for number in numbers})
     monkeypatch.setattr(AdaptiveThreads, "is_due", lambda self: times.update({2: 5.0}) is None)

@@ -9,6 +9,7 @@ from hf_vaswani.data.mixture import mixed_rows
 from hf_vaswani.errors import InputError
 from hf_vaswani.training.recipe.model_arguments import ModelArguments
 from hf_vaswani.training.recipe.recipe import SECTIONS
+from hf_vaswani.training.train import train
 
 from ...conftest import tiny_config
 
@@ -65,6 +66,4 @@ def test_source_weights_that_make_an_endless_epoch_are_rejected(recipe):
         mixed_rows(origins, [1e-9, 1e9], np.random.default_rng(0))
     entry = "{source: a, target: b, weight: %s}"
     with pytest.raises(InputError, match=r"weight must be above 0 and at most 1,000,000,000, got 1e\+300"):
-        from hf_vaswani.training.train import train
-
         train(recipe("--train_source=null", "--train_target=null", f"--train=[{entry % '1e300'}, {entry % 1}]"))
