@@ -1,5 +1,5 @@
-"""Runs inputs by a part of their name: `python -m tests.fuzz NAME [FOLDER]`. Without a folder, all of that name; with
-one, the first, whose files are left there."""
+"""Runs all inputs whose name contains NAME: `python -m tests.fuzz NAME [FOLDER]`. With a folder, runs only the first
+and leaves its files there."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""Calls of the Python API with arguments of other types, shapes and values."""
+"""Calls of the Python API with arguments of the wrong types, shapes and values."""
 
 import dataclasses
 import random
@@ -64,7 +64,7 @@ FIELDS += [
 ]
 SIZES = ("d_model", "layers", "heads", "ffn_dim", "vocab_size", "d_k", "d_v", "max_position_embeddings")
 
-# A call with a place for a value; the values; words one of which an error must have; how many values are tried.
+# A call with a placeholder; its values; words, one of which must be in an error; how many values are tried.
 CALLS = (
     ("translator({})", TEXTS, ("input", "text", "str"), 40),
     ("list(translator({}) or ())", TEXTS, ("input", "text", "str"), 10),
@@ -151,7 +151,7 @@ def inputs(choose: random.Random) -> Iterator[Input]:
 
 def call(code: str, words: tuple[str, ...]) -> Input:
     steps = tuple(step for place, step in PLACES.items() if f"'{place}'" in code)
-    # Calls that write say where with their last argument.
+    # Calls that write take the output path as their last argument.
     writes = ("work/*", "outside/*") if code.startswith(("import_checkpoint", "export_checkpoint")) else ()
     name = f"call {code}".encode("ascii", "backslashreplace").decode()
     return Input(name, code=code, words=words, steps=steps, writes=writes)

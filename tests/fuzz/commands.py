@@ -1,4 +1,4 @@
-"""Command lines: each option of each sub-command, as the parser has them, with odd values and odd files."""
+"""Command lines: each option of each subcommand, read from the parser, with odd values and odd files."""
 
 import argparse
 import random
@@ -9,7 +9,7 @@ from hf_vaswani.cli import _parser
 from .runner import Input
 from .world import PACKED, TEXTS, UNREADABLE
 
-# A command that does its work; inputs change it in one place or two.
+# Commands that succeed; inputs change them in one or two places.
 GOOD = {
     "train": ("recipe.yaml", "--output_dir", "out"),
     "translate": ("model", "--input", "text.txt", "--output", "out.txt", "--max_new_tokens", "3"),
@@ -47,12 +47,12 @@ PATHS = ("absent", "", ".", "..", "mine", "x" * 300, "absent/x", "text.txt/x", "
 MODELS = (*PATHS, "owner/name", "text.txt", "fairseq.pt", "run/checkpoints", "run/checkpoints/update-00000004",
           "run/best", "run/notes", "run/config.json", "marian", "other", "run/architecture", "a model",
           "linked")  # fmt: skip
-# Existing files, which are replaced only where that is asked for, and places where nothing can be written.
+# Existing files, which are replaced only on request, and places where nothing can be written.
 TARGETS = ("mine.txt", "mine", "text.txt", "hard.txt", "link.txt", "to-mine", "to-nothing", "loop", "locked/x",
            "absent/x", "mine.txt/x", "read-only", "x" * 300, "", ".", "..", "/dev/full", "../outside/precious.txt",
            "run/results.json", "a\nb", "\udcff", "model", "run", "--", "out.gz", "./mine/../out")  # fmt: skip
 SUFFIXED = (("attention", "output"), ("curves", "output"), ("card", "output"), ("beam-tree", "output"))
-PLACES = {  # what must be made for such a value
+PLACES = {  # what must exist for such a value
     "loop": ("link", "loop", "loop"),
     "nowhere": ("link", "nowhere", "nothing/here"),
     "locked": ("folder", "locked", 0o000),
@@ -66,7 +66,7 @@ PLACES = {  # what must be made for such a value
     "linked": ("link", "linked", "model"),
     "a model": ("copy", "model", "a model"),
 }
-RIGHTS = {"unreadable": 0o000, "read-only": 0o444}
+MODES = {"unreadable": 0o000, "read-only": 0o444}
 
 
 def inputs(choose: random.Random) -> Iterator[Input]:
@@ -81,7 +81,7 @@ def inputs(choose: random.Random) -> Iterator[Input]:
 
 
 def parsers() -> dict[str, list[argparse.Action]]:
-    """The arguments of each sub-command."""
+    """The arguments of each subcommand."""
     commands = next(a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
     return {
         name: [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
@@ -125,7 +125,7 @@ def odd_values(command: str, action: argparse.Action) -> Iterator[Input]:
 
 
 def odd_texts(command: str, action: argparse.Action, option: str) -> Iterator[Input]:
-    """Odd files in the place of one of text."""
+    """Odd files in place of a text file."""
     suffix = ".tsv" if action.dest == "file" else ".txt"
     for value in PATHS:
         yield case(f"{option} {value[:20]!r}", changed(command, option, value), places(value))
@@ -144,7 +144,7 @@ def odd_texts(command: str, action: argparse.Action, option: str) -> Iterator[In
 
 
 def odd_targets(command: str, action: argparse.Action, option: str) -> Iterator[Input]:
-    """Outputs that are there, or cannot be, with and without --overwrite."""
+    """Outputs that exist already or cannot be written, with and without --overwrite."""
     suffix = {"attention": ".png", "curves": ".png", "card": ".md", "beam-tree": ".svg"}.get(command, "")
     for value in TARGETS:
         for overwrite in ((), ("--overwrite",)) if (command, action.dest) in WRITTEN_FILE else ((),):
@@ -161,7 +161,7 @@ def odd_targets(command: str, action: argparse.Action, option: str) -> Iterator[
 
 
 def odd_lines(choose: random.Random, command: str, actions: list[argparse.Action]) -> Iterator[Input]:
-    """Lines that are wrong as such: with unknown options, without a needed one, with what cannot be told apart."""
+    """Command lines that are invalid as such: unknown options, missing ones, ambiguous ones."""
     good = GOOD[command]
     options = [max(action.option_strings) for action in actions if takes_value(action)]
     option = choose.choice(options) if options else "--output"
@@ -208,7 +208,7 @@ def case(name: str, argv: tuple[str, ...], steps: tuple = (), **what) -> Input:
 
 
 def changed(command: str, option: str, value: str, name: str = "") -> tuple[str, ...]:
-    """A good command with another value of an option, or of the positional argument of this name."""
+    """A good command with a different value of an option, or of the positional argument of this name."""
     argv = [command, *GOOD[command]]
     if not option:
         argv[2 if (command, name) in SECOND else 1] = value
@@ -221,4 +221,4 @@ def changed(command: str, option: str, value: str, name: str = "") -> tuple[str,
 
 def places(value: str) -> tuple[tuple, ...]:
     steps = (PLACES[value],) if value in PLACES else ()
-    return (*steps, ("rights", value, RIGHTS[value])) if value in RIGHTS else steps
+    return (*steps, ("chmod", value, MODES[value])) if value in MODES else steps

@@ -1,4 +1,4 @@
-"""Workers that run inputs, as many as there are cores for this process, and the world, made once."""
+"""Workers that run inputs, one per core available to this process, and the world, which is made once."""
 
 import multiprocessing
 import os
@@ -18,7 +18,7 @@ else:
 
 @pytest.fixture(scope="session")
 def run_all(tmp_path_factory) -> Callable[[list["runner.Input"]], list["runner.Outcome"]]:
-    """Runs inputs side by side; their outcomes, in their order."""
+    """Runs inputs in parallel; returns their outcomes in order."""
     folder = tmp_path_factory.mktemp("fuzz")
     workers = max(1, available_cores() // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)))
     spawn = multiprocessing.get_context("spawn")

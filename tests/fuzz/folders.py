@@ -1,4 +1,4 @@
-"""A finished run's folder with one thing in it damaged, and every command that reads or continues it."""
+"""A finished run's folder with one thing in it damaged, and every command that reads it or resumes the run."""
 
 import dataclasses
 import random
@@ -60,13 +60,13 @@ MODEL = (
     "its tokenizer",
     "finish again",
 )
-CLAIMS = ("card", "card elsewhere", "finish again", "overwrite", "resume")
+REPORTS = ("card", "card elsewhere", "finish again", "overwrite", "resume")
 CHECKPOINTS = ("resume", "resume", "resume with the Trainer", "average", "average one", "average best", "finish again")
-WHO_READS = (  # the beginning of a path in the folder, and what is done with it
-    ("results.json", CLAIMS), ("README.md", CLAIMS), ("training_recipe.yaml", (*CLAIMS, "resume")),
-    ("log.jsonl", ("curves", "curves", *TRAINING)), ("test_translations.txt", CLAIMS),
-    ("curves.png", (*CLAIMS, "curves")),
-    ("pictures", CLAIMS), ("checkpoints", CHECKPOINTS), ("best", CHECKPOINTS),
+READERS = (  # the beginning of a path in the folder, and the actions that read it
+    ("results.json", REPORTS), ("README.md", REPORTS), ("training_recipe.yaml", (*REPORTS, "resume")),
+    ("log.jsonl", ("curves", "curves", *TRAINING)), ("test_translations.txt", REPORTS),
+    ("curves.png", (*REPORTS, "curves")),
+    ("pictures", REPORTS), ("checkpoints", CHECKPOINTS), ("best", CHECKPOINTS),
     ("architecture", (*CHECKPOINTS, "finish again")), ("tokenizer/", (*CHECKPOINTS, "finish again")), ("", MODEL),
 )  # fmt: skip
 IN_PLACE = ("gone", "a folder", "a loop", "to nowhere", "unreadable", "read-only", "leads out", "/dev/null")
@@ -96,7 +96,7 @@ def inputs(choose: random.Random) -> Iterator[Input]:
             steps = (("odd_value", f"run/{name}", seed), *intact(name))
             yield of_run(action, steps, f"{name}: odd value {number}")
     for path in OUT:
-        for action in choose.sample(CLAIMS, 2):
+        for action in choose.sample(REPORTS, 2):
             picture = (("set_value", "run/results.json", [path, "pictures/curves.png"], "pictures"),)
             yield of_run(action, picture, f"picture {path[:30]!r}")
         test = path.removesuffix(".png") if ".png" in path else f"{path}/x"
@@ -107,7 +107,7 @@ def inputs(choose: random.Random) -> Iterator[Input]:
 
 
 def odd_adapters(choose: random.Random) -> Iterator[Input]:
-    """The folder of an adapter, damaged, of another model, or of none."""
+    """The folder of an adapter: damaged, for a different base model, or for none."""
     for action, command in ADAPTER_ACTIONS.items():
         refused = action in ("fine-tune", "export", "push")
         yield Input(f"adapter as it is: {action}", command, refused=refused)
@@ -129,7 +129,7 @@ def odd_adapters(choose: random.Random) -> Iterator[Input]:
 
 
 def odd_neighbors(choose: random.Random) -> Iterator[Input]:
-    """Files of the user's own, and what another run has left, under names that a training uses itself."""
+    """The user's own files, and leftovers of a different run, under names that a training run uses itself."""
     own = ("checkpoints/mine", "best/mine.txt", "run.part", ".final.part/x", "log.jsonl.part", "README.md.old",
            "results.json.part", "training_recipe.yaml.part", "checkpoints/update-00000004.old/x", "tokenizer/mine.txt",
            "checkpoints/update-00000004.part/x", "checkpoints/update-1/mine", "checkpoints/update-99999999/mine",
@@ -154,16 +154,16 @@ def odd_neighbors(choose: random.Random) -> Iterator[Input]:
 
 
 def intact(name: str) -> tuple[tuple, ...]:
-    """A file of a checkpoint must have its digest, else no more of it is read."""
+    """The step that recomputes a checkpoint's digests, without which a changed file is not read any further."""
     return (("new_digests", "run/" + name.rpartition("/")[0]),) if "update-" in name and "digests" not in name else ()
 
 
 def action_on(choose: random.Random, name: str) -> str:
-    return choose.choice(next(actions for beginning, actions in WHO_READS if name.startswith(beginning)))
+    return choose.choice(next(actions for beginning, actions in READERS if name.startswith(beginning)))
 
 
 def of_run(action: str, steps: tuple, what: str, keep: tuple[str, ...] = ("*mine*",)) -> Input:
     name = f"folder {what}: {action}".encode("ascii", "backslashreplace").decode()
-    # What leads out is the run's own, wherever it lies.
+    # What is moved outside still belongs to the run.
     writes = tuple(f"outside/{step[1].rpartition('/')[2]}*" for step in steps if step[-1] == "leads out")
     return Input(name, ACTIONS[action], steps=steps, keep=keep, writes=writes)

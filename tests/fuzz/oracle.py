@@ -1,7 +1,7 @@
 """What an input must not do: lose or change a file, leave anything behind, crash, hang, or report internals.
 
-A folder is looked at before and after. A command may change what its options name as its output, and only where it is
-asked to replace what is there; one that is refused may change nothing.
+A folder is compared before and after. A command may change only what its options name as output, and replace existing
+files only if asked to; a rejected command may change nothing.
 """
 
 import fnmatch
@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .runner import Input
 
-BROKEN = 99  # the status of an input that fails by itself
+BROKEN = 99  # the status of an input that is itself broken
 PACKAGE = Path(importlib.util.find_spec("hf_vaswani").origin).parent
-# In a message to a user, these speak of the code and not of the input.
+# In a message to the user, these are about the code, not the input.
 UNCLEAR = ("has no attribute", "'NoneType' object", "type 'NoneType'", "positional argument", "not subscriptable",
            "indices must be", " at 0x", "not iterable", "PyObject", "panicked", "unsupported operand",
            "object cannot be interpreted", "Python object", "sys.set_int")  # fmt: skip
-OUTPUTS = {  # arguments that name what a command writes; a folder stands for all that is in it
+OUTPUTS = {  # arguments that name what a command writes; a folder stands for everything in it
     "translate": ("--output",), "evaluate": ("--output",), "attention": ("--output",), "card": ("--output", 1),
     "beam-tree": ("--output",), "curves": ("--output", 1), "average": ("--output",), "tokenizer": (1,), "import": (2,),
     "export": (2,), "corpus": (1,),
     "train": ("--output_dir", "--training.output_dir", "--data.cache_dir", "--cache_dir"),
 }  # fmt: skip
-OWN = {"card": ("README.md*", "results.json"), "curves": ("curves.png",)}  # of a training's folder, without --output
+OWN = {"card": ("README.md*", "results.json"), "curves": ("curves.png",)}  # in a run's folder, without --output
 
 
 def judge(case: "Input", status: int | str, output: str, crash: str) -> list[tuple[str, str]]:
-    """What is wrong with a status and what was said."""
+    """What is wrong with a status and the output."""
     if not isinstance(status, int):
         return [(status, f"within {case.seconds} s" if status == "hang" else "killed the process")]
     problems = [("panic", line) for line in output.splitlines() if "panicked at" in line][:1]
@@ -54,21 +54,21 @@ def judge(case: "Input", status: int | str, output: str, crash: str) -> list[tup
 
 
 def judge_error(case: "Input", output: str, crash: str) -> list[tuple[str, str]]:
-    """What is wrong with an exception; those that come from far away of this package's code are not its own."""
+    """What is wrong with an exception; those raised without any of this package's code involved are ignored."""
     kinds, _, places = crash.partition("\n\n")
     if not kinds or str(PACKAGE) not in places:
         return []
     kinds, message = kinds.splitlines(), output[output.rfind("Traceback (most recent call last)") :]
     if not {"ValueError", "TypeError"} & set(kinds):
         return [("traceback", where(output))]
-    said = message[message.rfind("\n  File ") :].partition(f"{kinds[0]}:")[2].lower()
-    if case.words and not any(word.lower() in said for word in case.words):
+    text = message[message.rfind("\n  File ") :].partition(f"{kinds[0]}:")[2].lower()
+    if case.words and not any(word.lower() in text for word in case.words):
         return [("unnamed", f"{where(output)} does not name {' or '.join(case.words)}")]
     return []
 
 
 def where(output: str) -> str:
-    """The last line of a traceback and the last place in this package's own code, or in any."""
+    """The last line of a traceback and its last location in this package's code, or else in any code."""
     lines = output.strip().splitlines()
     places = [line.strip() for line in lines if line.strip().startswith("File ")]
     own = [place.replace(f"{PACKAGE}/", "") for place in places if str(PACKAGE) in place] or places or [""]
@@ -77,10 +77,10 @@ def where(output: str) -> str:
 
 
 def snapshot(folder: Path, digests: dict[tuple, str]) -> dict[str, tuple]:
-    """Each path below a folder: its kind, its rights, and what a file holds or a link points to.
+    """Each path below a folder: its type, its permissions, and what a file contains or a link points to.
 
     Args:
-        digests: of files by what the system says of them, which is other once they are written to; more are added.
+        digests: of files, by metadata that changes when a file is written to; new ones are added.
     """
     found = {}
     for place, folders, files in os.walk(folder):
@@ -102,12 +102,12 @@ def digest(path: str) -> str:
     try:
         with open(path, "rb") as file:
             return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
-    except PermissionError:  # for who is not root
+    except PermissionError:  # unless root
         return "unreadable"
 
 
 def harm(case: "Input", status: int | str, before: dict, after: dict, sandbox: Path) -> list[tuple[str, str]]:
-    """What was lost, changed or left behind that must not be."""
+    """What was lost, changed or left behind but must not be."""
     new, replaceable = written(case, status, sandbox)
     problems, moved = [], {entry[1] for path, entry in after.items() if entry != before.get(path)}
     for path in before:
@@ -124,11 +124,11 @@ def harm(case: "Input", status: int | str, before: dict, after: dict, sandbox: P
 
 
 def written(case: "Input", status: int | str, sandbox: Path) -> tuple[list[str], list[str]]:
-    """The paths that a command may make, and those that it may replace or remove, relative to the sandbox."""
+    """The paths that a command may create, and those that it may replace or remove, relative to the sandbox."""
     if case.code:
         return ([*case.writes], []) if status == 0 else ([], [])
     if status == 2 and case.argv[0] == "translate":
-        # What was translated before the input turned out to be damaged stays, for --resume.
+        # What was translated before the input turned out to be damaged is kept for --resume.
         names = [word for option, word in zip(case.argv, case.argv[1:]) if option == "--output"]
         partial = [path for name in names for path in (name, f"{os.path.dirname(name)}.{os.path.basename(name)}.*")]
         return [relative(path, sandbox) for path in partial], []
@@ -148,9 +148,9 @@ def written(case: "Input", status: int | str, sandbox: Path) -> tuple[list[str],
     if command == "card":
         named += [os.path.splitext(name)[0] for name in named]  # its pictures
     if command == "curves":
-        own.append("curves.png")  # of several
+        own.append("curves.png")  # of several runs
     if command == "train":
-        own.append("*/" + "[0-9a-f]" * 32 + "*")  # prepared text, where the recipe says so
+        own.append("*/" + "[0-9a-f]" * 32 + "*")  # prepared text, if the recipe says so
     if command == "attention":
         own.append("../*.png")  # into a folder
     may_replace = command == "train" or "--overwrite" in flat or "--resume" in flat

@@ -1,4 +1,4 @@
-"""Recipes: each key with values of other kinds, odd YAML, sources of text, contradictions, options."""
+"""Recipes: each key with values of the wrong type, odd YAML, text sources, conflicts, options."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ from .runner import Input
 from .world import PACKED, RECIPE, TEXTS
 
 TRAIN = ("train", "odd.yaml", "--output_dir", "out")
-# As they stand in a file.
+# As written in a file.
 VALUES = (
     "0", "-1", "1", "2.5", "1e300", "1000000000000000000", "99999999999999999999", ".nan", ".inf", '""', "abc",
     '"\\u0663"', "[]", "{}", "[1, [2]]", "{a: 1}", "[null]", "[a, a]", "true", "null", "2026-01-01", '"a\\nb"',
@@ -27,7 +27,7 @@ OF_TYPE = {
     list: ("[]", '[""]', "[x]", "[0.5, 0.5]", "[1, 0, 1]", "[-1, .nan]", "[model, model.encoder]", "[tensorboard]"),
     dict: ("{}", "{a: b}", "{pad: x}", "{pad: '[P]', eos: '[P]'}", "{unk: 1}", "[]", "{source: text.txt}"),
 }  # fmt: skip
-LINES = {  # whole files
+LINES = {  # contents of entire files
     "empty": "", "null": "null", "a list": "[1, 2]", "text": "recipe", "a number": "1", "blank": " \n\t\n",
     "tab": "data:\n\ttrain: x\n", "BOM": "\ufeff{good}", "CRLF": "{crlf}", "two documents": "{good}\n---\n{good}",
     "python object": "data: !!python/object/apply:os.system ['touch ../outside/owned']",
@@ -125,7 +125,7 @@ def inputs(choose: random.Random) -> Iterator[Input]:
 
 
 def adapters(choose: random.Random) -> Iterator[Input]:
-    """Keys of an adapter that is trained, with odd values and with each other's."""
+    """Keys of an adapter that is trained, with odd values, alone and in combination."""
     keys = {name: choices(key.annotation) for name, key in recipe_keys()["peft"].items()}
     keys["target_modules"] += ["[q_proj, fc1]", "[all-linear, q_proj]", "[lm_head]", "[embed_tokens]", "[a.b]", "[1]"]
     keys["modules_to_save"] += ["[final_layer_norm]", "[q_proj]", "[lm_head]", "[model]", "[layers]"]
@@ -139,7 +139,7 @@ def adapters(choose: random.Random) -> Iterator[Input]:
 
 
 def odd_options(choose: random.Random, section: str, name: str) -> Iterator[Input]:
-    """A key on the command line, in one of the ways to write it wrongly, or with an odd value."""
+    """A key on the command line, misspelled in one of several ways, or with an odd value."""
     way, value = choose.randrange(6), choose.choice([value.strip('"') for value in VALUES])
     argv, refused = {
         0: ((f"--{section}.{name}", value), None),
@@ -154,7 +154,7 @@ def odd_options(choose: random.Random, section: str, name: str) -> Iterator[Inpu
 
 
 def sources() -> Iterator[Input]:
-    """Parallel text in all forms, and files of it that are damaged."""
+    """Parallel text in all formats, and damaged files of it."""
     for place, source in enumerate(SOURCES):
         split = ("train", "validation", "test")[place % 3 if place > 3 else 0]
         yield of_file(f"data.{split}: {source}", in_yaml({"data": {split: source}}, FILES))
@@ -178,14 +178,14 @@ def sources() -> Iterator[Input]:
 
 
 def choices(kind: typing.Any) -> list[str]:
-    """Values of a key's type, most of them at a limit; two or more."""
+    """Two or more values of a key's type, most of them edge cases."""
     kinds = [entry for outer in (kind, *typing.get_args(kind)) for entry in (outer, typing.get_origin(outer))]
     values = [str(choice) for entry in kinds for choice in typing.get_args(entry) if isinstance(choice, str)]
     return values + [value for entry, few in OF_TYPE.items() if entry in kinds for value in few]
 
 
 def in_yaml(odd: dict[str, dict[str, str]], base: dict | None = None) -> str:
-    """The good recipe with other values of some keys, which are YAML."""
+    """The good recipe with different values of some keys, given as YAML."""
     good = {**RECIPE, **(base or {})}
     lines = []
     for section in dict.fromkeys([*good, *odd]):

@@ -1,8 +1,8 @@
 """Runs one input in its own process and folder, and reports anything it did that it must not do.
 
-A worker imports the package once and forks for each input, so that one that hangs or dies costs no other.
-The child stands in the folder `work` of a fresh copy of the world (`world.py`), without the rights of root and a
-network, with limits on time, memory and file sizes. The whole copy is compared before and after.
+A worker imports the package once and forks for each input, so that one that hangs or crashes affects no other.
+The child runs in the folder `work` of a fresh copy of the world (`world.py`), without root privileges or a network,
+and with limits on time, memory and file sizes. The entire copy is compared before and after.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from . import world
 from .oracle import BROKEN, PACKAGE, harm, judge, snapshot
 
 SECONDS, MEMORY, LARGEST_FILE = 120, 4 << 30, 64 << 20
-# Read by the package and its libraries when they are imported: set before that in each worker.
+# Read by the package and its libraries at import, so each worker sets these before.
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg",
     "ACCELERATE_USE_CPU": "true", "COLUMNS": "120",
@@ -44,19 +44,20 @@ os._exit = leave
 
 @dataclass(frozen=True)
 class Input:
-    """A command line or a piece of Python, and what is done to the world before.
+    """A command line or a piece of Python code, and the steps that change the world before it.
 
     Attributes:
         name: unique and readable.
-        argv: of `hf-vaswani`; empty where there is `code`.
-        code: Python, with the names of `world.names` at hand.
-        steps: what is done to the world before, each the name of a function of `world.py` and its arguments.
-        stdin: of the command.
+        argv: arguments of `hf-vaswani`; empty if there is `code`.
+        code: Python code, which can use the names of `world.names`.
+        steps: changes to the world before the input, each the name of a function of `world.py` and its arguments.
+        stdin: standard input of the command.
         words: one of them must be in the message of an error that Python code raises.
-        refused: whether it must be refused; `None` where either will do.
-        keep: files of the user's own, as glob patterns, which must be there still, under whatever name.
-        writes: what else may change where the input is accepted, as glob patterns below the sandbox.
-        plant: Python that is executed first, for tests of this harness.
+        refused: whether the input must be rejected; `None` if either is fine.
+        keep: the user's own files, as glob patterns, which must still exist under some name.
+        writes: what else may change if the input is accepted, as glob patterns below the sandbox.
+        seconds: time limit.
+        plant: Python code that is executed first, for tests of this harness.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Input:
 
 @dataclass
 class Outcome:
-    """What came of an input: its exit status, its output, and each thing that must not be as (kind, what)."""
+    """The result of an input: its exit status, its output, and each problem as (kind, description)."""
 
     input: Input
     status: int | str
@@ -91,7 +92,7 @@ class Outcome:
 
 
 def prepare(folder: Path) -> None:
-    """Import everything that commands import, in a worker."""
+    """Import everything that commands import; runs in a worker."""
     os.environ |= ENVIRONMENT | {"HF_HOME": str(folder / "hf"), "HOME": str(folder), "MPLCONFIGDIR": str(folder)}
     import torch
 
@@ -102,7 +103,7 @@ def prepare(folder: Path) -> None:
 
 
 def make_world(folder: Path) -> None:
-    """Make the world that all inputs start from; in a worker."""
+    """Make the world that all inputs start from; runs in a worker."""
 
     def execute(argv: list[str]) -> Outcome:
         case = Input("world", tuple(argv), seconds=120, plant=NOTE_IMPORTS)
@@ -118,20 +119,20 @@ def make_world(folder: Path) -> None:
 
 @functools.cache
 def warm_up(folder: Path) -> None:
-    """Import what the commands that made the world imported on their way, and load models, once for all inputs."""
+    """Import what the commands that made the world imported, and load models, once for all inputs."""
     for name in (folder / "world.imports").read_text().split():
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     world.load(folder / "world" / "work")
     gc.collect()
-    gc.freeze()  # else each child would look through all of that, and copy it
+    gc.freeze()  # otherwise each child would scan all of that, and so copy it
 
 
 def run(case: Input, folder: Path, place: Path | None = None) -> Outcome:
-    """One input, in a fresh copy of the world of `folder`.
+    """Run one input in a fresh copy of the world in `folder`.
 
     Args:
-        place: where that copy is made and stays; by default it is removed.
+        place: where the copy is made and kept; by default it is removed.
     """
     warm_up(folder)
     sandbox = place or folder / f"sandbox-{os.getpid()}"
@@ -154,8 +155,8 @@ def run(case: Input, folder: Path, place: Path | None = None) -> Outcome:
 
 
 def in_child(case: Input, sandbox: Path) -> tuple[int | str, str, str]:
-    """Exit status or how it died, what it wrote to standard error (and at the end of standard output), and the
-    traceback of the error that a piece of Python raised."""
+    """The exit status or how the child died, its standard error (or else the end of its standard output), and the
+    exception classes and files of the traceback of an error."""
     streams = {name: sandbox.with_suffix(f".{name}") for name in ("stdin", "stdout", "stderr", "crash")}
     process = os.fork()
     if process == 0:
@@ -180,9 +181,9 @@ def in_child(case: Input, sandbox: Path) -> tuple[int | str, str, str]:
 
 
 def wait(process: int, seconds: int) -> int | str:
-    """The status of a child, which is killed after so many seconds; those that it has started end with it."""
-    ends, pid = time.monotonic() + seconds, 0
-    while not pid and time.monotonic() < ends:
+    """The status of a child, which is killed after so many seconds together with the processes that it started."""
+    deadline, pid = time.monotonic() + seconds, 0
+    while not pid and time.monotonic() < deadline:
         time.sleep(0.004)
         pid, status = os.waitpid(process, os.WNOHANG)
     with contextlib.suppress(ProcessLookupError):
@@ -195,7 +196,7 @@ def wait(process: int, seconds: int) -> int | str:
 
 
 def be_ordinary(sandbox: Path) -> None:
-    """Give up the rights of root, memory and files without end, and the network."""
+    """Give up root privileges and the network, and limit memory and file sizes."""
     sys.stdin, sys.stdout = (open(number, mode, encoding="utf-8") for number, mode in enumerate("rw"))  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
     os.environ |= {"HF_VASWANI_CACHE": str(sandbox / "cache"), "HOME": str(sandbox / "home")}
@@ -203,7 +204,7 @@ def be_ordinary(sandbox: Path) -> None:
     for limit, value in {"AS": used + MEMORY, "FSIZE": LARGEST_FILE, "CORE": 0}.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{limit}"), (value, value))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    if os.geteuid() == 0:  # no capabilities: files that are read-only are that for root too
+    if os.geteuid() == 0:  # without capabilities, read-only files are read-only for root too
         header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
         if ctypes.CDLL(None).capset(header, data):
             raise OSError("the rights of root cannot be given up")
@@ -215,7 +216,7 @@ def be_ordinary(sandbox: Path) -> None:
 
 
 def execute(case: Input, crash: Path) -> int:
-    """What the interpreter does with a command or a script, its exit status included."""
+    """Do what the interpreter does with a command or a script; returns its exit status."""
     if case.plant:
         exec(case.plant, {})
     try:
@@ -236,7 +237,7 @@ def execute(case: Input, crash: Path) -> int:
 
 
 def remove(folder: Path) -> None:
-    """A folder with all that is in it, whatever its rights."""
+    """Remove a folder with everything in it, whatever its permissions."""
     for place, folders, _ in os.walk(folder):
         for name in folders:
             if not os.path.islink(os.path.join(place, name)):

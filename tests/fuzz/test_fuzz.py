@@ -1,7 +1,7 @@
 """Odd and damaged input everywhere: none does harm, ends in a traceback, or is rejected without a reason.
 
-The inputs come from generators with a fixed seed. A failure lists each input, what was done before, and its command;
-`python -m tests.fuzz NAME FOLDER` runs one of them, by a part of its name, and leaves its files in a folder.
+The inputs come from generators with a fixed seed. A failure lists each input, the steps before it, and its command;
+`python -m tests.fuzz NAME FOLDER` runs one of them, found by part of its name, and leaves its files in a folder.
 """
 
 import random
@@ -14,13 +14,13 @@ from .runner import Input, Outcome
 
 SEED = 20261123
 SURFACES = {"commands": commands, "recipes": recipes, "folders": folders, "calls": calls}
-# By default every so many inputs are run; those that train take longer.
+# By default only every n-th input is run; inputs that train take longer.
 SHARE = {"commands": 30, "recipes": 50, "folders": 50, "calls": 30}
 SHOWN = 100
 
 
 def inputs_of(surface: str) -> list[Input]:
-    """The inputs of a surface, each once."""
+    """The inputs of a surface, without duplicates."""
     return list({case.name: case for case in SURFACES[surface].inputs(random.Random(SEED))}.values())
 
 
@@ -29,7 +29,7 @@ SOME = {surface: cases[:: SHARE[surface]] for surface, cases in INPUTS.items()}
 
 
 def report(outcomes: list[Outcome]) -> str:
-    """The inputs that failed, the most harmful first."""
+    """The inputs that failed, most harmful first."""
     order = {kind: place for place, kind in enumerate(("harm", "litter", "hang", "panic", "traceback"))}
     failed = sorted((o for o in outcomes if o.problems), key=lambda o: order.get(o.problems[0][0], len(order)))
     kinds = Counter(outcome.problems[0][0] for outcome in failed)
@@ -56,7 +56,7 @@ def test_odd_inputs_do_no_harm(surface, run_all, capsys):
     check(INPUTS[surface], run_all, capsys)
 
 
-def test_there_are_a_thousand_inputs_and_the_same_each_time():
+def test_there_are_a_thousand_reproducible_inputs():
     assert sum(map(len, INPUTS.values())) >= 1000
     assert all(
         [case.name for case in inputs_of(surface)] == [case.name for case in INPUTS[surface]] for surface in INPUTS

@@ -5,7 +5,7 @@ import pytest
 from .runner import Input
 
 CORPUS = ("corpus", "out")
-# What the sub-command `corpus` does in place of its work.
+# What the subcommand `corpus` does instead of its work.
 INSTEAD = "import hf_vaswani.commands.corpus as command\ndef run(options):\n    {}\ncommand.run = run"
 WORKS = "import os; os.mkdir('out'); open('out/train.de', 'w').write('a')"
 REFUSES = "from hf_vaswani.errors import InputError; {}; raise InputError('out cannot be written')"
@@ -21,11 +21,11 @@ def call(code: str, *words: str) -> Input:
 
 @pytest.fixture(scope="module")
 def kinds(run_all):
-    """What was found in each of several inputs."""
+    """The kinds of problems found in each of several inputs."""
     return lambda *cases: [sorted({kind for kind, _ in outcome.problems}) for outcome in run_all(list(cases))]
 
 
-def test_good_work_and_a_clear_refusal_are_no_failures(kinds):
+def test_success_and_clear_rejections_are_not_reported(kinds):
     assert kinds(
         planted(WORKS), planted(REFUSES.format("pass")), Input("help", ("corpus", "--help"), refused=False),
         Input("usage", ("corpus", "--nonsense"), refused=True), call("translator(['a'])"),
@@ -36,7 +36,7 @@ def test_good_work_and_a_clear_refusal_are_no_failures(kinds):
     ) == [[]] * 9  # fmt: skip
 
 
-def test_what_is_lost_or_changed_is_seen(kinds):
+def test_lost_and_changed_files_are_reported(kinds):
     lost = "import os, shutil; {}"
     assert (
         kinds(
@@ -54,21 +54,21 @@ def test_what_is_lost_or_changed_is_seen(kinds):
     )
 
 
-def test_what_an_option_names_may_be_replaced_only_where_that_is_asked_for(kinds):
+def test_output_file_can_be_replaced_only_with_overwrite(kinds):
     instead = INSTEAD.replace("corpus", "curves").format("open('notes.png', 'w').write('x')")
     argv = ("curves", "run", "--output", "notes.png")
     cases = Input("unasked", argv, plant=instead), Input("asked", (*argv, "--overwrite"), plant=instead)
     assert kinds(*cases) == [["harm"], []]
 
 
-def test_an_input_is_not_replaced_by_its_other_name(kinds):
+def test_input_file_is_not_replaced_through_a_hard_link(kinds):
     instead = INSTEAD.replace("corpus", "translate").format("open('hard.txt', 'w').write('x')")
     argv = ("translate", "model", "--input", "text.txt", "--output", "hard.txt", "--overwrite")
     case = Input("hard link", argv, plant=instead, steps=(("hard_link", "hard.txt", "text.txt"),))
     assert kinds(case) == [["harm"]]
 
 
-def test_a_renamed_file_of_the_user_is_kept_and_another_is_not(kinds):
+def test_renamed_user_file_counts_as_kept_but_a_removed_one_does_not(kinds):
     steps, argv = (("append", "run/README.md", "mine"),), ("card", "run")
     renames = INSTEAD.replace("corpus", "card").format("import os; os.rename('run/README.md', 'run/README.md.old')")
     removes = INSTEAD.replace("corpus", "card").format("import os; os.remove('run/README.md')")
@@ -77,7 +77,7 @@ def test_a_renamed_file_of_the_user_is_kept_and_another_is_not(kinds):
     assert kinds(*cases) == [[], ["harm"]]
 
 
-def test_what_is_left_behind_is_seen(kinds):
+def test_files_left_behind_are_reported(kinds):
     assert kinds(
         planted(REFUSES.format("import os; os.mkdir('out')")),
         planted("open('stray', 'w')"),
@@ -85,7 +85,7 @@ def test_what_is_left_behind_is_seen(kinds):
     ) == [["litter"]] * 3  # fmt: skip
 
 
-def test_tracebacks_and_deaths_are_seen(kinds):
+def test_tracebacks_and_crashes_are_reported(kinds):
     assert kinds(
         planted("{}['x']"),
         planted("raise OSError('x')"),
@@ -102,7 +102,7 @@ def test_tracebacks_and_deaths_are_seen(kinds):
     ]  # fmt: skip
 
 
-def test_nonsense_that_is_accepted_is_seen(kinds):
+def test_wrongly_accepted_and_rejected_inputs_are_reported(kinds):
     assert kinds(planted(WORKS, refused=True), planted(REFUSES.format("pass"), refused=False)) == [
         ["accepted"],
         ["refused"],
@@ -119,8 +119,8 @@ def test_errors_of_calls_must_be_of_the_right_kind_and_name_the_argument(kinds):
     ) == [[], ["unnamed"], ["traceback"], ["broken input"], ["broken input"]]
 
 
-def test_commands_have_no_rights_of_root_and_no_network(kinds):
-    steps = (("folder", "locked", 0o555), ("rights", "text.txt", 0))
+def test_commands_have_no_root_privileges_and_no_network(kinds):
+    steps = (("folder", "locked", 0o555), ("chmod", "text.txt", 0))
     limits = "assert not os.access('text.txt', os.R_OK) and not os.access('locked', os.W_OK)"
     network = "socket.create_connection(('127.0.0.1', 9))\n    except OSError as e: assert 'no network' in str(e)"
     assert kinds(

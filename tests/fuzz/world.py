@@ -1,13 +1,13 @@
 """The files that inputs work on, how they are prepared, and the names that Python inputs can use.
 
-The world is a folder with `work`, in which commands stand, and `outside`, which is none of their business:
+The world is a folder with `work`, in which commands run, and `outside`, which they must not touch:
 
-- `run` a finished training with two checkpoints, its text in `train.*`, `valid.*`, `test.*`, its recipe in
+- `run` a finished training run with two checkpoints, its text in `train.*`, `valid.*`, `test.*`, its recipe in
   `recipe.yaml`; `mine.txt` in it is the user's own
-- `model` a model's folder, `other` one with another vocabulary, `marian` the first as transformers' MarianMT, and
-  `fairseq.pt` a file of another kind
+- `model` a model's folder, `other` one with a different vocabulary, `marian` the first as transformers' MarianMT, and
+  `fairseq.pt` a file of a different kind
 - `text.txt` and `refs.txt` a text and its translation, also as `pairs.*`
-- `mine` a folder of the user's own
+- `mine` the user's own folder
 """
 
 import gzip
@@ -39,7 +39,7 @@ COMMANDS = (  # that make the world, in order
     ["export", "model", "marian"],
     ["train", "recipe.yaml", "--output_dir", "adapter", "--start_from", "model", "--r", "2", "--max_steps", "2"],
 )  # fmt: skip
-# What a run's folder holds; digits are of the update.
+# The contents of a run's folder; the digits in a name are a step.
 RUN_FILES = [
     "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
     "results.json", "log.jsonl", "training_recipe.yaml", "README.md", "test_translations.txt", "curves.png",
@@ -51,7 +51,7 @@ RUN_FILES = [
 RUN_FOLDERS = ["checkpoints", "best", "tokenizer", "architecture", "pictures", "checkpoints/update-00000004"]
 
 LINES = ["a b c", "b a d e", "c c", "h g f e d", "a"]
-TEXTS = {  # kinds of files of text, most of them odd
+TEXTS = {  # kinds of text files, most of them odd
     "empty": b"",
     "only a newline": b"\n",
     "blank lines": b"\n \n\t\n\n\n",
@@ -82,7 +82,7 @@ def zstd(content: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_checksum=True).compress(content)
 
 
-PACKED = {  # kinds of packed files, with their suffix; most of them damaged
+PACKED = {  # kinds of compressed files, with their suffix; most of them damaged
     "good.gz": lambda: gzip.compress(PLAIN, mtime=0),
     "two members.gz": lambda: gzip.compress(PLAIN[:8], mtime=0) + gzip.compress(PLAIN[8:], mtime=0),
     "empty.gz": lambda: b"",
@@ -104,7 +104,7 @@ PACKED = {  # kinds of packed files, with their suffix; most of them damaged
     "text.xz": lambda: b"\xfd7zXZ\x00" + PLAIN,
     "text.zip": lambda: b"PK\x03\x04" + PLAIN,
 }
-# Packed files that say nothing that could be read, or less than was packed.
+# Compressed files whose content cannot be read, or not completely.
 UNREADABLE = {"plain text.gz", "cut.gz", "cut head.gz", "checksum.gz", "flipped.gz", "plain text.zst", "cut.zst",
               "flipped.zst", "text.bz2", "text.xz", "text.zip"}  # fmt: skip
 
@@ -139,7 +139,7 @@ def make(folder: Path, execute) -> None:
         outcome = execute(argv)
         if outcome.status != 0 or outcome.problems:
             raise RuntimeError(f"The world cannot be made: {outcome}")
-    # Wherever the world is copied to, its own model.
+    # A relative path, so that each copy of the world uses its own model.
     set_value(str(work / "adapter" / "adapter_config.json"), "model", "base_model_name_or_path")
     (work / "run" / "mine.txt").write_text("of the user's own\n")
     (work / "run" / "notes").mkdir()
@@ -148,11 +148,11 @@ def make(folder: Path, execute) -> None:
     shutil.rmtree(folder / "cache", ignore_errors=True)
 
 
-# What is done to the world before an input; a function returns what it did, for who reads of a failure.
+# Steps that change the world before an input; each function returns what it did, for the report of a failure.
 
 
 def text(path: str, kind: str) -> str:
-    """A file of one of the kinds of `TEXTS` and `PACKED`."""
+    """Write a file of one of the kinds in `TEXTS` and `PACKED`."""
     Path(path).write_bytes(TEXTS[kind] if kind in TEXTS else PACKED[kind]())
     return f"{path}: {kind}"
 
@@ -185,7 +185,7 @@ def folder(path: str, mode: int = 0o755) -> str:
     return f"mkdir -m {mode:o} {path}"
 
 
-def rights(path: str, mode: int) -> str:
+def chmod(path: str, mode: int) -> str:
     os.chmod(path, mode)
     return f"chmod {mode:o} {path}"
 
@@ -224,7 +224,7 @@ DAMAGES = {
 
 
 def damage(path: str, kind: str) -> str:
-    """Damage a file, or put something else in its place."""
+    """Damage a file, or replace it with something else."""
     if not os.path.lexists(path):
         return f"{path} is not there"
     if kind in DAMAGES:
@@ -232,9 +232,9 @@ def damage(path: str, kind: str) -> str:
         Path(path).write_bytes(DAMAGES[kind](Path(path).read_bytes()))
         return f"{path}: {kind}"
     if kind == "unreadable":
-        return rights(path, 0)
+        return chmod(path, 0)
     if kind == "read-only":
-        return rights(path, 0o555 if os.path.isdir(path) else 0o444)
+        return chmod(path, 0o555 if os.path.isdir(path) else 0o444)
     if kind == "leads out":
         out = os.path.abspath(os.path.join("../outside", os.path.basename(path)))
         shutil.move(path, out)
@@ -296,7 +296,7 @@ def set_value(path: str, value: object, *trail: str) -> str:
 
 
 def rename_key(path: str, name: str, *trail: str) -> str:
-    """Give one value in a JSON file another key."""
+    """Rename the key of one value in a JSON file."""
     content = json.loads(Path(path).read_text())
     parent = content
     for key in trail[:-1]:
@@ -307,7 +307,7 @@ def rename_key(path: str, name: str, *trail: str) -> str:
 
 
 def new_digests(path: str) -> str:
-    """Make a checkpoint's digests those of its files."""
+    """Recompute the digests of a checkpoint's files."""
     from hf_vaswani.training.checkpoints.checkpoint import DIGESTS_FILE, file_digest
 
     names = [name for name in sorted(os.listdir(path)) if name != DIGESTS_FILE]
@@ -323,14 +323,14 @@ def parquet(path: str, columns: dict) -> str:
     return f"{path} holds {str(columns)[:100]}"
 
 
-# What Python inputs have at hand.
+# What Python inputs can use.
 
 
 LOADED: dict[str, object] = {}
 
 
 def load(work: Path) -> None:
-    """Load models and what goes with them, once in each worker."""
+    """Load models and what they need, once in each worker."""
     import torch
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
@@ -347,7 +347,7 @@ def load(work: Path) -> None:
 
 
 def names() -> dict[str, object]:
-    """All of them: what is loaded, the public names of the package's modules, and a few of other libraries."""
+    """All names for inputs: what is loaded, public names of the package's modules, and a few from other libraries."""
     import torch
 
     import hf_vaswani

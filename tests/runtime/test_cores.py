@@ -10,7 +10,7 @@ import pytest
 from hf_vaswani.runtime.cores import available_cores, cpu_quota, short_waits
 
 
-def test_quota_of_a_container_counts_as_cores(tmp_path, monkeypatch):
+def test_cpu_quota_of_a_container_limits_the_cores(tmp_path, monkeypatch):
     (tmp_path / "cpu.max").write_text("150000 100000\n")
     assert cpu_quota(tmp_path, tmp_path / "none") == 1.5
     monkeypatch.setattr("hf_vaswani.runtime.cores.cpu_quota", lambda: 1.5)
@@ -20,7 +20,7 @@ def test_quota_of_a_container_counts_as_cores(tmp_path, monkeypatch):
     assert available_cores() == 8
 
 
-def test_quota_is_the_smallest_of_a_group_and_those_that_hold_it(tmp_path):
+def test_quota_is_the_smallest_of_a_group_and_its_parents(tmp_path):
     for path, quota in (("a/b", "max 100000"), ("a", "200000 100000"), ("", "400000 100000")):
         (tmp_path / path).mkdir(parents=True, exist_ok=True)
         (tmp_path / path / "cpu.max").write_text(quota)
@@ -29,7 +29,7 @@ def test_quota_is_the_smallest_of_a_group_and_those_that_hold_it(tmp_path):
     assert cpu_quota(tmp_path, own) == 2
 
 
-def test_quota_of_the_first_version_of_control_groups_is_read(tmp_path):
+def test_quota_of_cgroups_v1_is_read(tmp_path):
     folder = tmp_path / "cpu,cpuacct" / "job"
     folder.mkdir(parents=True)
     (folder / "cpu.cfs_period_us").write_text("100000\n")
@@ -42,7 +42,7 @@ def test_quota_of_the_first_version_of_control_groups_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "5"}])
-def test_waits_are_shortened_unless_the_user_says_how_threads_wait(monkeypatch, given):
+def test_waits_are_shortened_unless_the_user_sets_how_threads_wait(monkeypatch, given):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():

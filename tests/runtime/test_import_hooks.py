@@ -9,14 +9,14 @@ from hf_vaswani.runtime.import_hooks import after_import
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """The name of a module that nobody has imported."""
+    """The name of a module that has not been imported."""
     (tmp_path / "watched_module.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield "watched_module"
     sys.modules.pop("watched_module", None)
 
 
-def test_callback_waits_for_the_import_and_finds_the_whole_module(module):
+def test_callback_waits_for_the_import_and_sees_the_complete_module(module):
     seen = []
     after_import(module, lambda: seen.append(sys.modules[module].value))
     assert seen == []
@@ -24,14 +24,14 @@ def test_callback_waits_for_the_import_and_finds_the_whole_module(module):
     assert seen == [1]
 
 
-def test_callback_is_called_at_once_where_the_module_is_there(module):
+def test_callback_is_called_immediately_if_the_module_is_already_imported(module):
     importlib.import_module(module)
     seen = []
     after_import(module, lambda: seen.append(1))
     assert seen == [1]
 
 
-def test_callback_given_twice_is_called_once(module):
+def test_callback_registered_twice_is_called_once(module):
     seen = []
 
     def callback():
@@ -58,7 +58,7 @@ def test_callback_waits_for_an_import_that_succeeds(module, tmp_path):
     assert seen == [1]
 
 
-def test_module_that_is_missing_stays_missing():
+def test_missing_module_still_raises_its_error():
     after_import("no_such_module_at_all", lambda: None)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("no_such_module_at_all")

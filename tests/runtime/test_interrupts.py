@@ -15,7 +15,7 @@ from hf_vaswani.runtime import interrupts
 PROJECT = Path(__file__).parents[2]
 
 
-# Python runs it at its start: the import of torch, with which that of the package begins, then takes a minute.
+# Python runs this at startup. It makes the import of torch, the package's first import, take a minute.
 SLOW_IMPORT = """
 import sys, time
 from pathlib import Path
@@ -31,7 +31,7 @@ sys.meta_path.insert(0, SlowImport())
 
 
 @pytest.mark.parametrize("program", ["script", "module"])
-def test_ctrl_c_while_a_command_is_imported_is_one_line(program, tmp_path):
+def test_ctrl_c_during_imports_prints_one_line(program, tmp_path):
     marker = tmp_path / "importing"
     (tmp_path / "sitecustomize.py").write_text(SLOW_IMPORT.format(marker=str(marker)))
     start = [str(PROJECT / "scripts" / "train.py")] if program == "script" else ["-m", "hf_vaswani.cli", "train"]
@@ -49,9 +49,9 @@ def test_ctrl_c_while_a_command_is_imported_is_one_line(program, tmp_path):
     assert process.returncode == 130
 
 
-def test_ctrl_c_in_a_program_that_imports_the_package_stays_what_it_is(monkeypatch):
+def test_ctrl_c_is_unchanged_in_programs_that_import_the_package(monkeypatch):
     before = signal.getsignal(signal.SIGINT)
-    interrupts.end_at_ctrl_c()  # of the tests
+    interrupts.end_at_ctrl_c()  # pytest is not a command of the package
     assert signal.getsignal(signal.SIGINT) is before
     monkeypatch.setattr(sys, "argv", ["/usr/bin/hf-vaswani"])
     monkeypatch.setattr(sys, "orig_argv", ["python", "/usr/bin/hf-vaswani"])
@@ -62,7 +62,7 @@ def test_ctrl_c_in_a_program_that_imports_the_package_stays_what_it_is(monkeypat
     assert interrupts.is_own_command()
 
 
-def test_ctrl_c_is_an_exception_again_once_the_command_runs():
+def test_ctrl_c_raises_an_exception_again_once_the_command_runs():
     before = signal.getsignal(signal.SIGINT)
     try:
         signal.signal(signal.SIGINT, interrupts._end)
@@ -73,7 +73,7 @@ def test_ctrl_c_is_an_exception_again_once_the_command_runs():
 
 
 @pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
-def test_wrong_path_is_said_by_one_of_several_processes(monkeypatch, capsys, tmp_path, rank, lines):
+def test_wrong_path_is_reported_by_only_one_of_several_processes(monkeypatch, capsys, tmp_path, rank, lines):
     monkeypatch.setenv("LOCAL_RANK", rank)
     monkeypatch.setattr(cli, "REPORT_TIME", 0.0)
     assert cli.main(["train", str(tmp_path / "absent.yaml")]) == 2

@@ -20,7 +20,7 @@ def test_cpu_without_a_model_is_named_by_its_architecture(tmp_path):
     assert cpu_name(tmp_path / "cpuinfo") == cpu_name(tmp_path / "absent") != ""
 
 
-def test_cores_are_those_that_the_training_uses(monkeypatch):
+def test_cores_are_those_that_training_uses(monkeypatch):
     monkeypatch.setattr("hf_vaswani.runtime.machine.available_cores", lambda: 8)
     monkeypatch.setattr("hf_vaswani.runtime.machine.cpu_name", lambda: "X")
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)

@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-# Page faults of each of 60 tensors of 40 MB, made and freed one after the other.
+# Page faults for each of 60 tensors of 40 MB, created and freed one after another.
 FAULTS = """
 import resource, sys, torch
 if sys.argv[1] == "keep":
@@ -29,7 +29,7 @@ def faults(mode: str) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc")
-def test_large_tensors_take_the_pages_of_those_before_them():
-    # The last third: up to a dozen of the first lie elsewhere, where something small was left behind in the place of
-    # the one before.
+def test_large_tensors_reuse_the_pages_of_freed_ones():
+    # The last third: up to a dozen of the first tensors are placed elsewhere, because something small was left behind
+    # in the place of the previous one.
     assert median(faults("keep")[40:]) < median(faults("leave")[40:]) / 100

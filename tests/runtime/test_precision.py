@@ -1,4 +1,4 @@
-"""What devices can do, and the trial of bf16 on this processor."""
+"""What devices support, and the trial of bf16 on this processor."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ from ..conftest import tiny_model
         {"position_type": "learned", "max_position_embeddings": 8},
     ],
 )
-def test_trial_of_bf16_leaves_model_threads_and_random_numbers_as_they_are(options):
+def test_bf16_trial_leaves_model_threads_and_random_state_unchanged(options):
     model = tiny_model(**options)
     model.get_encoder().requires_grad_(False)
     stacks = [model.get_encoder(), model.get_decoder()]
@@ -31,15 +31,15 @@ def test_trial_of_bf16_leaves_model_threads_and_random_numbers_as_they_are(optio
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
-def test_trial_serves_a_model_whose_first_layers_are_all_frozen():
+def test_trial_works_for_a_model_whose_first_layers_are_frozen():
     model = tiny_model(decoder_layers=3).requires_grad_(False)
     model.get_decoder().layers[2].requires_grad_(True)
     assert bf16_speedup(model, max_tokens=30) > 0
 
 
-def test_speedup_is_that_of_passes_that_no_other_process_disturbs(monkeypatch):
+def test_speedup_ignores_passes_slowed_down_by_other_processes(monkeypatch):
     model, batches = tiny_model(), []
-    # Of fp32, then bf16: twice as fast, but for one pass.
+    # fp32 and bf16 in turn: bf16 is twice as fast, except in disturbed passes.
     seconds = iter([0.2, 0.5, 9.0, 0.1, 0.2, 0.1, 0.2, 3.0] * 100)
 
     def passes(model, forward, sentences):
@@ -51,7 +51,7 @@ def test_speedup_is_that_of_passes_that_no_other_process_disturbs(monkeypatch):
     assert set(batches) == {1} and len(batches) == 2 * precision.ROUNDS
 
 
-def test_batches_of_a_trial_grow_while_their_passes_are_short_up_to_the_tokens_of_a_run(monkeypatch):
+def test_trial_batches_grow_while_passes_are_short_up_to_the_token_budget(monkeypatch):
     batches = []
     monkeypatch.setattr(precision, "pass_seconds", lambda model, forward, n: batches.append(n) or n / 60)
     bf16_speedup(tiny_model(), max_tokens=4096)
@@ -62,7 +62,7 @@ def test_batches_of_a_trial_grow_while_their_passes_are_short_up_to_the_tokens_o
     assert [*dict.fromkeys(batches)] == [1, 4, 10]
 
 
-def test_cpu_does_all_but_fp8_and_an_old_gpu_has_no_bf16_of_its_own(monkeypatch):
+def test_cpu_supports_all_but_fp8_and_an_old_gpu_lacks_native_bf16(monkeypatch):
     assert possible_precisions(torch.device("cpu")) == ["no", "bf16", "fp16"]
     assert not has_native_bf16(torch.device("cpu")) and not has_native_bf16(torch.device("mps"))
     # A GPU before Ampere: torch emulates bf16.

@@ -47,7 +47,7 @@ def machines():
 
 
 @pytest.mark.slow
-def test_results_come_in_order_and_errors_as_they_are(machines):
+def test_results_come_in_order_and_errors_are_raised(machines):
     actors = RayActors(make_work)
     assert actors.number == 2 and actors.each(3) == [9, 9]
     items = [("a", 1), ("b", None), ("c", 2), ("d", 3), ("e", None), *(("f", number) for number in range(4, 30))]
@@ -61,7 +61,7 @@ def test_results_come_in_order_and_errors_as_they_are(machines):
 
 
 @pytest.mark.slow
-def test_work_that_ends_its_process_each_time_comes_to_an_end(machines, monkeypatch):
+def test_work_that_kills_its_process_each_time_is_given_up(machines, monkeypatch):
     monkeypatch.setattr(ray_actors, "RETRIES", 1)
     actors = RayActors(make_work)
     with pytest.raises(InputError, match="was killed 2 times during the same work"):
@@ -70,7 +70,7 @@ def test_work_that_ends_its_process_each_time_comes_to_an_end(machines, monkeypa
 
 
 @pytest.mark.slow
-def test_machine_that_is_lost_leaves_its_work_to_the_others(machines):
+def test_work_of_a_lost_machine_is_done_by_the_others(machines):
     actors = RayActors(make_work)
     results = actors.map((None, number) for number in range(60))
     got = [next(results)[2] for _ in range(6)]

@@ -1,4 +1,4 @@
-"""The trail of a run: its first steps and its checkpoints, the same however often the run was stopped."""
+"""The trail of a run: its first steps and its checkpoints, the same however often the run was interrupted."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from hf_vaswani.training.trainer import train_with_trainer
 
 from ..helpers import losses
 
-ALL_AT_ONCE = ("--max_steps=22", "--save_steps=6", "--ema_decay=0.9", "--dropout=0.2")
+OPTIONS = ("--max_steps=22", "--save_steps=6", "--ema_decay=0.9", "--dropout=0.2")
 
 
 def digest_by_hand(path) -> str:
@@ -26,7 +26,7 @@ def digest_by_hand(path) -> str:
 
 
 def interrupt_after(monkeypatch, step: int) -> None:
-    """Have a signal come to the run that trains next, after a step."""
+    """Stop the next run after a step, as a signal would."""
     original = run_module.TrainingRun.end_step
 
     def end_step(self, batches, loss, is_told_to_stop):
@@ -37,7 +37,7 @@ def interrupt_after(monkeypatch, step: int) -> None:
 
 @pytest.mark.parametrize("function", [train, train_with_trainer], ids=["loop", "Trainer"])
 def test_trail_has_first_steps_and_checkpoints(recipe, function):
-    folder = function(recipe(*ALL_AT_ONCE)).folder
+    folder = function(recipe(*OPTIONS)).folder
     trail = read_trail(folder)
     assert [record.step for record in trail.steps] == [*range(1, 11), 12, 18, 22]
     assert [record.step for record in trail.steps if record.is_unscheduled] == [22]
@@ -57,41 +57,41 @@ def test_trail_has_first_steps_and_checkpoints(recipe, function):
 
 
 @pytest.mark.parametrize("step", [4, 15, 22])
-def test_trail_of_an_interrupted_run_is_that_of_an_uninterrupted_one(recipe, tmp_path, monkeypatch, step):
-    train(recipe(*ALL_AT_ONCE, output="whole"))
+def test_trail_of_an_interrupted_run_equals_that_of_an_uninterrupted_one(recipe, tmp_path, monkeypatch, step):
+    train(recipe(*OPTIONS, output="whole"))
     with monkeypatch.context() as patch:
         interrupt_after(patch, step)
-        if step == 22:  # its last step is done
-            train(recipe(*ALL_AT_ONCE, output="parts"))
+        if step == 22:  # the run has finished
+            train(recipe(*OPTIONS, output="parts"))
         else:
             with pytest.raises(TrainingInterrupted):
-                train(recipe(*ALL_AT_ONCE, output="parts"))
+                train(recipe(*OPTIONS, output="parts"))
             assert read_trail(tmp_path / "parts").steps[-1].step == step
-    train(recipe(*ALL_AT_ONCE, output="parts"))
+    train(recipe(*OPTIONS, output="parts"))
     assert (tmp_path / "parts" / TRAIL_FILE).read_bytes() == (tmp_path / "whole" / TRAIL_FILE).read_bytes()
 
 
-def test_trail_of_a_run_that_was_lengthened_is_that_of_one_that_was_longer_from_the_start(recipe, tmp_path):
+def test_trail_of_an_extended_run_equals_that_of_one_long_run(recipe, tmp_path):
     for steps in (14, 22):
-        train(recipe(*ALL_AT_ONCE, f"--max_steps={steps}", output="parts"))
-    train(recipe(*ALL_AT_ONCE, output="whole"))
+        train(recipe(*OPTIONS, f"--max_steps={steps}", output="parts"))
+    train(recipe(*OPTIONS, output="whole"))
     assert (tmp_path / "parts" / TRAIL_FILE).read_bytes() == (tmp_path / "whole" / TRAIL_FILE).read_bytes()
 
 
 def test_steps_after_the_last_checkpoint_are_recorded_again(recipe, tmp_path, monkeypatch):
-    """As after a kill: the trail is further than the checkpoint that the run resumes from."""
-    train(recipe(*ALL_AT_ONCE, output="whole"))
+    """As after a kill: the trail is ahead of the checkpoint that the run resumes from."""
+    train(recipe(*OPTIONS, output="whole"))
     with monkeypatch.context() as patch:
         interrupt_after(patch, 8)
         with pytest.raises(TrainingInterrupted):
-            train(recipe(*ALL_AT_ONCE, output="parts"))
+            train(recipe(*OPTIONS, output="parts"))
     (tmp_path / "parts" / "checkpoints" / "update-00000008").rename(tmp_path / "elsewhere")
-    # Removed when that checkpoint was written; without it the run begins again.
-    train(recipe(*ALL_AT_ONCE, output="parts"))
+    # The run resumes from step 6, and steps 7 and 8 are in the trail already.
+    train(recipe(*OPTIONS, output="parts"))
     assert (tmp_path / "parts" / TRAIL_FILE).read_bytes() == (tmp_path / "whole" / TRAIL_FILE).read_bytes()
 
 
-def test_run_that_a_version_without_trails_began_has_no_beginning(recipe, tmp_path):
+def test_run_begun_by_a_version_without_trails_is_recorded_from_where_it_resumes(recipe, tmp_path):
     train(recipe("--max_steps=6", "--save_steps=3"))
     (tmp_path / "out" / TRAIL_FILE).unlink()
     train(recipe("--max_steps=12", "--save_steps=3"))
@@ -100,7 +100,7 @@ def test_run_that_a_version_without_trails_began_has_no_beginning(recipe, tmp_pa
     assert [record.step for record in trail.steps] == [7, 8, 9, 10, 12]
 
 
-def test_card_shows_ten_checkpoints_of_many(recipe):
+def test_card_shows_at_most_ten_checkpoints(recipe):
     trail = read_trail(train(recipe("--max_steps=40", "--save_steps=1", "--eval_sentences=0")).folder)
     assert [record.step for record in trail.steps] == list(range(1, 41))
     assert [record.step for record in trail.shown().steps] == [*range(1, 11), *range(13, 41, 3)]

@@ -1,4 +1,4 @@
-"""A run is verified by its folder or its card: equal runs match bit for bit, and differences are named."""
+"""Verifying a run from its folder or its card: equal runs match bit for bit, and differences are reported."""
 
 import json
 import os
@@ -39,24 +39,24 @@ FAST = ("--max_steps=14", "--save_steps=6", "--eval_steps=100", "--eval_sentence
 FIRST_STEP = replay.JobPart(first=1, last=1, checkpoint=None, target=None, steps=[1])
 
 
-def outcomes(found) -> dict[str, Outcome]:
-    return {finding.part: finding.outcome for finding in found.findings}
+def outcomes(result) -> dict[str, Outcome]:
+    return {finding.part: finding.outcome for finding in result.findings}
 
 
-def details(found) -> dict[str, str]:
-    return {finding.part: finding.detail for finding in found.findings if finding.outcome == Outcome.DIFFERENT}
+def details(result) -> dict[str, str]:
+    return {finding.part: finding.detail for finding in result.findings if finding.outcome == Outcome.DIFFERENT}
 
 
 def change_trail(folder, change) -> None:
-    """Change the values of a stored trail."""
+    """Edit the values of a stored trail."""
     file = folder / "trail.json"
     values = json.loads(file.read_text())
     change(values)
     file.write_text(json.dumps(values))
 
 
-def flip_a_bit(file: Path, line: int) -> None:
-    """Make another letter of the first one in a line."""
+def flip_bit(file: Path, line: int) -> None:
+    """Flip one bit of the first letter of a line."""
     lines = file.read_bytes().split(b"\n")
     lines[line] = bytes([lines[line][0] ^ 1]) + lines[line][1:]
     file.write_bytes(b"\n".join(lines))
@@ -76,20 +76,20 @@ def flip_a_bit(file: Path, line: int) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value.__name__,
 )
-def test_finished_run_is_equal_to_the_bit_and_stays_as_it_is(recipe, function, options):
+def test_verifying_a_finished_run_matches_bit_for_bit_and_changes_no_file(recipe, function, options):
     folder = function(recipe(*FAST, *options)).folder
     before = files_in(folder)
-    found = verify(str(folder))
-    assert found.verdict == "equal to the bit"
+    result = verify(str(folder))
+    assert result.verdict == "equal to the bit"
     streamed = {"training text": Outcome.NOT_COMPARED} if "--streaming=true" in options else {}
-    assert {part: outcome for part, outcome in outcomes(found).items() if outcome != Outcome.EQUAL} == streamed
+    assert {part: outcome for part, outcome in outcomes(result).items() if outcome != Outcome.EQUAL} == streamed
     parts = ["steps 1 to 10", "steps 13 to 14, from update-00000012"]
     parts += [f"checkpoint update-{step:08d}" for step in (6, 12, 14)]
-    assert list(outcomes(found))[-len(parts) :] == parts
+    assert list(outcomes(result))[-len(parts) :] == parts
     assert files_in(folder) == before
 
 
-def test_held_out_pairs_are_those_of_the_run(recipe, tmp_path, write_lines):
+def test_run_with_held_out_pairs_matches_bit_for_bit(recipe, tmp_path, write_lines):
     lines = [f"{a} {b}" for a in "abcdefgh" for b in "abcdefgh"]
     file = write_lines("pairs.tsv", [f"{line}\t{line[::-1]}" for line in lines])
     options = [f"--train={file}", "--validation_share=0.1", "--test_share=0.1", f"--output_dir={tmp_path / 'out'}"]
@@ -98,22 +98,22 @@ def test_held_out_pairs_are_those_of_the_run(recipe, tmp_path, write_lines):
 
 
 @pytest.mark.parametrize("function", [train, train_with_trainer], ids=["loop", "Trainer"])
-def test_adapter_is_equal_to_the_bit(recipe, base, function):
+def test_adapter_run_matches_bit_for_bit_unless_its_base_model_changed(recipe, base, function):
     folder = function(recipe(*FAST, f"--start_from={base}", "--r=4", "--lora_dropout=0.1", "--dropout=0.2")).folder
     assert verify(str(folder)).verdict == "equal to the bit"
     weights = load_file(base / "model.safetensors")
     weights["model.encoder.layers.0.fc1.bias"][0] += 1e-3
     save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
-    found = verify(str(folder))
-    assert details(found).keys() == {"initial weights", "steps 1 to 10", "steps 13 to 14, from update-00000012"}
+    result = verify(str(folder))
+    assert details(result).keys() == {"initial weights", "steps 1 to 10", "steps 13 to 14, from update-00000012"}
     base.rename(base.with_name("elsewhere"))
     with pytest.raises(InputError) as raised:
         verify(str(folder))
     assert str(raised.value).splitlines()[-1] == (
         "Specify where the model that the run started from is: --start_from FOLDER"
     )
-    found = verify(str(folder), ["--start_from", str(base.with_name("elsewhere"))])
-    assert outcomes(found)["recipe"] == Outcome.EQUAL
+    result = verify(str(folder), ["--start_from", str(base.with_name("elsewhere"))])
+    assert outcomes(result)["recipe"] == Outcome.EQUAL
 
 
 @pytest.fixture
@@ -122,69 +122,69 @@ def finished(recipe):
     return train(recipe(*FAST, "--dropout=0.2")).folder
 
 
-def test_unfinished_run_is_replayed_as_far_as_it_came(recipe, tmp_path, monkeypatch):
+def test_unfinished_run_is_replayed_up_to_its_last_step(recipe, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         interrupt_after(patch, 8)
         with pytest.raises(TrainingInterrupted):
             train(recipe(*FAST))
-    found = verify(str(tmp_path / "out"))
-    assert found.verdict == "equal to the bit"
-    assert "steps 1 to 8" in outcomes(found)
+    result = verify(str(tmp_path / "out"))
+    assert result.verdict == "equal to the bit"
+    assert "steps 1 to 8" in outcomes(result)
 
 
-def test_another_letter_in_the_training_text_is_found_and_so_is_the_first_step(finished, tmp_path):
-    flip_a_bit(tmp_path / "train.x", 37)
-    found = verify(str(finished), checkpoint="none")
-    assert found.outcome == Outcome.DIFFERENT
+def test_changed_letter_in_the_training_text_is_found_with_the_first_differing_step(finished, tmp_path):
+    flip_bit(tmp_path / "train.x", 37)
+    result = verify(str(finished), checkpoint="none")
+    assert result.outcome == Outcome.DIFFERENT
     # 60 pairs make 30 ranges of two.
-    assert "it first differs in pairs 37 to 38" in details(found)["training text"]
-    assert outcomes(found)["validation text"] == Outcome.EQUAL
-    step = int(re.search(r"first differ at step (\d+): ", details(found)["steps 1 to 10"]).group(1))
+    assert "it first differs in pairs 37 to 38" in details(result)["training text"]
+    assert outcomes(result)["validation text"] == Outcome.EQUAL
+    step = int(re.search(r"first differ at step (\d+): ", details(result)["steps 1 to 10"]).group(1))
     assert 1 <= step <= 10
     recorded = {record.step: record.loss for record in read_trail(finished).steps}
-    assert f"loss {float.fromhex(recorded[step]):.9g} in the run" in details(found)["steps 1 to 10"]
+    assert f"loss {float.fromhex(recorded[step]):.9g} in the run" in details(result)["steps 1 to 10"]
 
 
-def test_another_text_with_the_tokenizer_of_the_run_differs_in_the_batch_with_its_sentence(recipe, finished, tmp_path):
+def test_changed_text_with_an_unchanged_tokenizer_is_reported_as_different_token_ids(recipe, finished, tmp_path):
     options = [*FAST, "--dropout=0.2", f"--tokenizer.path={finished / 'tokenizer'}"]
     folder = train(recipe(*options, output="given")).folder
-    flip_a_bit(tmp_path / "train.x", 11)
-    found = verify(str(folder), checkpoint="none")
-    assert details(found).keys() == {"training text", "steps 1 to 10"}
-    assert "different token ids in its batches" in details(found)["steps 1 to 10"]
+    flip_bit(tmp_path / "train.x", 11)
+    result = verify(str(folder), checkpoint="none")
+    assert details(result).keys() == {"training text", "steps 1 to 10"}
+    assert "different token ids in its batches" in details(result)["steps 1 to 10"]
 
 
-def test_another_letter_in_the_validation_text_is_found(finished, tmp_path):
-    flip_a_bit(tmp_path / "validation.y", 3)
+def test_changed_letter_in_the_validation_text_is_found(finished, tmp_path):
+    flip_bit(tmp_path / "validation.y", 3)
     assert details(verify(str(finished), checkpoint="none")).keys() == {"validation text"}
 
 
-def test_changed_key_of_the_recipe_is_named_with_the_step_of_its_effect(finished):
+def test_changed_recipe_key_is_named_with_the_steps_that_it_affects(finished):
     file = finished / "training_recipe.yaml"
     recipe = yaml.safe_load(file.read_text())
     recipe["training"]["adam_beta2"] = 0.9
     file.write_text(yaml.safe_dump(recipe))
-    found = verify(str(finished), checkpoint="none")
-    assert details(found)["recipe"] == f"training.adam_beta2 was 0.98 in the run, but is 0.9 in {file}"
-    # The first step of Adam does not depend on it, but for its last bits: its loss, at least, is the same.
-    assert not re.search(r"step 1: .*loss [\d.]+ in the run", details(found)["steps 1 to 10"])
-    assert details(found).keys() == {"recipe", "steps 1 to 10"}
+    result = verify(str(finished), checkpoint="none")
+    assert details(result)["recipe"] == f"training.adam_beta2 was 0.98 in the run, but is 0.9 in {file}"
+    # Adam's first step depends on it only in the last bits, so at least its loss is the same.
+    assert not re.search(r"step 1: .*loss [\d.]+ in the run", details(result)["steps 1 to 10"])
+    assert details(result).keys() == {"recipe", "steps 1 to 10"}
 
 
-def test_changed_weight_of_a_checkpoint_is_named_and_nothing_is_replayed_from_there(finished):
+def test_checkpoint_with_a_changed_weight_is_named_and_not_replayed_from(finished):
     file = finished / "checkpoints" / "update-00000012" / "model.safetensors"
     weights = load_file(file)
     weights["model.shared.weight"].view(torch.int32)[5, 3] ^= 1
     save_file(weights, file)
-    found = verify(str(finished))
-    assert details(found).keys() == {"checkpoint update-00000012"}
-    assert outcomes(found)["steps 7 to 12, from update-00000006"] == Outcome.EQUAL
+    result = verify(str(finished))
+    assert details(result).keys() == {"checkpoint update-00000012"}
+    assert outcomes(result)["steps 7 to 12, from update-00000006"] == Outcome.EQUAL
 
 
 def test_steps_and_checkpoint_can_be_chosen(finished):
-    found = verify(str(finished), steps=12, checkpoint="6")
-    assert list(outcomes(found))[5:7] == ["steps 1 to 12", "steps 7 to 12, from update-00000006"]
-    assert found.verdict == "equal to the bit"
+    result = verify(str(finished), steps=12, checkpoint="6")
+    assert list(outcomes(result))[5:7] == ["steps 1 to 12", "steps 7 to 12, from update-00000006"]
+    assert result.verdict == "equal to the bit"
     with pytest.raises(InputError, match="--from 7: .* Choose from: update-00000006, update-00000012$"):
         verify(str(finished), checkpoint="7")
 
@@ -201,21 +201,21 @@ def test_steps_and_checkpoint_can_be_chosen(finished):
         (99, 14, "--steps 99: no step after 14 is recorded. Replaying up to that step."),
     ],
 )
-def test_steps_that_end_where_nothing_is_recorded_end_before_and_say_so(finished, steps, last, line):
-    said = []
-    found = verify(str(finished), steps=steps, checkpoint="none", report=said.append)
-    assert f"steps 1 to {last}" in outcomes(found)
-    assert said[:-1] == ([line] if line else [])
+def test_replay_ends_at_the_last_recorded_step_and_says_so(finished, steps, last, line):
+    messages = []
+    result = verify(str(finished), steps=steps, checkpoint="none", report=messages.append)
+    assert f"steps 1 to {last}" in outcomes(result)
+    assert messages[:-1] == ([line] if line else [])
 
 
-def test_steps_that_other_processes_made_are_not_replayed_with_the_first_ones_and_this_is_said(finished):
-    def other(trail):
+def test_steps_with_a_different_number_of_processes_are_not_replayed(finished):
+    def edit(trail):
         trail["environments"].append({**trail["environments"][0], "first_step": 13, "processes": 2})
 
-    change_trail(finished, other)
-    said = []
-    verify(str(finished), steps=14, checkpoint="none", report=said.append)
-    assert said == [
+    change_trail(finished, edit)
+    messages = []
+    verify(str(finished), steps=14, checkpoint="none", report=messages.append)
+    assert messages == [
         "--steps 14: the steps up to 14 used a different device, number of processes, precision, or loop. "
         "Replaying up to 12.",
         "Replaying steps 1 to 12",
@@ -223,84 +223,84 @@ def test_steps_that_other_processes_made_are_not_replayed_with_the_first_ones_an
 
 
 @pytest.mark.parametrize(("change", "outcome"), [(1e-7, Outcome.CLOSE), (1e-3, Outcome.DIFFERENT)])
-def test_on_another_processor_losses_are_compared_within_a_tolerance(finished, change, outcome):
-    def other(trail):
+def test_losses_on_a_different_processor_are_compared_within_a_tolerance(finished, change, outcome):
+    def edit(trail):
         trail["environments"][0]["processor"] = "Another CPU"
         step = trail["steps"][4]
         step["loss"] = (float.fromhex(step["loss"]) * (1 + change)).hex()
         step["weights"] = "0" * 64
 
-    change_trail(finished, other)
-    found = verify(str(finished), checkpoint="none")
-    assert found.outcome == outcome
-    assert "different processor: Another CPU then, " in found.verdict
-    assert found.verdict.startswith("equal to 1e-5 (" if outcome == Outcome.CLOSE else "different: steps 1 to 10 (")
-    # On the same one there is no reason for any difference.
-    change_trail(finished, lambda trail: trail["environments"][0].update(read_here(finished)))
-    found = verify(str(finished), checkpoint="none")
-    assert "they first differ at step 5: loss " in details(found)["steps 1 to 10"]
+    change_trail(finished, edit)
+    result = verify(str(finished), checkpoint="none")
+    assert result.outcome == outcome
+    assert "different processor: Another CPU then, " in result.verdict
+    assert result.verdict.startswith("equal to 1e-5 (" if outcome == Outcome.CLOSE else "different: steps 1 to 10 (")
+    # On the same processor, nothing excuses a difference.
+    change_trail(finished, lambda trail: trail["environments"][0].update(original_environment(finished)))
+    result = verify(str(finished), checkpoint="none")
+    assert "they first differ at step 5: loss " in details(result)["steps 1 to 10"]
 
 
-def read_here(folder) -> dict:
+def original_environment(folder) -> dict:
     return json.loads((folder / "results.json").read_text())["trail"]["environments"][0]
 
 
 @pytest.mark.parametrize(("step", "outcome"), [(4, Outcome.DIFFERENT), (8, Outcome.CLOSE)])
-def test_environment_that_changed_within_a_part_is_a_reason_from_there_on(finished, step, outcome):
-    """As of a run that was stopped after step 5 and resumed on another machine."""
+def test_changed_environment_excuses_differences_only_from_its_first_step(finished, step, outcome):
+    """As in a run that was stopped after step 5 and resumed on a different machine."""
 
-    def other(trail):
+    def edit(trail):
         here = trail["environments"][0]
         trail["environments"].append({**here, "first_step": 6, "processor": "Another CPU"})
         change_last_bits(trail, step)
 
-    change_trail(finished, other)
-    found = verify(str(finished), checkpoint="none")
-    assert found.outcome == outcome
-    assert "different processor: Another CPU then, " in found.verdict
+    change_trail(finished, edit)
+    result = verify(str(finished), checkpoint="none")
+    assert result.outcome == outcome
+    assert "different processor: Another CPU then, " in result.verdict
 
 
 @pytest.mark.parametrize(("threads", "outcome"), [(2, Outcome.DIFFERENT), (3, Outcome.CLOSE)])
-def test_threads_are_a_reason_where_this_machine_has_fewer_than_the_run_had(recipe, monkeypatch, threads, outcome):
+def test_number_of_threads_excuses_differences_only_if_this_machine_has_fewer(recipe, monkeypatch, threads, outcome):
     folder = train(recipe(*FAST, "--cpu_threads=1")).folder
     monkeypatch.setattr(replay, "share_of_cores", lambda processes: 2)
 
-    def other(trail):
+    def edit(trail):
         here = trail["environments"][0]
         trail["environments"].append({**here, "first_step": 6, "threads": threads})
         change_last_bits(trail, 8)
 
-    change_trail(folder, other)
-    found = verify(str(folder), checkpoint="none")
-    assert found.outcome == outcome
-    assert ("different number of threads: 3 then, 2 here" in found.verdict) == (threads == 3)
+    change_trail(folder, edit)
+    result = verify(str(folder), checkpoint="none")
+    assert result.outcome == outcome
+    assert ("different number of threads: 3 then, 2 here" in result.verdict) == (threads == 3)
 
 
 def change_last_bits(trail: dict, step: int) -> None:
-    """Make a recorded step one that another order of sums comes to."""
+    """Change a recorded step as a different order of summation would."""
     record = trail["steps"][step - 1]
     record.update(loss=(float.fromhex(record["loss"]) * (1 + 1e-7)).hex(), weights="0" * 64)
 
 
-def test_on_another_processor_weights_of_a_checkpoint_are_compared_too(finished):
-    """The trail is of weights that are near those of the replay, as those of another machine would be."""
+def test_checkpoint_weights_on_a_different_processor_are_compared_within_a_tolerance(finished):
+    """The recorded weights are close to those of the replay, as those of a different machine would be."""
     checkpoint = finished / "checkpoints" / "update-00000014" / "model.safetensors"
     weights = load_file(checkpoint)
     weights = {name: value * (1 + 2**-20) for name, value in weights.items()}
     save_file(weights, checkpoint)
 
-    def other(trail):
+    def edit(trail):
         trail["environments"][0]["processor"] = "Another CPU"
         trail["steps"][-1]["weights"] = tensors_digest(weights)
 
-    change_trail(finished, other)
-    found = verify(str(finished))
-    [detail] = [str(f) for f in found.findings if f.outcome == Outcome.CLOSE]
+    change_trail(finished, edit)
+    result = verify(str(finished))
+    [detail] = [str(f) for f in result.findings if f.outcome == Outcome.CLOSE]
     assert re.fullmatch(r"steps 13 to 14, from .*: losses differ by up to 0.0e\+00, weights by up to 9.5e-07", detail)
 
 
 def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeypatch):
-    """The launcher notes SIGTERM, and would otherwise end after some seconds."""
+    """The fake launcher records SIGTERM; without the signal it would exit after a few seconds."""
     launcher = tmp_path / "launcher"
     launcher.write_text(
         "#!/bin/sh\n"
@@ -311,7 +311,7 @@ def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeyp
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher))
     job = replay.ReplayJob(recipe="", options=[], environments=[Environment(processes=2)], parts=[FIRST_STEP])
-    # Without a handler of its own, the signal would end the tests.
+    # Without a handler, the signal would end the tests.
     with StopSignals(), pytest.raises(TrainingInterrupted, match=r"^Stopped by SIGTERM\.$") as raised:
         run_job(job, tmp_path)
     assert raised.value.signal == signal.SIGTERM
@@ -319,7 +319,7 @@ def test_stop_signal_is_passed_on_to_the_processes_of_a_replay(tmp_path, monkeyp
 
 
 @pytest.mark.slow
-def test_stopped_replay_by_two_processes_leaves_none_and_no_folder(recipe, tmp_path):
+def test_stopped_replay_with_two_processes_leaves_no_process_and_no_folder(recipe, tmp_path):
     run_training(recipe, *FAST, f"--output_dir={tmp_path / 'out'}", processes=2)
     (tmp_path / "temporary").mkdir()
     process = subprocess.Popen(
@@ -337,7 +337,7 @@ def test_stopped_replay_by_two_processes_leaves_none_and_no_folder(recipe, tmp_p
 
 
 @pytest.mark.slow
-def test_two_processes_are_replayed_by_two(recipe, tmp_path, capfd):
+def test_run_with_two_processes_is_replayed_with_two(recipe, tmp_path, capfd):
     run_training(recipe, *FAST, "--dropout=0.2", f"--output_dir={tmp_path / 'out'}", processes=2)
     assert read_trail(tmp_path / "out").environments[0].processes == 2
     assert main(["verify", str(tmp_path / "out")]) == 0
@@ -347,17 +347,17 @@ def test_two_processes_are_replayed_by_two(recipe, tmp_path, capfd):
 
 
 @pytest.mark.slow
-def test_run_that_was_resumed_by_more_processes_is_replayed_up_to_there(recipe, tmp_path, monkeypatch):
+def test_run_resumed_with_more_processes_is_replayed_up_to_that_point(recipe, tmp_path, monkeypatch):
     train(recipe(*FAST, "--max_steps=8"))
     run_training(recipe, *FAST, f"--output_dir={tmp_path / 'out'}", processes=2)
     trail = read_trail(tmp_path / "out")
     assert [(entry.first_step, entry.processes) for entry in trail.environments] == [(1, 1), (9, 2)]
-    found = verify(str(tmp_path / "out"))
-    assert {"steps 1 to 8", "steps 13 to 14, from update-00000012"} <= outcomes(found).keys()
-    assert found.verdict == "equal to the bit"
+    result = verify(str(tmp_path / "out"))
+    assert {"steps 1 to 8", "steps 13 to 14, from update-00000012"} <= outcomes(result).keys()
+    assert result.verdict == "equal to the bit"
 
 
-def test_card_and_text_suffice(finished, tmp_path, capsys, monkeypatch):
+def test_run_can_be_verified_from_its_card_and_text_alone(finished, tmp_path, capsys, monkeypatch):
     card = tmp_path / "README.md"
     shutil.copy(finished / "README.md", card)
     (tmp_path / "text").mkdir()
@@ -382,12 +382,12 @@ def test_card_and_text_suffice(finished, tmp_path, capsys, monkeypatch):
     assert main(["verify", str(card), *options, "--steps", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2:] == ["steps 1 to 5: losses and weights are equal to the bit", "equal to the bit"]
-    flip_a_bit(tmp_path / "text" / "moved_train.y", 0)
+    flip_bit(tmp_path / "text" / "moved_train.y", 0)
     assert main(["verify", str(tmp_path), *options]) == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith("different: training text, ")
 
 
-def test_bad_input_is_refused_before_work(finished, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_rejected_before_any_work(finished, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(replay, "build", lambda checked: pytest.fail("work has begun"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "card.md").write_text("# A card\n")
@@ -412,7 +412,7 @@ def test_bad_input_is_refused_before_work(finished, tmp_path, monkeypatch, capsy
     assert "contains no readable trail (trail.json)" in errors_of(finished, capsys)[0]
 
 
-def test_replay_that_cannot_be_made_has_not_the_status_of_one_that_differs(finished, capsys):
+def test_failed_replay_has_a_different_exit_status_from_a_mismatch(finished, capsys):
     state = finished / "checkpoints" / "update-00000012" / "optimizer.pt"
     state.write_bytes(state.read_bytes()[:100])
     [error] = errors_of(finished, capsys)
@@ -425,12 +425,12 @@ def errors_of(where, capsys, *options: str) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_results_have_the_trail_where_its_file_is_gone(finished):
+def test_trail_is_read_from_the_results_if_its_file_is_missing(finished):
     (finished / "trail.json").unlink()
     assert verify(str(finished), checkpoint="none").verdict == "equal to the bit"
 
 
-def test_trail_without_steps_says_so(finished):
+def test_trail_without_steps_is_rejected(finished):
     trail = read_trail(finished)
     write_trail(trail.model_copy(update={"steps": []}), finished / "trail.json")
     with pytest.raises(InputError, match="has no recorded steps to replay"):

@@ -1,4 +1,4 @@
-"""The card of a run: everything in it was measured, and it only ever describes the model beside it."""
+"""The card of a run: everything in it was measured, and it always describes the model beside it."""
 
 import contextlib
 import io
@@ -29,17 +29,17 @@ def results_of(folder):
     return json.loads((folder / "results.json").read_text())
 
 
-def test_results_hold_what_was_seen_and_what_came_of_it(recipe, tmp_path):
+def test_results_describe_the_training_data_and_the_test_translations(recipe, tmp_path):
     folder = train(recipe("--max_steps=25", "--type=word", "--min_frequency=1")).folder
     results = results_of(folder)
     lines = (tmp_path / "train.x").read_text().splitlines()
-    # Each word is a token, each text ends with one, and both sides have as many.
+    # Each word is a token, each text ends with EOS, and both sides have the same number of tokens.
     tokens = sum(len(line.split()) + 1 for line in lines)
-    whole, rest = divmod(results["seen"]["pairs"], 60)
-    assert results["epochs"] == pytest.approx(whole + rest / 60)
+    complete, remainder = divmod(results["seen"]["pairs"], 60)
+    assert results["epochs"] == pytest.approx(complete + remainder / 60)
     assert results["epochs"] >= 2
     for side in ("source_tokens", "target_tokens"):
-        assert whole * tokens <= results["seen"][side] <= (whole + 1) * tokens
+        assert complete * tokens <= results["seen"][side] <= (complete + 1) * tokens
     assert results["pairs"] == {"train": 60, "validation": 8, "test": 8}
     assert results["tokenizer"] == {"type": "WordLevel", "joint": True, "source_tokens": 12, "target_tokens": 12}
     assert results["sources"]["train"] == [{"files": ["train.x", "train.y"], "weight": None}]
@@ -57,7 +57,7 @@ def test_results_hold_what_was_seen_and_what_came_of_it(recipe, tmp_path):
         assert sample["chrf2"] == pytest.approx(scores[sample["source"]])
 
 
-def test_code_in_the_card_prints_the_translation_that_it_names(recipe):
+def test_code_in_the_card_prints_the_translation_shown_there(recipe):
     folder = train(recipe("--max_steps=25")).folder
     code = (folder / "README.md").read_text().split("```python\n")[1].split("\n```")[0]
     printed = io.StringIO()
@@ -66,7 +66,7 @@ def test_code_in_the_card_prints_the_translation_that_it_names(recipe):
     assert code.splitlines()[-1] == f"# {printed.getvalue().strip() or '(nothing)'}"
 
 
-def test_long_and_unknown_text_of_the_test_set_is_counted(recipe, tmp_path):
+def test_long_sentences_and_unknown_tokens_of_the_test_set_are_counted(recipe, tmp_path):
     with (tmp_path / "test.x").open("a") as file:
         file.write("a b c d e f g h a b c d\nz z a\n")
     with (tmp_path / "test.y").open("a") as file:
@@ -77,7 +77,7 @@ def test_long_and_unknown_text_of_the_test_set_is_counted(recipe, tmp_path):
     longest = max(len(line.split()) for line in (tmp_path / "train.x").read_text().splitlines()) + 1
     assert (findings["longest_trained"], findings["beyond_training"]) == (longest, 1)
     assert findings["unknown_tokens"] == 2
-    # Trained for 12 updates, a model does not know how to end.
+    # After 12 steps, a model has not learned to end its translations.
     translations = (tmp_path / "out" / "test_translations.txt").read_text().splitlines()
     sources = (tmp_path / "test.x").read_text().splitlines()
     expected = sum(len(t.split()) >= len(s.split()) + 2 for s, t in zip(sources, translations))
@@ -85,7 +85,7 @@ def test_long_and_unknown_text_of_the_test_set_is_counted(recipe, tmp_path):
 
 
 @pytest.mark.parametrize(("positions", "ends"), [("sinusoidal", [7, 10]), ("learned", [7, 8])])
-def test_greatest_lengths_are_those_at_which_the_search_ends(positions, ends):
+def test_greatest_lengths_are_those_at_which_generation_stops(positions, ends):
     sizes = {name: 1 for name in ("encoder_layers", "decoder_layers")}
     config = VaswaniConfig(vocab_size=12, d_model=64, position_type=positions, max_position_embeddings=9, **sizes)
     model = VaswaniForConditionalGeneration(config).eval()
@@ -93,12 +93,12 @@ def test_greatest_lengths_are_those_at_which_the_search_ends(positions, ends):
     sources = torch.tensor([[5, 6, eos, pad, pad, pad], [5, 6, 7, 8, 9, eos]])
     search = {"max_length_offset": 4, "num_beams": 1, "suppress_tokens": [pad, eos]}
     found = model.generate(sources, attention_mask=sources != pad, **search)
-    # The token that a translation begins with is none of its own.
+    # The decoder start token is not part of the translation.
     assert (found[:, 1:] != pad).sum(1).tolist() == ends
     assert greatest_lengths(np.array([3, 6]), 4, config.longest_sequence).tolist() == ends
 
 
-def test_what_was_seen_is_counted_over_all_runs_and_is_that_of_a_training_in_one(recipe):
+def test_training_data_is_counted_the_same_in_a_resumed_and_an_uninterrupted_run(recipe):
     whole = results_of(train(recipe("--gradient_accumulation_steps=2", output="whole")).folder)
     train(recipe("--gradient_accumulation_steps=2", "--max_steps=5", output="parts"))
     parts = results_of(train(recipe("--gradient_accumulation_steps=2", output="parts")).folder)
@@ -106,13 +106,13 @@ def test_what_was_seen_is_counted_over_all_runs_and_is_that_of_a_training_in_one
     assert parts["machines"] == whole["machines"] and len(whole["machines"]) == 1
 
 
-def test_cost_counts_the_tokens_of_updates_with_r_drop_twice(recipe):
+def test_cost_counts_the_tokens_of_steps_with_r_drop_twice(recipe):
     plain = results_of(train(recipe("--max_steps=4", output="plain")).folder)["flops"]
     doubled = results_of(train(recipe("--max_steps=4", "--r_drop=1", "--r_drop_from=2", output="doubled")).folder)
     assert doubled["flops"] == pytest.approx(plain * (1 + 3 / 4))
 
 
-def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(recipe):
+def test_run_begun_by_an_earlier_version_reports_no_counts(recipe):
     folder = train(recipe("--max_steps=4")).folder
     [checkpoint] = (folder / "checkpoints").glob("update-*")
     progress = json.loads((checkpoint / "progress.json").read_text())
@@ -125,7 +125,7 @@ def test_training_that_an_earlier_version_began_says_that_not_all_was_counted(re
     assert "tokens per step" not in (folder / "README.md").read_text()
 
 
-def test_card_that_was_edited_is_kept_under_another_name_once_it_speaks_of_another_model(recipe):
+def test_edited_card_is_renamed_when_the_model_changes(recipe):
     card = train(recipe("--max_steps=4")).folder / "README.md"
     card.write_text("my own words")
     train(recipe())
@@ -133,7 +133,7 @@ def test_card_that_was_edited_is_kept_under_another_name_once_it_speaks_of_anoth
     assert card.with_name("README.md.old").read_text() == "my own words"
 
 
-def test_every_card_that_was_edited_is_kept(recipe):
+def test_every_edited_card_is_kept(recipe):
     folder = train(recipe()).folder
     for words in ("first words", "second words"):
         (folder / "README.md").write_text(words)
@@ -144,7 +144,7 @@ def test_every_card_that_was_edited_is_kept(recipe):
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "results.json", "README.md", "notes.md", "pictures", "pictures.md"]
 )
-def test_copy_of_a_card_replaces_nothing_unasked(recipe, capsys, name):
+def test_copied_card_replaces_nothing_by_default(recipe, capsys, name):
     folder = train(recipe()).folder
     (folder / "notes.md").write_text("my own words")
     (folder / "pictures.md").mkdir()
@@ -154,24 +154,24 @@ def test_copy_of_a_card_replaces_nothing_unasked(recipe, capsys, name):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_copy_of_a_card_replaces_another_when_told(recipe, tmp_path):
+def test_copied_card_replaces_a_file_with_overwrite(recipe, tmp_path):
     folder, output = train(recipe()).folder, tmp_path / "copy.md"
     output.write_text("an older card")
     assert main(["card", str(folder), "--output", str(output), "--overwrite"]) == 0
     assert ModelCard.load(output).data.model_name == "copy"
 
 
-def test_card_that_was_not_edited_follows_the_model_without_a_copy(recipe):
+def test_unedited_card_is_updated_without_a_copy(recipe):
     card = train(recipe("--max_steps=4")).folder / "README.md"
     train(recipe())
     assert "12 steps" in card.read_text()
-    # Nothing is trained here, and the model is another one all the same.
+    # No step is trained here, but the model changes.
     train(recipe("--average_last=1"))
     assert "has the weights after step 12" in card.read_text()
     assert not card.with_name("README.md.old").exists()
 
 
-def test_overwriting_takes_the_old_claims_away_before_anything_is_trained(recipe, monkeypatch):
+def test_overwriting_removes_old_results_before_training(recipe, monkeypatch):
     folder = train(recipe()).folder
     (folder / "thesis.txt").write_text("mine")
 
@@ -187,7 +187,7 @@ def test_overwriting_takes_the_old_claims_away_before_anything_is_trained(recipe
     assert "thesis.txt" in names
 
 
-def test_overwriting_keeps_a_card_that_was_edited_under_another_name(recipe):
+def test_overwriting_keeps_an_edited_card_under_a_different_name(recipe):
     card = train(recipe()).folder / "README.md"
     card.write_text("my own words")
     train(recipe("--overwrite=true", "--seed=9"))
@@ -195,41 +195,41 @@ def test_overwriting_keeps_a_card_that_was_edited_under_another_name(recipe):
     assert "hf_vaswani" in card.read_text()
 
 
-def claims_of(folder):
-    """The model of a folder and all that speaks of it, by their names."""
+def artifacts_of(folder):
+    """The model of a folder and everything that describes it, by file name."""
     names = ["README.md", "results.json", "test_translations.txt", "model.safetensors"]
     return {name: (folder / name).read_bytes() for name in names + results_of(folder)["pictures"]}
 
 
-def left_of(claims, folder):
-    """Which of the claims are still there that every model has of its own; short translations may look alike."""
-    own = [name for name in claims if "translations" not in name and "decoder" not in name]
-    return [name for name in own if (folder / name).exists() and (folder / name).read_bytes() == claims[name]]
+def unchanged_artifacts(artifacts, folder):
+    """The unchanged artifacts, except for those that can be equal in different models, such as short translations."""
+    distinct = [name for name in artifacts if "translations" not in name and "decoder" not in name]
+    return [name for name in distinct if (folder / name).exists() and (folder / name).read_bytes() == artifacts[name]]
 
 
-def test_failing_test_set_leaves_model_and_card_of_before(recipe, monkeypatch):
+def test_failure_on_the_test_set_leaves_the_previous_model_and_card(recipe, monkeypatch):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
-    before = claims_of(folder)
+    before = artifacts_of(folder)
     curves = (folder / "curves.png").read_bytes()
     original = Validator.translate
 
     def fail(self, model, texts, **options):
-        if "show_progress" in options:  # that of the test set
+        if "show_progress" in options:  # only for the test set
             raise RuntimeError
         return original(self, model, texts, **options)
 
     monkeypatch.setattr(Validator, "translate", fail)
     with pytest.raises(RuntimeError):
         train(recipe("--attention=1"))
-    assert claims_of(folder) == before
+    assert artifacts_of(folder) == before
     assert len(results_of(folder)["pictures"]) == 4
-    # The training itself went on, and shows that it did.
+    # The training run itself continued, as its curves show.
     assert (folder / "curves.png").read_bytes() != curves
 
 
-def test_training_killed_once_its_pictures_are_drawn_leaves_those_of_the_model_before(recipe, monkeypatch):
+def test_run_killed_after_drawing_its_figures_leaves_the_previous_artifacts(recipe, monkeypatch):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
-    before = claims_of(folder)
+    before = artifacts_of(folder)
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
@@ -238,16 +238,16 @@ def test_training_killed_once_its_pictures_are_drawn_leaves_those_of_the_model_b
         patch.setattr("hf_vaswani.training.export.save_report", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train(recipe("--attention=1"))
-    assert claims_of(folder) == before
+    assert artifacts_of(folder) == before
     train(recipe("--attention=1"))
-    assert claims_of(folder).keys() == before.keys() and not left_of(before, folder)
+    assert artifacts_of(folder).keys() == before.keys() and not unchanged_artifacts(before, folder)
     assert not (folder / ".final.part").exists()
 
 
 @pytest.mark.parametrize("moment", ["model.safetensors", "results.json", "README.md"])
-def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(recipe, monkeypatch, moment):
+def test_run_killed_during_export_leaves_no_artifact_of_a_different_model(recipe, monkeypatch, moment):
     folder = train(recipe("--max_steps=4", "--attention=1")).folder
-    old = claims_of(folder)
+    old = artifacts_of(folder)
     original = type(folder).replace
 
     def replace(self, target):
@@ -259,7 +259,7 @@ def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(r
     with pytest.raises(KeyboardInterrupt):
         train(recipe("--attention=1"))
     assert not (folder / "README.md").exists()
-    assert left_of(old, folder) in ([], ["model.safetensors"])
+    assert unchanged_artifacts(old, folder) in ([], ["model.safetensors"])
     if (folder / "results.json").exists():
         assert results_of(folder)["update"] == 12
         assert (folder / "model.safetensors").read_bytes() != old["model.safetensors"]
@@ -268,7 +268,7 @@ def test_training_killed_while_it_is_finished_leaves_no_claim_of_another_model(r
     assert "12 steps" in (folder / "README.md").read_text()
 
 
-def test_command_writes_the_card_anew(recipe, capsys):
+def test_command_rewrites_the_card(recipe, capsys):
     folder = train(recipe()).folder
     written = (folder / "README.md").read_text()
     (folder / "README.md").write_text("my own words")
@@ -277,13 +277,13 @@ def test_command_writes_the_card_anew(recipe, capsys):
     assert capsys.readouterr().out.strip() == str(folder / "README.md")
     assert (folder / "README.md").read_text() == written
     assert (folder / "README.md.old").read_text() == "my own words"
-    # It is known as one that nobody has edited.
+    # The rewritten card counts as unedited.
     (folder / "README.md.old").unlink()
     train(recipe("--max_steps=13"))
     assert not (folder / "README.md.old").exists()
 
 
-def test_command_puts_a_copy_of_the_card_and_its_pictures_elsewhere(recipe, tmp_path):
+def test_command_copies_the_card_and_its_pictures_elsewhere(recipe, tmp_path):
     folder = train(recipe("--eval_steps=4")).folder
     results = results_of(folder)
     (folder / "attention.png").write_bytes(bytes(150_001))
@@ -299,7 +299,7 @@ def test_command_puts_a_copy_of_the_card_and_its_pictures_elsewhere(recipe, tmp_
     assert ModelCard.load(output).data.model_name == "reversal"
 
 
-def test_command_gives_the_card_the_name_of_the_model_on_the_hub(recipe):
+def test_command_gives_the_card_the_hub_name_of_the_model(recipe):
     folder = train(recipe()).folder
     assert main(["card", str(folder), "--name", "you/reversal"]) == 0
     card = ModelCard.load(folder / "README.md")
@@ -308,14 +308,14 @@ def test_command_gives_the_card_the_name_of_the_model_on_the_hub(recipe):
 
 
 @pytest.mark.parametrize("name, expected", [("Helsinki-NLP/opus-mt-de-en", True), ("gpt2", True), ("here", False)])
-def test_model_that_training_starts_from_is_named_if_it_is_one_of_the_hub(name, expected, tmp_path, monkeypatch):
+def test_starting_model_is_named_only_if_it_is_on_the_hub(name, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     assert hub_id(name) == (name if expected else None)
     assert not any(map(hub_id, ["../there", "/a/b", "~/a", "a/b/c", str(tmp_path), None]))
 
 
-def test_loss_of_the_validation_is_that_of_as_many_pairs_as_the_card_says(recipe, tmp_path):
+def test_blank_validation_pairs_are_not_counted(recipe, tmp_path):
     for name in ("validation.x", "validation.y"):
         path = tmp_path / name
         path.write_text("\n" + path.read_text())
@@ -334,7 +334,7 @@ def test_command_says_what_is_missing(recipe, tmp_path, capsys):
     assert (folder / "README.md").read_text() == before
 
 
-def test_results_without_a_value_are_told_to_be_damaged(recipe, tmp_path, capsys):
+def test_results_without_a_value_are_reported_as_damaged(recipe, tmp_path, capsys):
     folder = train(recipe()).folder
     results = results_of(folder)
     del results["flops"]
@@ -345,21 +345,21 @@ def test_results_without_a_value_are_told_to_be_damaged(recipe, tmp_path, capsys
 
 @pytest.fixture
 def train_interrupted(monkeypatch):
-    """Runs a training that is interrupted where it calls a function, which it names."""
+    """Starts a training run that is interrupted when it calls the named function."""
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    def run(recipe, place: str) -> None:
+    def run(recipe, function: str) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(place, interrupt)
+            patch.setattr(function, interrupt)
             with pytest.raises(KeyboardInterrupt):
                 train(recipe)
 
     return run
 
 
-def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(recipe, train_interrupted):
+def test_card_names_the_search_settings_of_its_scores_after_an_interrupted_run(recipe, train_interrupted):
     folder = train(recipe("--num_beams=1", "--max_length_offset=1")).folder
     written = (folder / "README.md").read_text()
     train_interrupted(recipe("--num_beams=4", "--max_length_offset=7"), "hf_vaswani.training.export.score_tests")
@@ -369,7 +369,7 @@ def test_card_names_the_search_of_its_scores_when_another_one_was_interrupted(re
     assert "| greedy |" in written and "(source + 1 tokens)" in written
 
 
-def test_results_of_an_earlier_version_have_the_search_of_the_recipe(recipe):
+def test_results_of_an_earlier_version_use_the_search_settings_of_the_recipe(recipe):
     folder = train(recipe("--num_beams=3")).folder
     written, results = (folder / "README.md").read_text(), results_of(folder)
     del results["generation"], results["evaluation"], results["recipe"]
@@ -379,7 +379,7 @@ def test_results_of_an_earlier_version_have_the_search_of_the_recipe(recipe):
 
 
 @pytest.mark.skipif(not HAS_LOCKS, reason="needs locks")
-def test_command_is_refused_while_a_training_runs(recipe, tmp_path, capsys):
+def test_command_is_rejected_during_a_training_run(recipe, tmp_path, capsys):
     folder = train(recipe()).folder
     (folder / "README.md").unlink()
     with held(folder):
@@ -390,7 +390,7 @@ def test_command_is_refused_while_a_training_runs(recipe, tmp_path, capsys):
     assert main(["card", str(folder)]) == 0
 
 
-def test_recipe_without_newer_keys_gives_a_card(recipe):
+def test_card_is_written_for_a_recipe_without_newer_keys(recipe):
     folder = train(recipe()).folder
     stored = yaml.safe_load((folder / "training_recipe.yaml").read_text())
     del stored["data"]["license"], stored["training"]["license"]
@@ -401,7 +401,7 @@ def test_recipe_without_newer_keys_gives_a_card(recipe):
     assert main(["card", str(folder)]) == 0
 
 
-def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recipe, train_interrupted):
+def test_card_has_the_recipe_of_its_model_after_a_later_run_was_interrupted(recipe, train_interrupted):
     folder = train(recipe()).folder
     written = (folder / "README.md").read_text()
     later = recipe("--max_steps=14", "--average_last=1", "--data.name=Other")
@@ -412,12 +412,12 @@ def test_card_has_the_recipe_of_its_model_when_a_later_run_was_interrupted(recip
     assert "max_steps: 12\n" in written
 
 
-def test_results_hold_no_path_of_this_machine(recipe, tmp_path):
+def test_results_contain_no_local_path(recipe, tmp_path):
     folder = train(recipe()).folder
     assert str(tmp_path) not in (folder / "results.json").read_text()
 
 
-def test_stream_that_was_not_read_to_its_end_has_no_number_of_pairs(recipe):
+def test_stream_not_read_to_its_end_has_no_number_of_pairs(recipe):
     whole = results_of(
         train(recipe("--streaming=true", "--max_length=20", "--num_train_epochs=1", output="whole")).folder
     )
@@ -429,7 +429,7 @@ def test_stream_that_was_not_read_to_its_end_has_no_number_of_pairs(recipe):
     assert "trained from scratch with" in card
 
 
-def test_card_of_a_stream_and_of_bpe_dropout_is_written(recipe):
+def test_card_is_written_for_a_stream_and_for_bpe_dropout(recipe):
     stream = train(recipe("--streaming=true", "--max_length=20", output="stream")).folder
     assert results_of(stream)["epochs"] is None
     dropout = train(recipe("--bpe_dropout=0.1", output="dropout")).folder
@@ -439,7 +439,7 @@ def test_card_of_a_stream_and_of_bpe_dropout_is_written(recipe):
         assert ModelCard.load(folder / "README.md").data.eval_results
 
 
-def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
+def test_card_names_each_nonzero_dropout_rate(recipe):
     rates = ("--dropout=0.3", "--embedding_dropout=0.25", "--decoder_word_dropout=0.2", "--encoder_layerdrop=0.1")
     folder = train(recipe(*rates)).folder
     assert (
@@ -448,14 +448,14 @@ def test_card_names_each_rate_of_dropout_that_is_not_0(recipe):
     ) in (folder / "README.md").read_text()
 
 
-def test_licence_that_the_hub_cannot_know_is_refused(recipe):
+def test_license_unknown_to_the_hub_is_rejected(recipe):
     with pytest.raises(InputError, match="training.license='CC BY' is not a Hub license identifier"):
         recipe("--training.license=CC BY")
 
 
 @pytest.fixture
 def finished(recipe):
-    """The folder of a run that has finished, with a picture outside of it that is nobody's to touch."""
+    """The folder of a finished run, with a picture outside it that must not be touched."""
     folder = train(recipe("--max_steps=2", "--logging_steps=1")).folder
     (folder.parent / "precious.png").write_text("mine")
     return folder
@@ -465,7 +465,7 @@ def change_results(folder, **values):
     (folder / "results.json").write_text(json.dumps({**results_of(folder), **values}))
 
 
-def test_card_is_made_of_no_picture_outside_the_folder_of_the_run(finished, tmp_path, capsys):
+def test_card_uses_no_picture_outside_the_folder_of_the_run(finished, tmp_path, capsys):
     (finished / "pictures" / "link.png").symlink_to(tmp_path / "precious.png")
     for name in (
         "../precious.png",
@@ -482,7 +482,7 @@ def test_card_is_made_of_no_picture_outside_the_folder_of_the_run(finished, tmp_
         assert files_in(tmp_path) == before
 
 
-def test_results_and_recipes_of_wrong_types_are_one_error_that_names_file_and_value(finished, capsys):
+def test_wrong_type_in_results_or_recipe_is_one_error_naming_file_and_value(finished, capsys):
     original = results_of(finished)
     wrong = {
         "validation_loss": ("low", 'validation_loss is "low", not a number'),
@@ -507,7 +507,7 @@ def test_results_and_recipes_of_wrong_types_are_one_error_that_names_file_and_va
     assert f"{stored}: training.learning_rate must be a number or null, got 'fast'" in capsys.readouterr().err
 
 
-def test_picture_beside_a_copy_of_a_card_is_not_replaced_unasked(finished, tmp_path, capsys):
+def test_picture_beside_a_copied_card_is_not_replaced_by_default(finished, tmp_path, capsys):
     picture = tmp_path / "copy" / "pictures" / "curves.png"
     picture.parent.mkdir(parents=True)
     picture.write_text("mine")
@@ -519,7 +519,7 @@ def test_picture_beside_a_copy_of_a_card_is_not_replaced_unasked(finished, tmp_p
     assert picture.read_bytes() == (finished / "pictures" / "curves.png").read_bytes()
 
 
-def test_copy_of_a_card_writes_no_picture_through_a_link(finished, tmp_path, capsys):
+def test_copied_card_writes_no_picture_through_a_symlink(finished, tmp_path, capsys):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "cards").mkdir()
     (tmp_path / "cards" / "copy").symlink_to(tmp_path / "elsewhere")
@@ -528,7 +528,7 @@ def test_copy_of_a_card_writes_no_picture_through_a_link(finished, tmp_path, cap
     assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "cards" / "copy.md").exists()
 
 
-def test_copy_of_a_card_that_finds_no_room_names_its_own_file_and_changes_nothing(finished, tmp_path, capsys):
+def test_copied_card_without_disk_space_names_its_file_and_changes_nothing(finished, tmp_path, capsys):
     output, picture = tmp_path / "copy.md", tmp_path / "copy" / "pictures" / "curves.png"
     picture.parent.mkdir(parents=True)
     for path in (output, picture):
@@ -542,7 +542,7 @@ def test_copy_of_a_card_that_finds_no_room_names_its_own_file_and_changes_nothin
     assert files_in(tmp_path) == before
 
 
-def test_card_that_finds_no_room_leaves_the_edited_one(finished, capsys):
+def test_card_without_disk_space_leaves_the_edited_one(finished, capsys):
     (finished / "README.md").write_text("my own words")
     before = files_in(finished)
     with largest_file(1000):
@@ -551,21 +551,21 @@ def test_card_that_finds_no_room_leaves_the_edited_one(finished, capsys):
     assert files_in(finished) == before
 
 
-def test_name_that_the_card_was_given_is_kept_by_the_next_card_and_the_next_run(recipe, finished):
+def test_name_given_to_a_card_is_kept_by_later_cards_and_runs(recipe, finished):
     assert main(["card", str(finished), "--name", "you/reversal"]) == 0
     assert main(["card", str(finished)]) == 0
     assert ModelCard.load(finished / "README.md").data.model_name == "you/reversal"
     train(recipe("--max_steps=3"))
     card = ModelCard.load(finished / "README.md")
     assert "3 steps" in card.content and card.data.model_name == "you/reversal"
-    # A copy elsewhere is called after its file, as before.
+    # A copy elsewhere is still named after its file.
     assert main(["card", str(finished), "--output", str(finished.parent / "copy.md")]) == 0
     assert ModelCard.load(finished.parent / "copy.md").data.model_name == "copy"
     train(recipe("--max_steps=3", "--overwrite=true"))
     assert ModelCard.load(finished / "README.md").data.model_name == "out"
 
 
-def test_card_of_a_run_of_an_earlier_version_has_todays_keys(recipe):
+def test_card_of_a_run_by_an_earlier_version_has_current_keys(recipe):
     folder = train(recipe()).folder
     path = folder / "results.json"
     results = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Energy by codecarbon, replaced by a fake: what is stored, across resumed runs, and that codecarbon is optional."""
+"""Energy measured by a fake codecarbon: what is stored, across resumed runs, and that codecarbon is optional."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ KWH = 3.6e6
 
 @pytest.fixture
 def codecarbon(monkeypatch):
-    """A fake of the package, whose CPU takes 1 kWh and whose memory takes 0.5 kWh by each reading; its trackers."""
+    """A fake of the package that adds 1 kWh for CPUs and 0.5 kWh for memory at each reading; returns its trackers."""
     trackers = []
 
     class OfflineEmissionsTracker:
@@ -46,9 +46,9 @@ def energy_of(folder, step):
     return json.loads((folder / "checkpoints" / f"update-{step:08d}" / "progress.json").read_text())["energy"]
 
 
-def test_energy_is_stored_with_each_checkpoint_and_told_in_the_card(recipe, codecarbon):
+def test_energy_is_stored_with_each_checkpoint_and_reported_in_the_card(recipe, codecarbon):
     folder = train(recipe()).folder
-    # No GPU has taken any.
+    # No GPU has used any.
     assert energy_of(folder, 8) == {"cpu": [2 * KWH, 60.0], "ram": [KWH, 60.0]}
     results = json.loads((folder / "results.json").read_text())
     assert results["energy"] == energy_of(folder, 12) == {"cpu": [3 * KWH, 60.0], "ram": [1.5 * KWH, 60.0]}
@@ -57,13 +57,13 @@ def test_energy_is_stored_with_each_checkpoint_and_told_in_the_card(recipe, code
     assert not tracker.is_running
 
 
-def test_energy_is_summed_over_all_runs_with_the_seconds_in_which_it_was_measured(recipe, codecarbon):
+def test_energy_and_measured_seconds_are_summed_over_resumed_runs(recipe, codecarbon):
     train(recipe("--max_steps=4"))
     folder = train(recipe()).folder
     assert energy_of(folder, 12) == {"cpu": [3 * KWH, 120.0], "ram": [1.5 * KWH, 120.0]}
 
 
-def test_tracker_is_stopped_where_an_error_ends_the_run(recipe, codecarbon, monkeypatch):
+def test_tracker_is_stopped_if_an_error_ends_the_run(recipe, codecarbon, monkeypatch):
     def fail(*arguments):
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""The recipe's section `evaluation`, its further test sets, and the figures at the end of a run."""
+"""The `evaluation` section of a recipe, additional test sets, and the figures at the end of a run."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.training import validation
 from hf_vaswani.training.export import write_translations
 from hf_vaswani.training.recipe.recipe import load_recipe
-from hf_vaswani.training.reporting import figures as pictures
+from hf_vaswani.training.reporting import figures
 from hf_vaswani.training.reporting.figures import readable_sentences
 from hf_vaswani.training.reporting.summary import summary
 from hf_vaswani.training.train import train
@@ -33,7 +33,7 @@ def lines(path) -> list[str]:
 
 @pytest.fixture
 def more_tests(tmp_path):
-    """The option that names two further test sets: the validation text, and the first lines of the test set."""
+    """An option that adds two test sets: the validation text and a few short lines."""
     for side in "xy":
         (tmp_path / f"short.{side}").write_text("".join(f"{t}\n" for t in ("a b c", "b c d e", "h")))
 
@@ -70,7 +70,7 @@ def test_each_test_set_is_translated_scored_and_stored_under_its_name(recipe, mo
     assert "greedy_bleu" not in values["tests"]["test"]
 
 
-def test_greedy_search_is_scored_beside_the_recipes_own(recipe, tmp_path):
+def test_greedy_search_is_scored_alongside_the_recipes_own_search(recipe, tmp_path):
     results = train(recipe(*FEW, "--greedy"))
     folder, scores = results.folder, stored(results.folder)["tests"]["test"]
     translator = pipeline("translation", model=str(folder))
@@ -83,7 +83,7 @@ def test_greedy_search_is_scored_beside_the_recipes_own(recipe, tmp_path):
     assert f"test with greedy search: BLEU {bleu:.2f}, chrF2 {chrf:.2f}\n" in summary(results)
 
 
-def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
+def test_greedy_recipe_translates_the_test_set_once(recipe, monkeypatch):
     calls = []
     translate = validation.translate
     monkeypatch.setattr(
@@ -95,12 +95,12 @@ def test_recipe_that_searches_greedily_is_translated_once(recipe, monkeypatch):
     assert scores["greedy_chrf2"] == scores["chrf2"]
 
 
-def test_bleu_of_tokenised_text_is_that_of_its_own_tokens(recipe, tmp_path, monkeypatch, caplog):
+def test_bleu_without_tokenization_uses_the_tokens_of_the_text(recipe, tmp_path, monkeypatch, caplog):
     references = ["a b,c d e f g .", "b b,c d e f h ."] * 60
     for split in ("validation", "test"):
         (tmp_path / f"{split}.x").write_text("a b c\n" * 120)
         (tmp_path / f"{split}.y").write_text("".join(f"{line}\n" for line in references))
-    # All translations end with a full stop of its own, of which sacreBLEU warns where it shall tokenise.
+    # All translations end with a separate period, about which sacreBLEU warns if it is to tokenize them.
     hypotheses = ["a b,c d e f h ."] * 120
     monkeypatch.setattr(validation, "translate", lambda model, tokenizer, texts, **_: hypotheses[: len(texts)])
     with caplog.at_level(logging.WARNING):
@@ -115,7 +115,7 @@ def test_bleu_of_tokenised_text_is_that_of_its_own_tokens(recipe, tmp_path, monk
     assert "tokenized" not in caplog.text
 
 
-def test_further_test_sets_alone_make_no_score_of_the_recipes_own(recipe, more_tests):
+def test_additional_test_sets_alone_give_no_main_test_score(recipe, more_tests):
     results = train(recipe(*FEW, "--test_source=null", "--test_target=null", more_tests()))
     values = stored(results.folder)
     assert list(values["tests"]) == ["valid.2", "short"]
@@ -130,10 +130,10 @@ def test_perplexity_is_reported_with_the_loss(recipe):
     assert f"perplexity {perplexity:.2f};" in summary(results)
 
 
-# What may change, and what is refused.
+# What may change, and what is rejected.
 
 
-def test_finished_training_is_measured_anew_in_another_way(recipe, more_tests):
+def test_finished_run_is_reevaluated_with_different_settings(recipe, more_tests):
     first = train(recipe(*FEW))
     weights = (first.folder / "model.safetensors").read_bytes()
     again = train(recipe(*FEW, "--tokenize=char", "--greedy", "--attention=1", more_tests()))
@@ -142,13 +142,13 @@ def test_finished_training_is_measured_anew_in_another_way(recipe, more_tests):
     assert len(again.tests) == 3 and again.tests["short"].greedy_bleu is not None
 
 
-def test_bleu_that_chooses_the_best_weights_stays_the_same(recipe):
+def test_bleu_that_selects_the_best_weights_cannot_change(recipe):
     train(recipe(*FEW, "--metric_for_best_model=bleu"))
     with pytest.raises(InputError, match="evaluation.tokenize was '13a' and is now 'none'"):
         train(recipe(*FEW, "--metric_for_best_model=bleu", "--tokenize=none"))
 
 
-def test_faults_of_the_keys_are_named_together(recipe):
+def test_all_errors_in_evaluation_keys_are_reported_together(recipe):
     with pytest.raises(InputError) as error:
         recipe(
             "--attention=-1",
@@ -170,24 +170,24 @@ def test_faults_of_the_keys_are_named_together(recipe):
         recipe("--tests=a.tsv")
 
 
-def test_unknown_tokenizer_and_bad_test_sets_are_refused_before_any_work(recipe, tmp_path):
+def test_unknown_tokenizer_and_bad_test_sets_are_rejected_before_any_work(recipe, tmp_path):
     with pytest.raises(InputError) as error:
         train(
             recipe("--tokenize=moses", "--tests={a: absent.tsv, b: null, c: {fil: x.tsv}, d: [], 2017: {source: x}}")
         )
-    faults = str(error.value).splitlines()
-    assert [fault.partition(":")[0] for fault in faults] == [
+    errors = str(error.value).splitlines()
+    assert [line.partition(":")[0] for line in errors] == [
         "data.tests.b must be the path of a file, or keys and values, got None", "data.tests.c",
         "data.tests.d must be the path of a file, or keys and values, got []", "evaluation.tokenize",
     ]  # fmt: skip
-    assert "'moses' is not a BLEU tokenizer. Choose from" in faults[-1]
+    assert "'moses' is not a BLEU tokenizer. Choose from" in errors[-1]
     with pytest.raises(InputError) as error:
         train(recipe("--tests={a: absent.tsv, 2017: {source: x}}"))
     assert [line.partition(":")[0] for line in str(error.value).splitlines()] == ["data.tests.a", "data.tests.2017"]
     assert not (tmp_path / "out").exists()
 
 
-def test_section_is_read_from_the_file(tmp_path):
+def test_evaluation_section_is_read_from_the_file(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(
         "data: {dataset: built-in, tests: {news: {source: a.de, target: a.en}}}\ntraining: {output_dir: o}\n"
@@ -200,7 +200,7 @@ def test_section_is_read_from_the_file(tmp_path):
     }  # fmt: skip
 
 
-# Pictures.
+# Figures.
 
 
 def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(recipe, tmp_path):
@@ -215,14 +215,14 @@ def test_attention_of_test_sentences_is_drawn_and_named_after_line_and_kind(reci
         assert (results.folder / "pictures" / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_layer_gets_a_picture_with_all_heads_and_replaces_those_of_before(recipe, monkeypatch):
+def test_every_layer_gets_a_figure_of_all_heads_replacing_earlier_figures(recipe, monkeypatch):
     options = (*FEW, "--encoder_layers=2", "--test_source=null", "--test_target=null")
     folder = train(recipe(*options, "--attention=3")).folder
     mine = folder / "pictures" / "mine.png"
     mine.write_bytes(b"mine")
     drawn = []
-    figure = pictures.attention_figure
-    monkeypatch.setattr(pictures, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
+    figure = figures.attention_figure
+    monkeypatch.setattr(figures, "attention_figure", lambda *given: drawn.append(figure(*given)) or drawn[-1])
     results = train(recipe(*options, "--attention=1", "--attention_layers=all"))
     [_, first, *_] = results.figures
     prefix = first.removesuffix("_encoder_layer_0.png")
@@ -236,11 +236,11 @@ def test_every_layer_gets_a_picture_with_all_heads_and_replaces_those_of_before(
     assert mine.read_bytes() == b"mine"
 
 
-def test_picture_that_cannot_be_drawn_costs_no_results(recipe, monkeypatch, capsys):
+def test_figure_that_cannot_be_drawn_loses_no_results(recipe, monkeypatch, capsys):
     def fail(*given, **options):
         raise RuntimeError("no\nfont")
 
-    monkeypatch.setattr(pictures, "attention_figure", fail)
+    monkeypatch.setattr(figures, "attention_figure", fail)
     results = train(recipe(*FEW, "--attention=2"))
     assert "Attention could not be drawn: RuntimeError: no font\n" in capsys.readouterr().out
     values = stored(results.folder)
@@ -256,22 +256,22 @@ def test_readable_sentences_are_the_first_of_five_to_twenty_tokens(tokenizer):
     assert readable_sentences(tokenizer, texts, 0) == []
     assert readable_sentences(tokenizer, texts, 2) == [2, 4]
     assert readable_sentences(tokenizer, texts, 3) == [2, 4, 7]
-    # Then those nearest in length, each text once, none that is blank.
+    # Then those closest in length: each text once, and no blank ones.
     assert readable_sentences(tokenizer, texts, 4) == [0, 2, 4, 7]
     assert readable_sentences(tokenizer, texts, 9) == [0, 1, 2, 4, 6, 7]
 
 
-def test_translation_with_a_line_end_is_one_line_of_the_file(tmp_path):
+def test_translation_with_a_line_break_is_written_as_one_line(tmp_path):
     write_translations(tmp_path / "t", ["a dog\nruns", "a\r\ncat", "b"])
     assert (tmp_path / "t").read_bytes() == b"a dog runs\na cat\nb\n"
 
 
-def test_model_whose_loss_is_not_a_number_is_validated_without_translations(monkeypatch):
-    def no_translations(*arguments, **options):
+def test_model_with_nan_loss_is_validated_without_translations(monkeypatch):
+    def fail(*arguments, **options):
         raise ValueError("The model's scores are NaN.")
 
-    measuring = object.__new__(validation.Validator)
-    measuring.texts, measuring.tokenize = [("a b c d", "d c b a")], "13a"
+    validator = object.__new__(validation.Validator)
+    validator.texts, validator.tokenize = [("a b c d", "d c b a")], "13a"
     monkeypatch.setattr(validation.Validator, "likelihood", lambda self, model: (math.nan, 0.0))
-    monkeypatch.setattr(validation.Validator, "translate", no_translations)
-    assert measuring.measure(None)["bleu"] == 0
+    monkeypatch.setattr(validation.Validator, "translate", fail)
+    assert validator.measure(None)["bleu"] == 0

@@ -18,7 +18,7 @@ AUTO = "--mixed_precision=auto"
 
 @pytest.fixture(autouse=True)
 def file(monkeypatch, tmp_path):
-    """The file of measurements, in an empty cache, on a machine where nobody asks for a precision."""
+    """The file of measurements in an empty cache, with no precision set in the environment."""
     monkeypatch.setenv("HF_VASWANI_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ACCELERATE_MIXED_PRECISION", raising=False)
     return tmp_path / "cache" / SPEEDUPS_FILE
@@ -26,7 +26,7 @@ def file(monkeypatch, tmp_path):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Pretend that bf16 was measured to be so many times as fast as fp32; returns the list of measurements."""
+    """Pretends that bf16 was measured to be that many times as fast as fp32; returns the list of measurements."""
     calls = []
 
     def pretend(speedup: float) -> list[float]:
@@ -40,7 +40,7 @@ def launched(folder) -> str:
     return yaml.safe_load((folder / "training_recipe.yaml").read_text())["launched"]["mixed_precision"]
 
 
-def test_bf16_is_taken_where_it_is_faster_and_is_the_bf16_of_who_asks_for_it(recipe, measured, capsys):
+def test_auto_uses_bf16_if_it_is_faster_with_the_same_result_as_explicit_bf16(recipe, measured, capsys):
     measured(1.94)
     random_state = torch.get_rng_state()
     results = train(recipe(AUTO, output="auto"))
@@ -49,13 +49,13 @@ def test_bf16_is_taken_where_it_is_faster_and_is_the_bf16_of_who_asks_for_it(rec
     assert launched(results.folder) == "bf16" and results.precision == "bf16, mixed"
     assert "--output_dir FOLDER --mixed_precision bf16` with" in (results.folder / "README.md").read_text()
     torch.set_rng_state(random_state)
-    asked = train(recipe("--mixed_precision=bf16", output="asked")).folder
-    assert losses(results.folder) == losses(asked) and same_weights(results.folder, asked)
+    explicit = train(recipe("--mixed_precision=bf16", output="asked")).folder
+    assert losses(results.folder) == losses(explicit) and same_weights(results.folder, explicit)
     assert "mixed precision" not in capsys.readouterr().out
-    assert "--output_dir FOLDER` with" in (asked / "README.md").read_text()
+    assert "--output_dir FOLDER` with" in (explicit / "README.md").read_text()
 
 
-def test_fp32_stays_without_a_word_where_bf16_is_no_faster(recipe, measured, capsys):
+def test_auto_silently_keeps_fp32_if_bf16_is_no_faster(recipe, measured, capsys):
     measured(1.14)
     results = train(recipe(AUTO, "--max_steps=2"))
     assert "mixed precision" not in capsys.readouterr().out
@@ -63,7 +63,7 @@ def test_fp32_stays_without_a_word_where_bf16_is_no_faster(recipe, measured, cap
     assert "--output_dir FOLDER --mixed_precision no` with" in (results.folder / "README.md").read_text()
 
 
-def test_resumed_run_keeps_its_precision_whatever_would_be_measured_now(recipe, measured, file, capsys):
+def test_resumed_run_keeps_its_precision_without_measuring_again(recipe, measured, file, capsys):
     measured(1.9)
     whole = train(recipe("--mixed_precision=bf16", output="whole")).folder
     train(recipe(AUTO, "--max_steps=5"))
@@ -73,11 +73,11 @@ def test_resumed_run_keeps_its_precision_whatever_would_be_measured_now(recipe, 
     folder = train(recipe(AUTO)).folder
     assert calls == [1.9] and "mixed precision" not in capsys.readouterr().out
     assert losses(folder) == losses(whole) and same_weights(folder, whole)
-    # Overwritten, it is another run.
+    # Overwriting starts a different run.
     assert launched(train(recipe(AUTO, "--overwrite", "--max_steps=2")).folder) == "no"
 
 
-def test_run_that_found_its_precision_is_resumed_with_that_one_given_and_refused_with_another(recipe, measured):
+def test_run_with_a_measured_precision_resumes_only_with_that_precision(recipe, measured):
     measured(1.9)
     train(recipe(AUTO, "--max_steps=3"))
     with pytest.raises(InputError, match="mixed precision was bf16 and is now no"):
@@ -85,7 +85,7 @@ def test_run_that_found_its_precision_is_resumed_with_that_one_given_and_refused
     assert train(recipe("--mixed_precision=bf16")).steps == 12
 
 
-def test_run_of_fp32_without_checkpoints_is_none_to_keep_the_precision_of(recipe, measured):
+def test_fp32_run_without_checkpoints_does_not_fix_the_precision(recipe, measured):
     measured(1.9)
     folder = train(recipe("--max_steps=1")).folder
     for path in (*folder.glob("*/update-*/*"), *folder.glob("model.safetensors")):
@@ -95,7 +95,7 @@ def test_run_of_fp32_without_checkpoints_is_none_to_keep_the_precision_of(recipe
     assert launched(train(recipe(AUTO, "--max_steps=1")).folder) == "bf16"
 
 
-def test_run_that_an_earlier_version_began_without_a_precision_is_resumed_in_fp32(recipe, measured):
+def test_run_begun_by_an_earlier_version_without_a_precision_resumes_in_fp32(recipe, measured):
     measured(1.9)
     whole = train(recipe(output="whole")).folder
     folder = train(recipe("--max_steps=5")).folder
@@ -110,7 +110,7 @@ def test_run_that_an_earlier_version_began_without_a_precision_is_resumed_in_fp3
     assert launched(train(recipe(AUTO, "--max_steps=13")).folder) == "no"
 
 
-def test_measurement_is_kept_for_runs_of_the_same_sizes(recipe, measured, file):
+def test_measurement_is_reused_for_runs_of_the_same_size(recipe, measured, file):
     measured(1.9)
     train(recipe(AUTO, "--max_steps=1", output="first"))
     [(key, value)] = json.loads(file.read_text()).items()
@@ -123,7 +123,7 @@ def test_measurement_is_kept_for_runs_of_the_same_sizes(recipe, measured, file):
 
 
 @pytest.mark.parametrize("content", ['{"a": 1.5', "[]", '{"a": "fast"}', '{"a": true}', "\0", ""])
-def test_damaged_file_of_measurements_is_written_anew(tmp_path, content):
+def test_damaged_file_of_measurements_is_rewritten(tmp_path, content):
     file = tmp_path / "new" / SPEEDUPS_FILE
     file.parent.mkdir()
     file.write_text(content)
@@ -131,12 +131,12 @@ def test_damaged_file_of_measurements_is_written_anew(tmp_path, content):
     assert json.loads(file.read_text()) == {"a": 2.5} and [*file.parent.iterdir()] == [file]
 
 
-def test_measurement_that_cannot_be_kept_serves_all_the_same(tmp_path):
+def test_measurement_that_cannot_be_stored_is_still_used(tmp_path):
     (tmp_path / "cache").write_text("a file")
     assert cached_number(tmp_path / "cache" / SPEEDUPS_FILE, "a", lambda: 2.5) == 2.5
 
 
-def test_precision_that_the_launcher_was_told_is_taken_and_its_default_is_not(recipe, measured, monkeypatch):
+def test_precision_set_for_the_launcher_is_used_but_not_its_default(recipe, measured, monkeypatch):
     calls = measured(1.9)
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
     assert launched(train(recipe(AUTO, "--max_steps=1", output="fp16")).folder) == "fp16"
@@ -147,7 +147,7 @@ def test_precision_that_the_launcher_was_told_is_taken_and_its_default_is_not(re
     assert launched(train(recipe(AUTO, "--max_steps=1", output="auto")).folder) == "bf16"
 
 
-def test_precision_that_the_device_has_not_is_refused_with_those_that_it_has(recipe, monkeypatch, tmp_path):
+def test_unsupported_precision_is_rejected_with_a_list_of_the_supported_ones(recipe, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp8")
     with pytest.raises(InputError) as error:
         train(recipe(AUTO, "--train_source=absent.de"))
@@ -158,7 +158,7 @@ def test_precision_that_the_device_has_not_is_refused_with_those_that_it_has(rec
     assert train(recipe("--max_steps=1")).steps == 1
 
 
-def test_gpu_trains_in_bf16_where_it_has_it(recipe, monkeypatch):
+def test_gpu_trains_in_bf16_if_it_supports_it_natively(recipe, monkeypatch):
     for is_native, expected in ((True, "bf16"), (False, "no")):
         monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation=True, native=is_native: native)
         assert precision_to_begin_with(recipe(AUTO), torch.device("cuda")) == expected
@@ -166,14 +166,14 @@ def test_gpu_trains_in_bf16_where_it_has_it(recipe, monkeypatch):
     assert precision_to_begin_with(recipe(AUTO), torch.device("cpu")) == "no"
 
 
-def test_trial_of_this_machine_finds_a_precision_and_changes_nothing_else(recipe):
+def test_real_measurement_finds_a_precision_and_changes_nothing_else(recipe):
     found = train(recipe(AUTO, "--max_steps=3", output="auto")).folder
-    asked = train(recipe(f"--mixed_precision={launched(found)}", "--max_steps=3", output="asked")).folder
-    assert losses(found) == losses(asked) and same_weights(found, asked)
+    explicit = train(recipe(f"--mixed_precision={launched(found)}", "--max_steps=3", output="asked")).folder
+    assert losses(found) == losses(explicit) and same_weights(found, explicit)
 
 
 @pytest.mark.slow
-def test_processes_take_the_same_precision(recipe, tmp_path, file):
+def test_all_processes_use_the_same_precision(recipe, tmp_path, file):
     for name, speedup, expected in (("first", 9.0, None), ("second", 0.5, "bf16"), ("third", 9.0, "no")):
         printed = run_training(recipe, AUTO, f"--output_dir={tmp_path / name}", processes=2)
         assert expected in (None, launched(tmp_path / name))

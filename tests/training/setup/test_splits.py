@@ -1,4 +1,4 @@
-"""From a recipe's section `data` to the pairs that a model is trained on."""
+"""From the `data` section of a recipe to the pairs that a model is trained on."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ BARE = "model: {d_model: 32}\ntraining: {output_dir: out}\n"
 
 @pytest.fixture
 def data_of(tmp_path):
-    """The section `data` of a recipe made of options alone."""
+    """The `data` section of a recipe given only by options."""
     path = tmp_path / "bare.yaml"
     path.write_text(BARE)
     return lambda *options: load_recipe(path, list(options)).data
@@ -25,7 +25,7 @@ def data_of(tmp_path):
 
 @pytest.fixture
 def table(tmp_path):
-    """A file with both sides, in the format that its name says."""
+    """Writes a file with both sides, in the format of its extension."""
 
     def write(name: str, pairs) -> str:
         path = tmp_path / name
@@ -42,7 +42,7 @@ def table(tmp_path):
 PAIRS = [("ein Hund", "a dog"), ("eine Katze", "a cat")]
 
 
-def test_a_file_with_both_sides_is_named_in_one_option(data_of, table):
+def test_file_with_both_sides_is_given_by_one_option(data_of, table):
     languages = ("--source_language=de", "--target_language=en")
     for name in ("train.tsv", "train.tsv.gz", "train.jsonl.gz"):
         data = data_of(f"--train={table(name, PAIRS)}", f"--validation={table('valid.jsonl', PAIRS)}", *languages)
@@ -68,7 +68,7 @@ def test_sources_are_mixed_as_the_recipe_lists_them(tmp_path, table):
     assert unweighted.digests["train"] != texts.digests["train"]
 
 
-def test_embedded_corpus_and_slices_of_a_data_set_are_splits(data_of, table, tmp_path):
+def test_built_in_corpus_and_slices_of_a_dataset_can_be_splits(data_of, table, tmp_path):
     for options in (["--dataset=built-in", "--test_split=null"], ["--train=built-in", "--validation=built-in"]):
         texts = splits_of(data_of(*options))
         assert len(texts.validation) == 500 and texts.test is None
@@ -79,29 +79,29 @@ def test_embedded_corpus_and_slices_of_a_data_set_are_splits(data_of, table, tmp
     texts = splits_of(data_of(*options, "--train_split=train[:8]", "--validation_split=train[8:]"))
     assert len(texts.train) == 8
     assert texts.validation == [("d8", "e8"), ("d9", "e9")]
-    [fault] = source_errors_of(data_of(*options))
-    assert "no split 'validation'" in fault and "data.validation_split" in fault
+    [error] = source_errors_of(data_of(*options))
+    assert "no split 'validation'" in error and "data.validation_split" in error
 
 
-def test_all_faults_of_all_sources_come_together(data_of, table):
+def test_all_errors_of_all_sources_are_reported_together(data_of, table):
     data = data_of(
         f"--train=[{{file: absent.tsv, weight: 1}}, {{file: {table('a.tsv', PAIRS)}}}]",
         "--validation={fil: x.tsv}", "--test_source=absent.de", "--test_target=absent.en",
     )  # fmt: skip
-    faults = source_errors_of(data)
-    assert len(faults) == 2
-    assert "give all sources a weight, or none" in faults[0]
-    assert "data.validation: unknown key 'fil'; did you mean 'file'?" in faults[1]
+    errors = source_errors_of(data)
+    assert len(errors) == 2
+    assert "give all sources a weight, or none" in errors[0]
+    assert "data.validation: unknown key 'fil'; did you mean 'file'?" in errors[1]
     data = data_of("--train=absent.tsv", "--validation=absent.xyz", "--test_source=absent.de", "--test_target=no.en")
-    assert [fault.partition(":")[0] for fault in source_errors_of(data)] == [
+    assert [error.partition(":")[0] for error in source_errors_of(data)] == [
         "data.train", "data.validation", "data.test", "data.test",
     ]  # fmt: skip
 
 
-def test_hub_that_cannot_be_reached_says_how_to_give_local_files(data_of):
-    [fault] = source_errors_of(data_of("--dataset=somebody/something"))
-    assert "somebody/something" in fault
-    assert "--train_source FILE --train_target FILE" in fault
+def test_unreachable_hub_is_reported_with_the_options_for_local_files(data_of):
+    [error] = source_errors_of(data_of("--dataset=somebody/something"))
+    assert "somebody/something" in error
+    assert "--train_source FILE --train_target FILE" in error
 
 
 NUMBERS = [(f"Satz {i}", f"sentence {i}") for i in range(300)]
@@ -124,14 +124,14 @@ def test_validation_and_test_pairs_are_held_out_of_the_training_text(data_of, ta
     texts = splits_of(data)
     train, validation, test = list(texts.train), texts.validation, texts.test
     assert sorted(train + validation + test) == sorted(NUMBERS)
-    # The same ones in whatever form the text comes; four standard deviations of a binomial.
+    # The same pairs in any format of the text; the tolerance is four standard deviations of a binomial.
     assert [len(validation), len(test)] == pytest.approx([30, 60], abs=28)
     assert validation == splits_of(data_of(f"--train={table('other.tsv', NUMBERS)}", *SHARES)).validation
     other = splits_of(data_of(*options, *SHARES, "--split_seed=2"))
     assert other.validation != validation and other.digests["train"] != texts.digests["train"]
 
 
-def test_stream_leaves_out_the_held_out_pairs_that_are_read_once_before(data_of, table):
+def test_stream_skips_the_held_out_pairs(data_of, table):
     options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES)
     texts, streamed = splits_of(data_of(*options)), splits_of(data_of(*options, "--streaming"))
     assert streamed.train is None
@@ -151,9 +151,7 @@ def test_text_too_small_for_its_shares_is_a_clear_error(data_of, table):
     assert "Raise data.validation_share, or give a separate validation set" in lines[0]
 
 
-def test_training_on_held_out_text_says_so_and_another_split_is_another_training(
-    data_of, table, tmp_path, recipe, capsys
-):
+def test_held_out_sizes_are_printed_and_a_changed_split_seed_is_rejected(data_of, table, tmp_path, recipe, capsys):
     options = (f"--train={table('all.tsv', NUMBERS)}", *SHARES, "--max_steps=1")
     results = train(recipe(*WITHOUT_FILES, *options))
     printed = capsys.readouterr().out
@@ -165,14 +163,14 @@ def test_training_on_held_out_text_says_so_and_another_split_is_another_training
         train(recipe(*WITHOUT_FILES, *options, "--split_seed=2"))
 
 
-# Takes the files of the small training out of its recipe.
+# Removes the files of the small training run from its recipe.
 WITHOUT_FILES = [
     f"--{split}_{side}=null" for split in ("train", "validation", "test") for side in ("source", "target")
 ]
 
 
-def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table, capsys):
-    # 10 pairs of 1 to 10 words; with the end each has a token more.
+def test_length_that_covers_a_share_of_the_pairs_is_found_and_printed(recipe, table, capsys):
+    # 10 pairs of 1 to 10 words, each with one more token for EOS.
     words = [(" ".join("abcdefghij"[:n]), "a b") for n in range(1, 11)]
     options = (f"--train={table('t.tsv', words)}", f"--validation={table('v.tsv', PAIRS)}")
     learned = ("--type=word", "--min_frequency=1", "--max_steps=1")
@@ -181,11 +179,11 @@ def test_length_that_covers_a_share_of_the_pairs_is_found_and_told(recipe, table
     assert "training text: 75.0% of the pairs have at most 9 tokens on either side; this is now max_length" in printed
     assert "2 with more than 9 tokens on a side: left out" in printed
     assert json.loads((results.folder / "results.json").read_text())["filters"]["too_long"] == 2
-    # The same command goes on.
+    # The same command resumes the run.
     assert train(recipe(*WITHOUT_FILES, *options, *learned, "--max_length_coverage=0.75")).steps == 1
 
 
-def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
+def test_coverage_length_beyond_learned_positions_is_an_error(recipe):
     options = ("--max_length_coverage=1", "--position_type=learned", "--max_position_embeddings=5")
     with pytest.raises(
         InputError, match=r"max_length_coverage=1.0 amounts to \d+ tokens, more than the 5 learned positions"
@@ -193,7 +191,7 @@ def test_length_by_coverage_beyond_learned_positions_is_an_error(recipe):
         train(recipe(*options))
 
 
-def test_streamed_training_in_parts_equals_one_in_a_piece(recipe):
+def test_resumed_streamed_run_equals_an_uninterrupted_one(recipe):
     options = ("--streaming=true", "--stream_part=20", "--save_steps=1", "--max_length=100")
     whole = train(recipe(*options, output="whole")).folder
     train(recipe(*options, "--max_steps=5", output="parts"))
@@ -202,7 +200,7 @@ def test_streamed_training_in_parts_equals_one_in_a_piece(recipe):
     assert same_weights(parts, whole)
 
 
-def test_report_of_the_filters_is_printed_and_stored(recipe, tmp_path, capsys):
+def test_filter_report_is_printed_and_stored(recipe, tmp_path, capsys):
     for side, more in (("x", ["a b", "", "c", "a b", "\x07 d"]), ("y", ["b a", "d", "c", "b a", "d"])):
         path = tmp_path / f"train.{side}"
         path.write_text(path.read_text() + "".join(f"{line}\n" for line in more))
@@ -215,7 +213,7 @@ def test_report_of_the_filters_is_printed_and_stored(recipe, tmp_path, capsys):
     assert stored["pairs"] == 65 and stored["empty"] == 1 and stored["control_characters"] == 1
 
 
-@pytest.mark.parametrize(("options", "faults"), [
+@pytest.mark.parametrize(("options", "errors"), [
     (["--train=a.tsv", "--train_source=a", "--validation=a.tsv"], ["data.train and data.train_source are both given"]),
     (["--train=a.tsv", "--validation_source=a"], ["data.validation_target is missing"]),
     (["--dataset=x", "--train=a.tsv"], ["data.dataset='x' and data.train are both given"]),
@@ -227,16 +225,16 @@ def test_report_of_the_filters_is_printed_and_stored(recipe, tmp_path, capsys):
     (["--dataset=built-in", "--metric_for_best_model=bleu", "--eval_sentences=0", "--ema_decay=1", "--warmup_steps=0"],
      ["training.ema_decay", "training.warmup_steps must be at least 1", "training.metric_for_best_model='bleu'"]),
 ])  # fmt: skip
-def test_recipe_that_contradicts_itself_says_all_of_it(data_of, options, faults):
-    with pytest.raises(InputError) as error:
+def test_all_conflicts_in_a_recipe_are_reported_together(data_of, options, errors):
+    with pytest.raises(InputError) as raised:
         data_of(*options)
-    lines = str(error.value).splitlines()
-    assert len(lines) == len(faults)
-    for line, fault in zip(lines, faults):
-        assert fault in line
+    lines = str(raised.value).splitlines()
+    assert len(lines) == len(errors)
+    for line, error in zip(lines, errors):
+        assert error in line
 
 
-def test_recipe_says_whether_files_begin_with_names(data_of, table):
+def test_header_key_says_whether_files_begin_with_column_names(data_of, table):
     path = table("named.tsv", [("german", "english"), *PAIRS])
     files = (f"--train={path}", f"--validation={path}")
     [train_error, _] = source_errors_of(data_of(*files))
@@ -247,7 +245,7 @@ def test_recipe_says_whether_files_begin_with_names(data_of, table):
     assert texts.validation == list(texts.train) == [("german", "english"), *PAIRS]
 
 
-def test_first_pair_and_swapped_sides_are_told_at_the_beginning(recipe, tmp_path, write_lines, capsys):
+def test_first_pair_and_swapped_sides_are_printed_at_the_start(recipe, tmp_path, write_lines, capsys):
     words = "der die das und ist nicht ein eine", "the and of is a to in that"
     sides = [[f"{word} {other} {word}" for word in side.split() for other in side.split()] for side in words]
     german, english = write_lines("text.de", sides[0]), write_lines("text.en", sides[1])
@@ -259,9 +257,9 @@ def test_first_pair_and_swapped_sides_are_told_at_the_beginning(recipe, tmp_path
     assert [line for line in lines if "swapped" in line] == [warning]
 
 
-def test_test_sets_are_read_alone_as_with_all_other_texts(data_of, table):
-    further = "{other: {file: " + table("other.tsv", [("x", "y")]) + "}}"
-    data = data_of(f"--train={table('all.tsv', NUMBERS)}", *SHARES, f"--tests={further}")
+def test_test_sets_can_be_read_without_the_other_texts(data_of, table):
+    more = "{other: {file: " + table("other.tsv", [("x", "y")]) + "}}"
+    data = data_of(f"--train={table('all.tsv', NUMBERS)}", *SHARES, f"--tests={more}")
     found = load_test_sets(data, parse_sources(data))
     assert found == splits_of(data).test_sets
     assert list(found) == ["test", "other"] and found["other"] == [("x", "y")]

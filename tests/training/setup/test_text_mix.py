@@ -1,4 +1,4 @@
-"""What is trained on besides the recipe's own text: the same text in reverse direction, and pairs made by stages."""
+"""Training on more than a recipe's own text: the same text in the reverse direction, and pairs made by stages."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(40)]
 
 @pytest.fixture
 def data(write_lines, tmp_path):
-    """The `data` section for a text, with changes; and the file of a stage's pairs."""
+    """A function that returns the `data` section of a text, with changes, and the file of a stage's pairs."""
     sides = {f"train_{name}": write_lines(f"t.{name}", [pair[side] for pair in PAIRS])
              for side, name in enumerate(("source", "target"))}  # fmt: skip
     made = tmp_path / "pairs.jsonl.gz"
@@ -26,18 +26,18 @@ def data(write_lines, tmp_path):
     return lambda **changes: DataArguments(**{**sides, "validation_share": 0.2, **changes}), str(made)
 
 
-def test_reversed_source_has_its_sides_swapped_whatever_it_is_read_from(data, tmp_path):
+def test_reversed_source_has_its_sides_swapped_in_any_format(data, tmp_path):
     own = parse_sources(data[0]())["train"][0]
-    turned = TextSource(source=own.source, target=own.target, reversed=True)
-    assert list(iterate_pairs(turned, (None, None))) == [(target, source) for source, target in PAIRS]
-    assert digest(turned) != digest(own)
+    swapped = TextSource(source=own.source, target=own.target, reversed=True)
+    assert list(iterate_pairs(swapped, (None, None))) == [(target, source) for source, target in PAIRS]
+    assert digest(swapped) != digest(own)
     table = tmp_path / "t.tsv"
     table.write_text("de\ten\n" + "".join(f"{source}\t{target}\n" for source, target in PAIRS))
     columns = TextSource(file=str(table), reversed=True)
     assert next(iterate_pairs(columns, ("de", "en"))) == ("sentence 0", "Satz 0")
 
 
-def test_nothing_that_is_held_out_is_trained_on_in_either_direction(data):
+def test_held_out_pairs_are_not_trained_on_in_either_direction(data):
     splits = splits_of(data[0](text=["own", "reversed"]))
     held_out, train = set(splits.validation), list(splits.train)
     assert held_out and held_out == set(splits_of(data[0]()).validation)
@@ -54,16 +54,16 @@ def test_pairs_of_a_stage_are_all_trained_on_and_none_is_held_out(data):
     assert splits.weights == [2.0, 1.0]
 
 
-def test_validation_is_held_out_of_the_own_text_also_where_that_is_not_trained_on(data):
+def test_validation_pairs_come_from_the_own_text_even_if_it_is_not_trained_on(data):
     make, made = data
     held_out = splits_of(make()).validation
     for text in ([made], {"reversed": 1, made: 1}):
         assert splits_of(make(text=text)).validation == held_out
-    turned = splits_of(make(text=[made], reversed=True))
-    assert turned.validation == [(target, source) for source, target in held_out]
+    swapped = splits_of(make(text=[made], reversed=True))
+    assert swapped.validation == [(target, source) for source, target in held_out]
 
 
-def test_other_direction_swaps_all_texts_and_the_languages(data):
+def test_reverse_direction_swaps_all_texts_and_the_languages(data):
     make, made = data
     section = make(text=["own", made], reversed=True, source_language="de", target_language="en")
     splits = splits_of(section)
@@ -73,7 +73,7 @@ def test_other_direction_swaps_all_texts_and_the_languages(data):
     assert model_languages(make(text=["own", "reversed"], source_language="de", target_language="en")) == (None, None)
 
 
-def test_weight_of_the_own_text_is_divided_as_its_sources_are(data, write_lines):
+def test_weight_of_the_own_text_is_divided_among_its_sources(data, write_lines):
     first, second = (
         {"source": write_lines(f"{n}.a", ["x"]), "target": write_lines(f"{n}.b", ["y"]), "weight": n} for n in (1, 3)
     )

@@ -37,10 +37,10 @@ stages:
 
 
 def staged_in(folder: Path):
-    """A recipe of stages for a small corpus of word reversal in a folder, and the command line that names its files.
+    """Write a recipe of stages and a small corpus of reversed lines to a folder; returns a function that loads it.
 
-    Its function takes options, the name of the output folder, and changes of the stages: name → content, or `None`
-    for one that is left out.
+    The function takes options, the name of the output folder, and changes to the stages: name → content, or `None` to
+    leave a stage out. Its attribute `command` is the command line.
     """
     generator = random.Random(0)
     path = folder / "recipe.yaml"
@@ -65,5 +65,5 @@ def staged_in(folder: Path):
 
 @pytest.fixture
 def staged(tmp_path):
-    """[`staged_in`] a folder of the test's own."""
+    """[`staged_in`] the test's own folder."""
     return staged_in(tmp_path)

@@ -14,18 +14,18 @@ def errors_of(staged, *options, **changes) -> str:
     return str(error.value)
 
 
-def test_stage_that_trains_has_the_recipes_values_where_it_gives_no_others(staged):
+def test_training_stage_inherits_the_values_that_it_does_not_set(staged):
     recipe = staged("--seed=7", "--peft.r=2")
     both = recipe.stages["both"].arguments
     assert (both.training.max_steps, both.training.lr_scheduler_type) == (8, "inverse_sqrt")
     assert both.training.max_tokens == recipe.training.max_tokens == 120 and both.training.seed == 7
     assert both.model == recipe.model and both.data.train_source == recipe.data.train_source
-    # These are of the last run alone.
+    # These belong to the final run only.
     assert both.training.start_from is None and both.data.text == ["own", "reversed"] and not both.peft.is_used
     assert both.training.output_dir.endswith("out/stages/both")
 
 
-def test_another_start_on_the_command_line_leaves_stages_their_architecture(staged, saved_model):
+def test_start_from_on_the_command_line_keeps_the_architecture_of_stages(staged, saved_model):
     recipe = staged()
     assert recipe.model["d_model"] == 32
     of_stage = staged("--start_from=mean")
@@ -37,7 +37,7 @@ def test_another_start_on_the_command_line_leaves_stages_their_architecture(stag
     assert (preset["d_model"], preset["encoder_ffn_dim"]) == (1024, 4096)
 
 
-def test_another_schedule_in_a_stage_does_not_inherit_a_rate_that_means_something_else(staged):
+def test_stage_with_a_different_schedule_does_not_inherit_the_learning_rate(staged):
     both = {"train": {"data": {"text": ["own", "reversed"]}, "training": {"lr_scheduler_type": "paper"}}}
     assert staged(both=both).stages["both"].arguments.training.learning_rate == 1.0
 
@@ -56,13 +56,13 @@ def test_options_reach_stages_by_full_and_by_short_names(staged):
     assert recipe.stages["both"].given["training"]["max_steps"] == 3
 
 
-def test_option_for_one_way_to_translate_replaces_the_files_other_one():
+def test_option_for_a_decoding_method_replaces_the_one_in_the_file():
     teacher = load_recipe("distill", ["--teacher=a/b", "--teacher.mbr=chrf"]).stages["teacher"].arguments
     assert (teacher.models, teacher.mbr, teacher.num_beams) == (["a/b"], "chrf", None)
     assert load_recipe("distill", ["--teacher.mbr=null"]).stages["teacher"].arguments.num_beams == 5
 
 
-def test_stage_as_it_is_given_is_read_again_without_what_an_option_has_replaced(staged):
+def test_given_stage_omits_values_replaced_by_an_option(staged):
     training = {"lr_scheduler_type": "inverse_sqrt", "learning_rate": 0.005}
     both = {"train": {"data": {"text": ["own", "reversed"]}, "training": training}}
     stage = staged("--both.lr_scheduler_type=paper", both=both).stages["both"]
@@ -73,11 +73,11 @@ def test_stage_as_it_is_given_is_read_again_without_what_an_option_has_replaced(
     assert kept.given["training"] == {"lr_scheduler_type": "linear", "learning_rate": 0.005}
 
 
-def test_stages_run_after_those_that_they_need(staged):
+def test_stages_run_after_those_that_they_depend_on(staged):
     assert [stage.name for stage in in_order(staged().stages)] == ["both", "forward", "mean", "backward"]
 
 
-def test_circle_is_named(staged):
+def test_cycle_of_stages_is_reported(staged):
     first = {"train": {"training": {"start_from": "second"}}}
     second = {"average": {"models": ["first"]}}
     shown = errors_of(staged, first=first, second=second)
@@ -85,7 +85,7 @@ def test_circle_is_named(staged):
     assert circle(staged().stages) == []
 
 
-def test_all_that_is_wrong_with_stages_is_one_error(staged):
+def test_all_errors_in_stages_are_reported_together(staged):
     changes = {
         "forward": {"translate": {"model": "bot", "n_bets": 2, "num_beams": 0}},
         "backward": {"translate": {"side": "target", "mbr": "chrf", "sample": 1}},
@@ -136,7 +136,7 @@ def test_model_of_one_direction_does_not_translate_the_other(staged):
     assert staged(back=reverse, backward={"translate": {"model": "back", "side": "target"}})
 
 
-def test_mean_of_more_checkpoints_than_a_stage_keeps_or_comes_to_is_refused(staged):
+def test_mean_of_more_checkpoints_than_a_stage_keeps_or_saves_is_rejected(staged):
     changes = {"best": {"average": {"models": ["both"], "best": 2}}}
     assert errors_of(staged, "--mean.last=6", "--both.max_steps=12", **changes) == (
         "stages.mean.average.last=6: stage 'both' keeps only 5 (training.save_total_limit); raise that\n"
@@ -150,7 +150,7 @@ def test_mean_of_more_checkpoints_than_a_stage_keeps_or_comes_to_is_refused(stag
     assert staged("--both.keep_best=2", "--both.eval_steps=4", **changes)
 
 
-def test_wrong_text_of_a_recipe_without_stages(tmp_path):
+def test_invalid_text_mix_of_a_recipe_without_stages_is_rejected(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("data: {dataset: built-in}\ntraining: {output_dir: o}\n")
     for text, error in (
@@ -162,7 +162,7 @@ def test_wrong_text_of_a_recipe_without_stages(tmp_path):
     assert load_recipe(path, ["--data.text=[own, reversed]"]).data.text == ["own", "reversed"]
 
 
-def test_shared_recipe_names_stages_and_models_of_the_hub_as_they_are_and_files_without_folders(staged, tmp_path):
+def test_shared_recipe_keeps_names_of_stages_and_hub_models_but_no_folders(staged, tmp_path):
     models = ["both", "Helsinki-NLP/opus-mt-en-de"]
     back = {"translate": {"model": models, "side": "target", "input": "/texts/mono.en"}}
     start = tmp_path / "start"

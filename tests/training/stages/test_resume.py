@@ -1,4 +1,4 @@
-"""A recipe of stages that was stopped anywhere continues as if it had not been, bit for bit."""
+"""A recipe of stages that is stopped anywhere resumes as if it had not been, bit for bit."""
 
 import os
 import random
@@ -19,20 +19,20 @@ STAGES = ["both", "forward", "mean", "backward"]
 PAIRS = ["stages/forward/pairs.jsonl.gz", "stages/backward/pairs.jsonl.gz"]
 
 
-def is_the_same(folder, other) -> bool:
+def is_equal(folder, other) -> bool:
     return same_weights(folder, other) and all((folder / name).read_bytes() == (other / name).read_bytes()
                                                for name in PAIRS)  # fmt: skip
 
 
 class Stopped(BaseException):
-    """In place of a kill."""
+    """Stands in for a kill."""
 
 
 @pytest.mark.slow
 def test_stop_before_and_after_each_record_changes_nothing(staged, tmp_path, monkeypatch):
     train(staged(output="whole"))
     write, stops = Record.write, 0
-    # Each run writes one record and comes to the next: each stage's is written when it begins and when it has ended.
+    # Each run writes one record and stops at the next. A stage writes its record when it begins and when it ends.
     for number in range(24):
         calls = iter(range(100))
 
@@ -52,10 +52,10 @@ def test_stop_before_and_after_each_record_changes_nothing(staged, tmp_path, mon
     assert stops >= 4
     monkeypatch.setattr(Record, "write", write)
     train(staged(output="parts"))
-    assert is_the_same(tmp_path / "parts", tmp_path / "whole")
+    assert is_equal(tmp_path / "parts", tmp_path / "whole")
 
 
-def test_signal_in_a_translation_saves_and_leaves_with_a_message_and_it_continues(staged, tmp_path, monkeypatch):
+def test_signal_during_translation_saves_and_exits_with_a_message_and_it_resumes(staged, tmp_path, monkeypatch):
     lines = [" ".join(random.Random(i).choices("abcdefgh", k=3)) for i in range(300)]
     (tmp_path / "more.txt").write_text("".join(f"{line}\n" for line in lines))
     more = {"translate": {"model": "both", "max_new_tokens": 8, "input": str(tmp_path / "more.txt")}}
@@ -84,16 +84,16 @@ def test_signal_in_a_translation_saves_and_leaves_with_a_message_and_it_continue
 
     monkeypatch.setattr(LineTranslator, "__call__", counting)
     train(staged(output="parts", **changes))
-    # The window of 128 lines that was complete is not translated again.
+    # The completed window of 128 lines is not translated again.
     assert windows[:3] == [128, 172, 172]
-    assert is_the_same(tmp_path / "parts", tmp_path / "whole")
+    assert is_equal(tmp_path / "parts", tmp_path / "whole")
 
 
-def kill_in(staged, output, is_there, options=()) -> bool:
-    """Start the command and kill it shortly after something is there; whether it was still running."""
+def kill_after(staged, output, condition, options=()) -> bool:
+    """Start the command and kill it shortly after a condition holds; returns whether it was still running."""
     process = start_training(staged, *options, f"--output_dir={output}")
     deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline and not is_there():
+    while process.poll() is None and time.monotonic() < deadline and not condition():
         time.sleep(0.005)
     time.sleep(random.random() * 0.2)
     was_running = process.poll() is None
@@ -104,24 +104,24 @@ def kill_in(staged, output, is_there, options=()) -> bool:
 
 
 @pytest.mark.slow
-def test_command_killed_in_a_stage_that_trains_continues(staged, tmp_path):
+def test_command_killed_in_a_training_stage_resumes(staged, tmp_path):
     train(staged("--both.max_steps=60", "--both.save_steps=10", output="whole"))
     output = tmp_path / "parts"
     checkpoints = output / "stages" / "both" / "checkpoints"
     options = ["--both.max_steps=60", "--both.save_steps=10"]
-    kill_in(staged, output, lambda: list(checkpoints.glob("update-*[0-9]")), options)
+    kill_after(staged, output, lambda: list(checkpoints.glob("update-*[0-9]")), options)
     assert not (output / "model.safetensors").exists()
     train(staged(*options, output="parts"))
-    assert is_the_same(output, tmp_path / "whole")
+    assert is_equal(output, tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_command_killed_in_each_stage_and_in_the_last_run_continues(staged, tmp_path):
+def test_command_killed_in_each_stage_and_in_the_final_run_resumes(staged, tmp_path):
     options = ["--max_steps=200", "--both.max_steps=200"]
     train(staged(*options, output="whole"))
     output, killed = tmp_path / "parts", 0
     for place in [*(f"stages/{name}.json" for name in STAGES), "training_recipe.yaml"]:
-        killed += kill_in(staged, output, (output / place).exists, options)
+        killed += kill_after(staged, output, (output / place).exists, options)
     assert killed >= 3
     train(staged(*options, output="parts"))
-    assert is_the_same(output, tmp_path / "whole")
+    assert is_equal(output, tmp_path / "whole")

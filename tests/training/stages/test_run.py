@@ -1,4 +1,4 @@
-"""Recipes of stages run to the end: what each stage makes, that none is repeated, and what replaces what."""
+"""Recipes of stages run to the end: what each stage makes, that none is repeated, and what is replaced."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ STAGES = ["both", "forward", "mean", "backward"]
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A finished recipe of stages: its fixture function, its folder and its report."""
+    """A finished recipe of stages: the function that loads it, its folder and its report."""
     folder = tmp_path_factory.mktemp("finished")
     staged = staged_in(folder)
     return staged, folder / "out", train(staged())
@@ -41,7 +41,7 @@ def lines_of(path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def test_forward_stage_makes_pairs_of_sources_and_the_models_translations(finished):
+def test_forward_stage_pairs_sources_with_translations(finished):
     _, out, _ = finished
     sources = lines_of(out.parent / "train.source")
     translator = pipeline("translation", model=str(out / "stages" / "both"))
@@ -52,7 +52,7 @@ def test_forward_stage_makes_pairs_of_sources_and_the_models_translations(finish
     assert [(pair["source"], pair["target"]) for pair in pairs_in(out / "stages" / "forward")] == expected
 
 
-def test_backward_stage_makes_pairs_of_translations_and_targets(finished):
+def test_backward_stage_pairs_translations_with_targets(finished):
     _, out, _ = finished
     targets = lines_of(out.parent / "train.target")
     made = [pair["target"] for pair in pairs_in(out / "stages" / "backward")]
@@ -70,7 +70,7 @@ def test_average_stage_is_the_mean_of_the_last_checkpoints(finished):
     assert (model.state_dict()[name] - (last[0][name] + last[1][name]) / 2).abs().max() < 1e-7
 
 
-def test_model_of_both_directions_has_no_languages_and_the_last_one_has_those_of_the_recipe(finished):
+def test_model_of_both_directions_has_no_languages_but_the_final_model_does(finished):
     _, out, _ = finished
     both, last = (AutoModelForSeq2SeqLM.from_pretrained(path).config for path in (out / "stages" / "both", out))
     assert (both.source_language, both.target_language) == (None, None)
@@ -79,7 +79,7 @@ def test_model_of_both_directions_has_no_languages_and_the_last_one_has_those_of
     assert tokenizers[0] == tokenizers[1]
 
 
-def test_report_has_all_stages_their_time_and_the_teacher(finished):
+def test_report_has_all_stages_with_their_times_and_the_teacher(finished):
     _, out, report = finished
     stored = json.loads((out / "results.json").read_text())
     assert [stage["name"] for stage in stored["stages"]] == STAGES
@@ -98,7 +98,7 @@ def test_report_has_all_stages_their_time_and_the_teacher(finished):
     assert report.stages[0].name == "both"
 
 
-def test_card_shows_stages_and_a_recipe_that_runs_again(finished, tmp_path):
+def test_card_shows_the_stages_and_a_loadable_recipe(finished, tmp_path):
     staged, out, _ = finished
     card = (out / "README.md").read_text()
     assert "trained in 5 stages" in card and "| both | trains on own, reversed | 8 steps" in card
@@ -129,7 +129,7 @@ def test_finished_stages_are_not_run_again(finished, monkeypatch, capsys):
     assert all(f"stage {name} ({number} of 4) is finished" in shown for number, name in enumerate(STAGES, start=1))
 
 
-def test_other_settings_of_finished_stages_are_refused_with_what_differs(finished):
+def test_changed_settings_of_finished_stages_are_rejected_with_the_differences(finished):
     staged, out, _ = finished
     before = files_in(out)
     with pytest.raises(InputError) as error:
@@ -145,7 +145,7 @@ def test_other_settings_of_finished_stages_are_refused_with_what_differs(finishe
     assert files_in(out) == before
 
 
-def test_changed_text_is_noticed_by_all_stages_that_read_it(finished):
+def test_changed_text_is_detected_by_all_stages_that_read_it(finished):
     staged, out, _ = finished
     source = out.parent / "train.source"
     text = source.read_text()
@@ -157,7 +157,7 @@ def test_changed_text_is_noticed_by_all_stages_that_read_it(finished):
         assert f"{out}/stages/{name} contains another stage (the training text has changed" in str(error.value)
 
 
-def test_overwrite_makes_again_what_has_changed_and_what_was_made_of_it_alone(staged, tmp_path):
+def test_overwrite_redoes_only_changed_stages_and_what_depends_on_them(staged, tmp_path):
     train(staged())
     own = tmp_path / "out" / "stages" / "backward" / "notes.txt"
     own.write_text("mine")
@@ -173,7 +173,7 @@ def test_overwrite_makes_again_what_has_changed_and_what_was_made_of_it_alone(st
     assert json.loads((tmp_path / "out" / "results.json").read_text())["stages"][3]["pairs"] == len(after)
 
 
-def test_other_held_out_text_and_other_languages_make_other_translations(finished):
+def test_changed_held_out_text_or_languages_require_new_translations(finished):
     staged, out, _ = finished
     recipe = staged()
     of_own = {"test_share": 0.1, "test_source": None, "test_target": None}
@@ -190,12 +190,10 @@ def test_other_held_out_text_and_other_languages_make_other_translations(finishe
 
 
 class Killed(BaseException):
-    """In place of a kill."""
+    """Stands in for a kill."""
 
 
-def test_run_and_mean_are_replaced_under_whatever_else_is_in_their_folders_also_after_a_kill(
-    staged, tmp_path, monkeypatch
-):
+def test_run_and_mean_are_replaced_beside_user_files_even_after_a_kill(staged, tmp_path, monkeypatch):
     def load(*options):
         stages = {"both": {"train": {"training": {"max_steps": 4}}}, "forward": None, "backward": None}
         return staged("--data.text=[own]", "--max_steps=4", *options, **stages)
@@ -208,7 +206,7 @@ def test_run_and_mean_are_replaced_under_whatever_else_is_in_their_folders_also_
 
     def killing(self, path):
         write(self, path)
-        if next(calls) in (0, 2):  # when the run has begun, and when the mean has
+        if next(calls) in (0, 2):  # when the run has begun, and when averaging has
             raise Killed
 
     monkeypatch.setattr(Record, "write", killing)
@@ -225,7 +223,7 @@ def test_run_and_mean_are_replaced_under_whatever_else_is_in_their_folders_also_
         assert (tmp_path / "replaced" / weights).read_bytes() == (tmp_path / "out" / weights).read_bytes()
 
 
-def test_stage_of_another_kind_is_refused_before_work_and_nothing_is_deleted(staged, tmp_path):
+def test_stage_of_a_different_kind_is_rejected_and_nothing_is_deleted(staged, tmp_path):
     stages = tmp_path / "out" / "stages"
     (stages / "both").mkdir(parents=True)
     (stages / "both" / "pairs.jsonl.gz").write_bytes(b"")
@@ -236,7 +234,7 @@ def test_stage_of_another_kind_is_refused_before_work_and_nothing_is_deleted(sta
     assert files_in(tmp_path / "out") == before
 
 
-def test_folder_that_holds_no_stage_is_left_as_it_is(staged, tmp_path):
+def test_folder_without_a_stage_is_rejected_and_left_unchanged(staged, tmp_path):
     own = tmp_path / "out" / "stages" / "both" / "notes.txt"
     own.parent.mkdir(parents=True)
     own.write_text("mine")
@@ -245,7 +243,7 @@ def test_folder_that_holds_no_stage_is_left_as_it_is(staged, tmp_path):
     assert list(files_in(tmp_path / "out")) == [own]
 
 
-def test_both_loops_come_to_the_same_model(finished):
+def test_both_loops_produce_the_same_model(finished):
     staged, out, _ = finished
     train_with_trainer(staged(output="by_trainer"))
     assert same_weights(out, out.parent / "by_trainer")
@@ -253,7 +251,7 @@ def test_both_loops_come_to_the_same_model(finished):
     assert (out / name).read_bytes() == (out.parent / "by_trainer" / name).read_bytes()
 
 
-def test_all_that_is_wrong_is_seen_before_any_stage_runs(staged, tmp_path):
+def test_all_errors_are_reported_before_any_stage_runs(staged, tmp_path):
     forward = {"translate": {"model": str(tmp_path / "nowhere"), "input": str(tmp_path / "no.txt")}}
     mean = {"average": {"models": [str(tmp_path / "none")]}}
     options = ("--report_to=nobody", "--both.freeze=model.nothing", "--data.text=[own, forward]")
@@ -282,7 +280,7 @@ def test_two_processes_share_the_stages_and_report_errors_once(staged, tmp_path)
     assert str(error.value).count("translate.n_best was 2 and is now 1") == 1
 
 
-def test_card_and_text_suffice_to_verify_the_first_stage(finished, tmp_path, capsys):
+def test_first_stage_can_be_verified_from_the_card_and_text_alone(finished, tmp_path, capsys):
     staged, out, report = finished
     assert [stage.name for stage in report.stages if stage.trail] == ["both"]
     shutil.copy(out / "README.md", tmp_path / "README.md")

@@ -1,4 +1,4 @@
-"""The stage that translates: which text, which translations become pairs, and which models can do it."""
+"""The translation stage: which text it translates, which translations become pairs, and which models suit it."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ def pairs_of(folder) -> list[dict]:
         return [json.loads(line) for line in file]
 
 
-def test_pairs_are_the_models_translations_of_the_side_that_is_asked_for(data, saved_model, tmp_path):
+def test_pairs_are_the_models_translations_of_the_requested_side(data, saved_model, tmp_path):
     translator = pipeline("translation", model=str(saved_model))
     for side, texts in (("source", LINES), ("target", [line.upper() for line in LINES])):
         arguments = TranslateArguments(model=str(saved_model), side=side, num_beams=3, n_best=2, max_new_tokens=60)
@@ -54,14 +54,14 @@ def test_pairs_are_the_models_translations_of_the_side_that_is_asked_for(data, s
         assert made and made <= expected
 
 
-def test_files_of_text_are_translated_in_place_of_the_training_text(data, saved_model, tmp_path, write_lines):
+def test_input_files_are_translated_instead_of_the_training_text(data, saved_model, tmp_path, write_lines):
     texts = [write_lines("b.de", ["w1 w2", "", "w3"]), write_lines("c.de", ["w4 w5"])]
     arguments = TranslateArguments(model=str(saved_model), input=texts, sample=1.0, max_new_tokens=300)
     assert make_pairs(tmp_path / "made", arguments, data).lines == 3
     assert {pair["source"] for pair in pairs_of(tmp_path / "made")} <= {"w1 w2", "w3", "w4 w5"}
 
 
-def test_unfinished_translation_that_cannot_be_continued_is_begun_again_where_that_is_asked_for(
+def test_unfinished_translation_with_different_settings_restarts_only_with_overwrite(
     data, saved_model, tmp_path, write_lines
 ):
     arguments = TranslateArguments(model=str(saved_model), max_new_tokens=60)
@@ -77,14 +77,14 @@ def test_unfinished_translation_that_cannot_be_continued_is_begun_again_where_th
     assert (made / "pairs.jsonl.gz").read_bytes() == (tmp_path / "whole" / "pairs.jsonl.gz").read_bytes()
 
 
-def test_messages_name_no_option_of_another_command(data, saved_model, tmp_path, write_lines, capsys):
+def test_messages_name_no_option_of_a_different_command(data, saved_model, tmp_path, write_lines, capsys):
     arguments = TranslateArguments(model=str(saved_model), input=write_lines("a.de", ["", "w1 " * 5000, *LINES]))
     make_pairs(tmp_path / "made", arguments, data)
     shown = capsys.readouterr().out
     assert "line 1, not counting blank" in shown and "--split_sentences" not in shown
 
 
-def test_part_of_a_split_is_translated(tmp_path):
+def test_slice_of_a_split_is_translated(tmp_path):
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "train.jsonl").write_text("".join(json.dumps({"de": f"d{i}", "en": f"e{i}"}) + "\n" for i in range(10)))
@@ -93,7 +93,7 @@ def test_part_of_a_split_is_translated(tmp_path):
     assert list(texts_of(TranslateArguments(model="m", side="target"), data)) == ["e8", "e9"]
 
 
-def test_teacher_of_many_languages_reads_translations_in_theirs(data, tmp_path):
+def test_multilingual_teacher_tokenizes_targets_in_the_target_language(data, tmp_path):
     model, tokenizer = family("M2M100", tmp_path)
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
@@ -102,23 +102,23 @@ def test_teacher_of_many_languages_reads_translations_in_theirs(data, tmp_path):
     assert ids[0] == tokenizer.get_lang_id("en")
 
 
-def test_greatest_length_is_that_of_the_search_whoever_sets_it(tmp_path):
-    def most(name, settings=None, **options):
+def test_greatest_length_is_the_limit_of_generation_wherever_it_is_set(tmp_path):
+    def greatest(name, settings=None, **options):
         model, tokenizer = family(name, tmp_path)
         model.config.task_specific_params = settings
         model.generation_config = GenerationConfig(decoder_start_token_id=model.config.decoder_start_token_id)
         translator = pipeline("translation_de_to_en", model=model, tokenizer=tokenizer)
         return greatest_length(translator.engine(**options), "hund haus"), len(tokenizer("hund haus")["input_ids"])
 
-    assert most("T5")[0] == 256
-    assert most("T5", max_new_tokens=7)[0] == 7
-    # The decoder's start is one of the 300.
-    assert most("T5", {"translation_de_to_en": {"max_length": 300}})[0] == 299
-    found, source = most("Vaswani")
+    assert greatest("T5")[0] == 256
+    assert greatest("T5", max_new_tokens=7)[0] == 7
+    # The decoder start token is one of the 300.
+    assert greatest("T5", {"translation_de_to_en": {"max_length": 300}})[0] == 299
+    found, source = greatest("Vaswani")
     assert found == source + 50
 
 
-def test_minimum_bayes_risk_takes_the_candidates_of_highest_utility(data, saved_model, tmp_path):
+def test_minimum_bayes_risk_chooses_the_candidates_of_highest_utility(data, saved_model, tmp_path):
     import zlib
 
     import torch
@@ -133,7 +133,7 @@ def test_minimum_bayes_risk_takes_the_candidates_of_highest_utility(data, saved_
     assert made and all(best[pair["source"]] == pair["target"] for pair in made)
 
 
-def test_translations_that_are_no_use_are_left_out_and_counted(tmp_path):
+def test_useless_translations_are_left_out_and_counted(tmp_path):
     path, output = tmp_path / TRANSLATIONS_FILE, tmp_path / "pairs.jsonl.gz"
     records = [
         {"text": "a", "translations": [["A", -0.1, False], ["A", -0.2, False], ["", -0.3, False], ["B", -0.4, False]]},
@@ -159,7 +159,7 @@ def test_translations_that_are_no_use_are_left_out_and_counted(tmp_path):
     assert output.read_bytes() == before
 
 
-def test_nothing_left_is_an_error_that_says_why(data, saved_model, tmp_path):
+def test_no_remaining_pairs_is_an_error_that_says_why(data, saved_model, tmp_path):
     arguments = TranslateArguments(model=str(saved_model), max_new_tokens=1)
     with pytest.raises(
         TrainingError, match=r"no pairs are left of 12 lines \(0 pairs of 12 lines; left out: .* cut off"
@@ -167,7 +167,7 @@ def test_nothing_left_is_an_error_that_says_why(data, saved_model, tmp_path):
         make_pairs(tmp_path / "made", arguments, data)
 
 
-def test_model_of_other_languages_is_refused_before_its_weights_are_read(data, tokenizer, tmp_path):
+def test_model_of_the_wrong_languages_is_rejected_before_its_weights_are_read(data, tokenizer, tmp_path):
     folder = tmp_path / "fr_en"
     tiny_model(source_language="fr", target_language="en").save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -182,7 +182,7 @@ def test_model_of_other_languages_is_refused_before_its_weights_are_read(data, t
     assert "model.safetensors" in error
 
 
-def test_ensemble_of_different_tokenizers_is_refused_before_weights_are_read(data, saved_model, tmp_path):
+def test_ensemble_with_different_tokenizers_is_rejected_before_weights_are_read(data, saved_model, tmp_path):
     folder = tmp_path / "other"
     model, tokenizer = family("Vaswani", tmp_path)
     model.save_pretrained(folder)
@@ -193,7 +193,7 @@ def test_ensemble_of_different_tokenizers_is_refused_before_weights_are_read(dat
     assert teacher_errors(TranslateArguments(model=names[:1] * 2), data, names[:1] * 2) == []
 
 
-def test_model_of_the_reverse_pair_translates_the_target_side_alone(tokenizer):
+def test_model_of_the_reverse_direction_translates_only_the_target_side(tokenizer):
     config, data = tiny_config(source_language="en", target_language="de"), DataArguments(
         source_language="de", target_language="en")  # fmt: skip
     assert languages_for(config, GenerationConfig(), tokenizer, TranslateArguments(side="target"), data) == ({}, "")
@@ -201,12 +201,12 @@ def test_model_of_the_reverse_pair_translates_the_target_side_alone(tokenizer):
         languages_for(config, GenerationConfig(), tokenizer, TranslateArguments(side="source"), data)
 
 
-def test_model_of_many_languages_needs_to_be_told_them():
-    many = SimpleNamespace(
+def test_multilingual_model_requires_explicit_languages():
+    multilingual = SimpleNamespace(
         _build_translation_inputs=None, lang_code_to_id={"deu_Latn": 1, "eng_Latn": 2}, get_added_vocab=dict
     )
 
-    def languages(tokenizer=many, **given):
+    def languages(tokenizer=multilingual, **given):
         config = SimpleNamespace(task_specific_params=None)
         return languages_for(config, GenerationConfig(), tokenizer, TranslateArguments(**given), DataArguments())
 

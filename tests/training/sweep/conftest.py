@@ -12,7 +12,7 @@ from hf_vaswani.training.sweep.plan import SweepPlan, make_plan
 from hf_vaswani.training.sweep.request import SweepRequest
 
 REFERENCES = [f"the {word} stands on hill {i} ." for i, word in enumerate(["house", "mill", "oak"] * 4)]
-# Stands for `hf-vaswani train`, without the seconds that its imports take.
+# Stands in for `hf-vaswani train`, without its slow imports.
 SCRIPT = """
 import os, shutil, sys, time
 options = dict(option[2:].split("=", 1) for option in sys.argv[2:])
@@ -32,7 +32,7 @@ shutil.copytree(results + "/" + name, folder, dirs_exist_ok=True)
 
 
 class FakeRuns:
-    """What the runs of a sweep come to."""
+    """The prepared results of the runs of a sweep."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -43,7 +43,7 @@ class FakeRuns:
         return [sys.executable, str(self.folder / "script.py"), recipe, *options]
 
     def write(self, name: str, loss: float, texts: list[str], **values) -> float:
-        """The results of a run; returns its BLEU."""
+        """Write the results of a run; returns its BLEU."""
         bleu = sacrebleu.corpus_bleu(texts, [REFERENCES], force=True).score
         chrf = sacrebleu.corpus_chrf(texts, [REFERENCES]).score
         folder = self.folder / name
@@ -69,7 +69,7 @@ class FakeRuns:
         return bleu
 
     def started(self) -> list[str]:
-        """The runs that were started since this was last asked, with their threads and GPUs."""
+        """The runs started since the last call, with their threads and GPUs."""
         path = self.folder / "started"
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def runs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def plan_of(tmp_path, write_lines):
-    """Plans a sweep of a recipe with a test set of these references."""
+    """Plans a sweep of a recipe whose test set has these references."""
     text = write_lines("text.x", [str(i) for i in range(len(REFERENCES))])
     references = write_lines("text.y", REFERENCES)
     path = tmp_path / "recipe.yaml"

@@ -18,7 +18,7 @@ from hf_vaswani.training.sweep.grid import Combination, as_text, combination_nam
         ("null,true,1e-9", ["null", "true", "1e-9"]),
     ],
 )
-def test_values_are_divided_at_commas_outside_brackets_and_quotes(text, values):
+def test_values_are_split_at_commas_outside_brackets_and_quotes(text, values):
     assert split_values(text) == values
 
 
@@ -38,7 +38,7 @@ def test_values_of_a_file_are_written_as_on_the_command_line(value, text):
     assert as_text(value) == text
 
 
-def test_rows_and_grid_are_multiplied_the_last_key_changing_fastest():
+def test_rows_and_grid_are_combined_with_the_last_key_changing_fastest():
     found = combinations({"small": {"d_model": "8"}, "large": {}}, {"dropout": ["0", "0.1"], "seedless": ["x"]})
     assert found == [
         Combination("small_dropout-0_seedless-x", {"d_model": "8", "dropout": "0", "seedless": "x"}),
@@ -49,7 +49,7 @@ def test_rows_and_grid_are_multiplied_the_last_key_changing_fastest():
     assert combinations({}, {}) == [Combination("recipe", {})]
 
 
-def test_names_are_those_of_files_and_differ():
+def test_combination_names_are_distinct_valid_file_names():
     names = [
         combination_name("", {"data.train": text}) for text in ("a/b.tsv", "a:b.tsv", "x" * 300, "x" * 301, "../..")
     ]

@@ -1,4 +1,4 @@
-"""A sweep that was killed, or whose runs fail, with real training runs."""
+"""Sweeps that are stopped or killed, with real training runs."""
 
 import json
 import os
@@ -19,7 +19,7 @@ STEPS = ("--max_steps=80", "--save_steps=5", "--eval_steps=20", "--logging_steps
 
 @pytest.fixture
 def start(recipe, tmp_path):
-    """Starts a sweep of the small recipe into a folder, as a command of its own."""
+    """Starts a sweep of the small recipe as a separate command."""
 
     def start(folder: str, *options: str) -> subprocess.Popen:
         return subprocess.Popen(
@@ -53,7 +53,7 @@ def checkpoints(folder: Path) -> set[Path]:
 
 
 def kill_in_the_middle(process: subprocess.Popen, folder: Path, number: int = signal.SIGKILL) -> list[psutil.Process]:
-    """Signal a sweep some moment after one of its runs has come further; the runs that it leaves behind."""
+    """Signal a sweep shortly after one of its runs has saved a checkpoint; returns the runs that it leaves behind."""
     sweep, deadline = psutil.Process(process.pid), time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline and not sweep.children():
         time.sleep(0.02)
@@ -75,8 +75,8 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def timeless(folder: Path) -> dict:
-    """The result of a sweep without what a clock says."""
+def without_times(folder: Path) -> dict:
+    """The result of a sweep without its times."""
     result = json.loads((folder / "sweep.json").read_text())
     for combination in result["combinations"]:
         del combination["minutes"]
@@ -86,9 +86,9 @@ def timeless(folder: Path) -> dict:
 
 
 @pytest.mark.slow
-def test_run_is_trained_by_a_command_of_its_own(start, tmp_path):
+def test_each_run_is_trained_by_its_own_command(start, tmp_path):
     finish(start("out", "--max_steps=4", "--eval_steps=4", "--save_steps=4", "--seeds=7"))
-    [[run]] = [entry["runs"] for entry in timeless(tmp_path / "out")["combinations"]]
+    [[run]] = [entry["runs"] for entry in without_times(tmp_path / "out")["combinations"]]
     assert (run["folder"], run["seed"], run["state"], run["steps"]) == ("recipe_seed_7", 7, "finished", 4)
     results = json.loads((tmp_path / "out" / "recipe_seed_7" / "results.json").read_text())
     assert run["validation_loss"] == results["validation_loss"]
@@ -109,19 +109,19 @@ def test_stopped_sweep_saves_its_runs_and_the_same_command_resumes_it(start, tmp
     assert "| 0.3 " in output and (tmp_path / "out" / "curves.png").read_bytes().startswith(b"\x89PNG")
     logs = [path.read_text() for path in (tmp_path / "out").glob("*.log")]
     assert len(logs) == 2 and any("Resuming from" in log for log in logs)
-    assert [len(entry["runs"]) for entry in timeless(tmp_path / "out")["combinations"]] == [1, 1]
+    assert [len(entry["runs"]) for entry in without_times(tmp_path / "out")["combinations"]] == [1, 1]
 
 
 @pytest.mark.slow
-def test_sweep_that_was_killed_twice_comes_to_the_table_of_an_undisturbed_one(start, tmp_path):
+def test_sweep_killed_twice_gives_the_same_results_as_an_uninterrupted_one(start, tmp_path):
     options = (*STEPS, "--grid=learning_rate=0.001,0.003,0.01", "--seeds=1,2,3", "--jobs=2")
     for _ in range(2):
         process = start("killed", *options)
         kill_in_the_middle(process, tmp_path / "killed")
-        process.communicate()  # whose runs may live for some seconds: the next one waits for them
+        process.communicate()  # its runs may live on for some seconds: the next sweep waits for them
     finish(start("killed", *options))
     finish(start("whole", *options))
-    killed, whole = timeless(tmp_path / "killed"), timeless(tmp_path / "whole")
+    killed, whole = without_times(tmp_path / "killed"), without_times(tmp_path / "whole")
     assert killed == whole
     assert [len(entry["runs"]) for entry in whole["combinations"]] == [3] * 3
     for run in (run["folder"] for entry in whole["combinations"] for run in entry["runs"]):
@@ -134,7 +134,7 @@ def test_runs_of_a_killed_sweep_end_with_it(start, tmp_path):
     process = start("out", "--max_steps=1000000", "--save_steps=5", "--jobs=2", "--seeds=1,2")
     runs = kill_in_the_middle(process, tmp_path / "out")
     process.communicate()
-    deadline = time.monotonic() + 60  # of a busy machine; else a few seconds
+    deadline = time.monotonic() + 60  # for a busy machine; usually a few seconds
     while any(map(is_alive, runs)) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert len(runs) == 2 and not any(map(is_alive, runs))

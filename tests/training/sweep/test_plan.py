@@ -1,4 +1,4 @@
-"""What a sweep is asked to do, on the command line and in files, and every error that this can have."""
+"""What a sweep is asked to do, on the command line and in files, and every error in such a request."""
 
 import pytest
 import yaml
@@ -24,7 +24,7 @@ def errors_of(*arguments, **settings) -> list[str]:
 
 @pytest.fixture
 def write_sweep(tmp_path):
-    """Writes the file of a sweep, given as keys or as text, and returns its path."""
+    """Writes a sweep file from keys or text and returns its path."""
 
     def write(content) -> str:
         path = tmp_path / "sweep.yaml"
@@ -34,7 +34,7 @@ def write_sweep(tmp_path):
     return write
 
 
-def test_every_combination_has_every_seed_and_a_folder_of_its_own():
+def test_every_combination_runs_with_every_seed_in_its_own_folder():
     plan = planned(
         "quickstart", "--max_steps", "7", grids=["training.learning_rate=0.001,2e-3", "dropout=0,0.1"], seeds="3,1"
     )
@@ -47,12 +47,12 @@ def test_every_combination_has_every_seed_and_a_folder_of_its_own():
     assert [run.recipe.training.seed for run in plan.runs] == [3, 1] * 4
     for run in plan.runs:
         assert run.recipe.training.output_dir == f"out/{run.name}" and run.recipe.training.max_steps == 7
-        # What its process will read is what was checked.
+        # Its process will read exactly what was checked.
         assert load_recipe("quickstart", run.options).to_dict() == run.recipe.to_dict()
     assert len({run.digest for run in plan.runs}) == 8
 
 
-def test_values_may_be_lists_null_and_text():
+def test_grid_values_can_be_lists_null_and_quoted_text():
     plan = planned(
         "quickstart",
         grids=["freeze=[],[model.encoder.layers.0, model.encoder.layers.1]", "max_grad_norm=null,1", "name='a, b',c"],
@@ -63,7 +63,7 @@ def test_values_may_be_lists_null_and_text():
     assert (last.training.max_grad_norm, last.data.name) == (1.0, "c")
 
 
-def test_file_has_grid_rows_seeds_and_further_keys(write_sweep):
+def test_sweep_file_has_grid_rows_seeds_and_recipe_keys(write_sweep):
     path = write_sweep({
         "recipe": "quickstart",
         "output_dir": "here",
@@ -86,7 +86,7 @@ def test_file_has_grid_rows_seeds_and_further_keys(write_sweep):
     assert plan.runs[0].recipe.training.max_steps == 5
 
 
-def test_command_line_goes_before_the_file(write_sweep):
+def test_command_line_overrides_the_file(write_sweep):
     path = write_sweep({"recipe": "quickstart", "grid": {"dropout": [0.1]}, "seeds": [1, 2], "max_steps": 9})
     plan = planned(path, "--max_steps", "7", grids=["dropout=0.2,0.3"], seeds="5")
     assert [run.name for run in plan.runs] == ["dropout-0.2_seed_5", "dropout-0.3_seed_5"]
@@ -97,7 +97,7 @@ def test_sweep_without_a_grid_compares_seeds():
     assert [run.name for run in planned("quickstart", seeds="1,2").runs] == ["recipe_seed_1", "recipe_seed_2"]
 
 
-def test_all_errors_come_together():
+def test_all_errors_are_reported_together():
     assert errors_of(
         "quickstart", "--max_steps", "abc", "--label_smoothing=0.1",
         grids=["learning_rat=1", "dropout=0.1,2,", "label_smoothing=0,0.1", "seed=1,2", "output_dir=a", "x"],
@@ -117,14 +117,14 @@ def test_all_errors_come_together():
     ]  # fmt: skip
 
 
-def test_keys_of_the_sweep_itself_are_not_further_keys():
+def test_keys_set_by_the_sweep_itself_are_rejected():
     assert errors_of("quickstart", "--seed=3", "--overwrite") == [
         "--training.overwrite cannot be given to a sweep: runs are resumed; to start over, delete the sweep's folder",
         "--training.seed cannot be given to a sweep: use --seeds",
     ]
 
 
-def test_combinations_that_say_the_same_are_refused():
+def test_duplicate_combinations_keys_and_seeds_are_rejected():
     assert errors_of("quickstart", grids=["dropout=0.1,0.10"]) == [
         "dropout-0.10 is the same recipe as dropout-0.1: remove one of them"
     ]
@@ -136,21 +136,21 @@ def test_combinations_that_say_the_same_are_refused():
     assert errors_of("quickstart", seeds="1,2,1") == ["--seeds: 1 given twice"]
 
 
-def test_texts_that_are_missing_are_said_once_before_any_run(tmp_path):
+def test_missing_text_files_are_reported_once_before_any_run(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text("data: {train: absent.tsv, validation: absent.tsv}\n")
     errors = errors_of(str(path), grids=["dropout=0.1,0.2"])
     assert len(errors) == 2 and all("absent.tsv" in error for error in errors)
 
 
-def test_too_many_runs_are_refused():
+def test_too_many_runs_are_rejected():
     [error] = errors_of(
         "quickstart", grids=[f"max_steps={','.join(map(str, range(1, 200)))}"], seeds=",".join(map(str, range(99)))
     )
     assert error == "19,701 runs are too many for one sweep; the maximum is 10,000"
 
 
-def test_errors_of_a_file_name_it(write_sweep):
+def test_errors_in_a_sweep_file_name_the_file(write_sweep):
     path = write_sweep("recipe: quickstart\ngrid: {dropout: 0.1}\nrows: {'a/b': {}, c: 3}\nseeds: x\n")
     assert errors_of(path) == [
         f"{path}: grid: dropout needs a list of values, such as [1, 2], got 0.1",
@@ -162,7 +162,7 @@ def test_errors_of_a_file_name_it(write_sweep):
     assert errors_of(path) == [f"{path}: recipe is missing: the name of a recipe, or of its file. Is 'recpe' a typo?"]
 
 
-def test_row_and_grid_that_set_the_same_key_are_refused():
+def test_row_and_grid_that_set_the_same_key_are_rejected():
     request = SweepRequest("quickstart", "out", {"a": {"dropout": "0.1", "dropot": "1"}}, {"dropout": ["0"]}, (1,))
     with pytest.raises(InputError) as error:
         make_plan(request, [])
@@ -172,7 +172,7 @@ def test_row_and_grid_that_set_the_same_key_are_refused():
     ]
 
 
-def test_table_3_is_a_sweep_of_all_of_its_rows():
+def test_bundled_sweep_of_table_3_has_all_of_its_rows():
     assert list(bundled_sweeps()) == ["paper_table3_rows"]
     request = read_request("paper_table3_rows", None, [], None, [], [])
     presets = [row.get("preset") for row in request.rows.values()]

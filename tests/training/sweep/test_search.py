@@ -20,7 +20,7 @@ TEXTS = {"learning_rate": "0.0001..0.1", "encoder_layers": "1..6"}
 
 @pytest.fixture
 def request_of(plan_of):
-    """A request to search in a space."""
+    """A request to search a space."""
 
     def request(texts=None, output: str = "out", **parts) -> SweepRequest:
         errors: list[str] = []
@@ -34,7 +34,7 @@ def request_of(plan_of):
 
 @pytest.fixture
 def losses(runs):
-    """Writes what each trial comes to, with one seed."""
+    """Writes the results of each trial with one seed; returns the losses."""
     found = {"recipe": 3.0} | {f"trial_{number}": 2 + random.Random(number).random() for number in range(1, 9)}
     for name, loss in found.items():
         runs.write(f"{name}_seed_1", loss, REFERENCES)
@@ -61,7 +61,7 @@ def test_first_row_is_the_recipe_and_the_lowest_loss_is_named(request_of, losses
     assert line in (search.plan.folder / "README.md").read_text()
 
 
-def test_search_may_be_continued_with_more_trials(request_of, runs, losses):
+def test_search_can_be_continued_with_more_trials(request_of, runs, losses):
     run_search(check_search(request_of(trials=2), []), jobs=2)
     runs.started()
     report = run_search(check_search(request_of(trials=4), []), jobs=2)
@@ -71,7 +71,7 @@ def test_search_may_be_continued_with_more_trials(request_of, runs, losses):
     assert runs.started() == []
 
 
-def test_search_that_was_stopped_in_a_round_goes_on_as_if_it_had_not(request_of, runs, losses):
+def test_search_stopped_within_a_round_resumes_with_the_same_trials(request_of, runs, losses):
     run_search(check_search(request_of(trials=7), []), jobs=2)
     run_search(check_search(request_of(output="again", trials=3), []), jobs=2)
     folder = check_search(request_of(output="again", trials=7), []).plan.folder
@@ -82,7 +82,7 @@ def test_search_that_was_stopped_in_a_round_goes_on_as_if_it_had_not(request_of,
     assert rows(folder) == rows(folder.with_name("out"))
 
 
-def test_proposals_come_nearer_to_the_lowest_loss(request_of):
+def test_proposals_approach_the_lowest_loss(request_of):
     search = check_search(request_of(), [])
 
     def loss(trial) -> float:
@@ -106,7 +106,7 @@ def test_failed_trials_count_as_tried(request_of, runs, losses):
     assert [line.split()[0] for line in runs.started()] == ["trial_2_seed_1"]
 
 
-def test_search_ends_where_all_combinations_were_tried(request_of, losses):
+def test_search_ends_once_all_combinations_have_been_tried(request_of, losses):
     texts = {"encoder_layers": "1..2", "norm_position": "post,pre"}
     report = run_search(check_search(request_of(texts, trials=8), []), jobs=3)
     tried = [tuple(result.values.values()) for result in report.combinations[1:]]
@@ -120,17 +120,17 @@ def test_search_ends_where_all_combinations_were_tried(request_of, losses):
         ({"encoder_layers": "1,2,3,4", "dropout": "0,0.1,0.2,0.3"}, 16),
     ],
 )
-def test_small_space_is_tried_whole(request_of, texts, number):
+def test_small_space_is_tried_completely(request_of, texts, number):
     search = check_search(request_of(texts), [])
     trials: list[dict[str, str]] = []
     for _ in range(number):
-        # The lowest loss always lies at one end, which would be proposed again and again.
+        # The lowest loss is always at one end, which would otherwise be proposed again and again.
         trials += propose(search, trials, [sum(map(float, trial.values())) for trial in trials], 1)
     assert len({tuple(trial.values()) for trial in trials}) == len(trials) == number
     assert propose(search, trials, [1.0] * number, 1) == []
 
 
-def test_rounds_are_several_on_a_large_machine(request_of, losses, monkeypatch):
+def test_large_machine_still_searches_in_several_rounds(request_of, losses, monkeypatch):
     monkeypatch.setattr(search_module, "runs_side_by_side", lambda plan: 64)
     asked = []
     monkeypatch.setattr(search_module, "propose", lambda *given: asked.append(given[-1]) or propose(*given))
@@ -138,7 +138,7 @@ def test_rounds_are_several_on_a_large_machine(request_of, losses, monkeypatch):
     assert asked == [0, 1, 1, 1, 1, 0]
 
 
-def test_trial_of_which_a_seed_fails_has_no_loss(request_of, runs, losses):
+def test_trial_with_a_failed_seed_has_no_loss(request_of, runs, losses):
     for number in range(1, 4):
         runs.write(f"trial_{number}_seed_2", losses[f"trial_{number}"], REFERENCES)
     runs.write("recipe_seed_2", 3.0, REFERENCES)
@@ -151,19 +151,19 @@ def test_trial_of_which_a_seed_fails_has_no_loss(request_of, runs, losses):
     assert report.best is not None and report.best.name == "trial_1"
 
 
-def test_losses_that_do_not_compare_are_not_searched(request_of):
+def test_search_with_incomparable_losses_is_rejected(request_of):
     with pytest.raises(InputError, match="cannot be compared across tokenizers"):
         check_search(request_of({"vocab_size": "1000..8000"}), [])
     check_search(request_of({"bpe_dropout": "0.0..0.1", "max_length": "50..100"}), [])
 
 
-def test_values_that_make_no_recipe_are_not_trained(request_of, losses):
-    # Of the heads from 1 to 4, d_model 512 cannot be divided by 3.
+def test_values_that_make_an_invalid_recipe_are_not_trained(request_of, losses):
+    # With 3 heads, d_model 512 cannot be divided evenly.
     report = run_search(check_search(request_of({"encoder_attention_heads": "1..4"}, trials=8), []), jobs=4)
     assert sorted(result.values["encoder_attention_heads"] for result in report.combinations[1:]) == ["1", "2", "4"]
 
 
-def test_folder_with_trials_outside_of_the_space_is_refused(request_of, losses):
+def test_folder_with_trials_outside_the_space_is_rejected(request_of, losses):
     run_search(check_search(request_of(trials=3), []), jobs=2)
     with pytest.raises(InputError, match="trials outside this space"):
         check_search(request_of({"learning_rate": "0.05..0.1", "encoder_layers": "1..6"}), [])
@@ -172,7 +172,7 @@ def test_folder_with_trials_outside_of_the_space_is_refused(request_of, losses):
     check_search(request_of({"learning_rate": "0.0001..0.2", "encoder_layers": "1..7"}), [])
 
 
-def test_all_errors_come_together(request_of):
+def test_all_errors_are_reported_together(request_of):
     request = replace(request_of({"dropout": "0.0..1.0", "lr": "1..2"}), grid={"label_smoothing": ["0", "0.1"]})
     with pytest.raises(InputError) as error:
         check_search(request, ["--seeds …"])
@@ -182,12 +182,12 @@ def test_all_errors_come_together(request_of):
     assert any("dropout must be in [0, 1), got 1.0" in line for line in lines[2:])
 
 
-def test_more_runs_than_a_sweep_may_have_are_refused_before_the_first(request_of):
+def test_too_many_runs_are_rejected_before_the_first(request_of):
     with pytest.raises(InputError, match="10,002 runs are too many"):
         check_search(request_of(trials=5000, seeds=(1, 2)), [])
 
 
-def test_file_has_a_space_and_trials(tmp_path):
+def test_sweep_file_has_a_space_and_trials(tmp_path):
     path = tmp_path / "sweep.yaml"
     path.write_text("recipe: quickstart\nsearch: {learning_rate: 0.001..0.1, dropout: [0.0, 0.1]}\ntrials: 7\n")
     errors: list[str] = []

@@ -26,7 +26,7 @@ def test_range_has_the_type_and_the_scale_of_its_ends(text, low, high, is_whole,
     assert not errors and space == {"key": Range(low, high, is_whole)} and space["key"].is_log == is_log
 
 
-def test_values_are_those_of_a_grid():
+def test_listed_values_are_written_as_in_a_grid():
     assert parsed(freeze="[],[a, b]", name=["x,y", "z"]) == (
         {"freeze": Choice(["[]", "[a, b]"]), "name": Choice(["x,y", "z"])},
         [],
@@ -47,18 +47,18 @@ def test_values_are_those_of_a_grid():
         ("1,", "write a range"),
     ],
 )
-def test_what_leaves_no_choice_is_refused(text, why):
+def test_text_that_leaves_no_choice_is_rejected(text, why):
     space, [error] = parsed(key=text)
     assert space == {} and error.startswith(f"--search key={text}: {why}")
 
 
-def test_numbers_have_three_digits_and_stay_between_the_ends():
+def test_numbers_have_three_digits_and_stay_within_the_range():
     part = Range(0.0012345, 0.01, is_whole=False)
     assert [part.text(number) for number in (0.0012345, 0.0043219, 0.01)] == ["0.0012345", "0.00432", "0.01"]
     assert Range(1, 6, is_whole=True).text(3.0) == "3"
 
 
-def test_corners_have_every_end_and_every_value():
+def test_corners_include_every_end_and_every_value():
     space, _ = parsed(rate="0.1..0.3", layers="1..6", norm="post,pre,none")
     assert corners(space) == [
         {"rate": "0.1", "layers": "1", "norm": "post"},
@@ -77,6 +77,6 @@ def test_corners_have_every_end_and_every_value():
         ({"rate": "0.2"}, False),
     ],
 )
-def test_space_holds_what_lies_in_it(values, is_in):
+def test_space_contains_only_values_within_it(values, is_in):
     space, _ = parsed(rate="0.1..0.3", norm="post,pre")
     assert holds(space, values) is is_in

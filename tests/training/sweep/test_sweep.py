@@ -1,4 +1,4 @@
-"""A whole sweep, with runs that are copied instead of trained."""
+"""A complete sweep, whose runs are copied instead of trained."""
 
 import json
 import math
@@ -39,13 +39,13 @@ def written(runs):
     return {name: runs.write(name, losses[name], texts) for name, texts in TEXTS.items()}
 
 
-def test_table_has_mean_and_spread_of_each_combination_and_its_difference_from_the_first(plan_of, runs, written):
+def test_table_has_means_spreads_and_differences_from_the_first_combination(plan_of, runs, written):
     plan = plan_of(grid=GRID, seeds=(1, 2))
     report = run_sweep(plan, jobs=2)
     first, second = report.combinations
     a, b, c, d = written.values()
     assert first.tests["test"].bleu.mean == pytest.approx((a + b) / 2)
-    # Of two values, the sample deviation is their distance by the root of two.
+    # The sample standard deviation of two values is their difference divided by the square root of two.
     assert first.tests["test"].bleu.deviation == pytest.approx(abs(a - b) / math.sqrt(2))
     assert first.tests["test"].bleu.values == [a, b]
     assert second.tests["test"].chrf2.values == pytest.approx(
@@ -68,7 +68,7 @@ def test_table_has_mean_and_spread_of_each_combination_and_its_difference_from_t
     assert table[0]["steps"] == "3" and table[0]["minutes"] == "0.5"
 
 
-def test_files_are_written_and_say_the_same(plan_of, runs, written):
+def test_written_files_agree_with_the_report(plan_of, runs, written):
     plan = plan_of(grid=GRID, seeds=(1, 2))
     report = run_sweep(plan, jobs=2)
     stored = json.loads((plan.folder / "sweep.json").read_text())
@@ -79,7 +79,7 @@ def test_files_are_written_and_say_the_same(plan_of, runs, written):
     assert (plan.folder / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_finished_runs_are_not_started_again_and_seeds_may_be_added(plan_of, runs, written):
+def test_finished_runs_are_not_started_again_when_seeds_are_added(plan_of, runs, written):
     run_sweep(plan_of(grid=GRID, seeds=(1,)), jobs=2)
     assert [line.split()[0] for line in runs.started()] == ["dropout-0.0_seed_1", "dropout-0.1_seed_1"]
     again = run_sweep(plan_of(grid=GRID, seeds=(1,)), jobs=2)
@@ -90,14 +90,14 @@ def test_finished_runs_are_not_started_again_and_seeds_may_be_added(plan_of, run
     assert [line.split()[0] for line in runs.started()] == ["dropout-0.0_seed_2", "dropout-0.1_seed_2"]
 
 
-def test_finished_runs_are_started_again_where_a_key_that_may_change_has_changed(plan_of, runs, written):
+def test_finished_runs_are_started_again_after_an_allowed_change_of_a_key(plan_of, runs, written):
     run_sweep(plan_of(grid=GRID), jobs=2)
     runs.started()
     run_sweep(plan_of(grid=GRID, options=("--num_beams=2",)), jobs=2)
     assert len(runs.started()) == 2
 
 
-def test_run_that_fails_is_reported_and_costs_no_other(plan_of, runs, written, capsys):
+def test_failed_run_is_reported_and_affects_no_other(plan_of, runs, written, capsys):
     for name in ("dropout-0.0_seed_1",):
         for path in (runs.folder / name).iterdir():
             path.unlink()
@@ -128,7 +128,7 @@ def test_combination_without_finished_runs_has_no_values(plan_of, runs, written)
     assert report.combinations[1].tests["test"].difference is None
 
 
-def test_translations_that_are_not_those_scored_are_not_compared(plan_of, runs, written):
+def test_translations_that_differ_from_those_scored_are_not_compared(plan_of, runs, written):
     path = runs.folder / "dropout-0.1_seed_1" / "test_translations.txt"
     path.write_text(path.read_text().replace("rock", "hill"))
     report = run_sweep(plan_of(grid=GRID), jobs=2)
@@ -137,7 +137,7 @@ def test_translations_that_are_not_those_scored_are_not_compared(plan_of, runs, 
     assert "dropout-0.1_seed_1/test_translations.txt is not what its run scored" in note
 
 
-def test_other_test_sets_are_not_compared(plan_of, runs, written, write_lines):
+def test_different_test_sets_are_not_compared(plan_of, runs, written, write_lines):
     other = write_lines("other.y", [f"{text} !" for text in REFERENCES])
     text = str(plan_of().runs[0].recipe.data.test_target)
     plan = plan_of(grid={"test_target": [text, other]})
@@ -162,7 +162,7 @@ def test_signal_stops_the_runs(plan_of, runs, written):
     assert not run_sweep(plan, jobs=2).failed
 
 
-def test_second_sweep_in_a_folder_waits_and_is_refused(plan_of, monkeypatch, capsys):
+def test_second_sweep_in_a_folder_waits_and_is_rejected(plan_of, monkeypatch, capsys):
     monkeypatch.setattr(folder_module, "ENDING", 0.1)
     plan = plan_of()
     with open_folder(plan), pytest.raises(InputError, match="Another sweep is training in"), open_folder(plan):
@@ -170,7 +170,7 @@ def test_second_sweep_in_a_folder_waits_and_is_refused(plan_of, monkeypatch, cap
     assert capsys.readouterr().err.count("waiting for its runs to end") == 1
 
 
-def test_folder_of_something_else_is_refused(tmp_path):
+def test_folder_without_a_sweep_is_rejected(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").touch()
     assert "is not empty and contains no sweep" in place_errors(tmp_path / "full")[0]
@@ -178,11 +178,11 @@ def test_folder_of_something_else_is_refused(tmp_path):
     assert place_errors(tmp_path / "new") == []
 
 
-def test_sweep_of_other_settings_is_refused(plan_of, runs, written):
+def test_sweep_with_different_settings_is_rejected(plan_of, runs, written):
     run_sweep(plan_of(grid=GRID, seeds=(1, 2)), jobs=2)
     [error] = content_errors(plan_of(grid={"dropout": ["0.1", "0.3"]}, seeds=(1,)))
     assert "contains a sweep with more than this one (combination dropout-0.0, seed 2)" in error
-    # As a run stores its recipe, once it has a checkpoint.
+    # As a run stores its recipe once it has a checkpoint.
     plan = plan_of(grid=GRID, seeds=(1, 2), options=("--d_model=64",))
     for run in plan.runs[:2]:
         (run.folder / "checkpoints" / "update-00000005").mkdir(parents=True)
@@ -194,7 +194,7 @@ def test_sweep_of_other_settings_is_refused(plan_of, runs, written):
     ]
 
 
-def test_cores_are_divided_among_the_runs_of_the_whole_sweep(plan_of, runs, monkeypatch):
+def test_cores_are_divided_among_the_runs_of_a_sweep(plan_of, runs, monkeypatch):
     monkeypatch.setattr(slots_module, "available_cores", lambda: 8)
     assert slots(plan_of(grid=GRID), None) == [Slot(threads=4)] * 2
     assert slots(plan_of(grid=GRID, seeds=tuple(range(20))), None) == [Slot(threads=1)] * 8
@@ -224,7 +224,7 @@ def test_gpus_are_those_that_this_process_sees(monkeypatch):
     assert slots_module.gpus() == []
 
 
-def test_damaged_state_is_named_with_a_remedy_that_helps(plan_of, runs, written):
+def test_damaged_state_is_reported_with_a_remedy_that_works(plan_of, runs, written):
     plan = plan_of(grid=GRID)
     run_sweep(plan, jobs=2)
     (plan.folder / "state.json").write_text('{"combinations": ')
@@ -235,7 +235,7 @@ def test_damaged_state_is_named_with_a_remedy_that_helps(plan_of, runs, written)
     assert not run_sweep(plan, jobs=2).failed
 
 
-def test_losses_of_other_vocabularies_are_not_ranked(plan_of, runs):
+def test_losses_of_different_vocabularies_are_not_ranked(plan_of, runs):
     plan = plan_of(grid={"vocab_size": ["100", "200"]})
     for number, run in enumerate(plan.runs):
         runs.write(run.name, 2.0 - number, REFERENCES)
@@ -243,7 +243,7 @@ def test_losses_of_other_vocabularies_are_not_ranked(plan_of, runs):
     assert report.best is None and "Lowest validation loss" not in (plan.folder / "README.md").read_text()
 
 
-def test_other_text_in_the_same_files_is_noted(plan_of, runs):
+def test_changed_text_in_the_same_files_is_noted(plan_of, runs):
     plan = plan_of(seeds=(1, 2, 3))
     for run, digest in zip(plan.runs, "aab"):
         trail = {"texts": {"train": {"digest": digest}, "validation": {"digest": "c"}}, "environments": [{}]}
@@ -254,8 +254,8 @@ def test_other_text_in_the_same_files_is_noted(plan_of, runs):
     ]
 
 
-def test_recipes_in_stages_are_swept(plan_of, runs, tmp_path):
-    plan_of()  # writes the text, and a recipe of it
+def test_recipe_with_stages_can_be_swept(plan_of, runs, tmp_path):
+    plan_of()  # writes the text and a recipe for it
     path = tmp_path / "staged.yaml"
     path.write_text(
         (tmp_path / "recipe.yaml").read_text().replace("data:", "data:\n  text: [own, made]")
