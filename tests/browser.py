@@ -42,7 +42,7 @@ def chromium(profile: Path, size: tuple[int, int] = (1280, 900)) -> Iterator[Any
 class OpenPage:
     """A page in a browser."""
 
-    # Of the console, what counts as an error.
+    # The levels of console messages that count as errors.
     levels: tuple[str, ...] = ("SEVERE",)
 
     def __init__(self, driver: Any, address: str):
@@ -52,7 +52,7 @@ class OpenPage:
         return self.driver.execute_script(code, *arguments)
 
     def wait(self, condition: str) -> Any:
-        """Wait until something holds, and return it."""
+        """Wait until a condition holds, and return its value."""
         end = time.monotonic() + SECONDS
         while not (value := self.run(f"return {condition}")):
             assert time.monotonic() < end, f"{condition}: {self.run('return document.body.innerText')} {self.errors()}"
@@ -64,8 +64,8 @@ class OpenPage:
 
 
 def violations(driver: Any, axe: Path) -> list[dict]:
-    """What axe-core, a script, finds wrong with the page that is open."""
-    # By the driver: a page's own policy may let no such script in.
+    """The violations that the script axe-core finds on the page that is open."""
+    # Through the driver, since a page's own security policy may block such a script.
     driver.execute_cdp_cmd("Runtime.evaluate", {"expression": axe.read_text(encoding="utf-8")})
     found = driver.execute_async_script(
         "axe.run().then(({violations}) => arguments[0](JSON.stringify(violations.map("

@@ -1,4 +1,4 @@
-"""Fixtures that many tests share: tiny models, a tiny tokenizer, parallel files. Nothing here touches the network."""
+"""Fixtures shared by many tests: tiny models, a tiny tokenizer, parallel files. Nothing here touches the network."""
 
 import os
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from .hub.fake_hub import FakeHub
 
-# Tiny tensors gain nothing from threads, and lose much where the cores are busy.
+# Tiny tensors gain nothing from threads, and lose a lot when the cores are busy.
 torch.set_num_threads(1)
 
 TINY = {
@@ -45,7 +45,7 @@ def tiny_model(attn_implementation: str = "sdpa", **changes) -> VaswaniForCondit
 
 
 def word_tokenizer(words: list[str]) -> Tokenizer:
-    """One token a word, ids 4, 5, … after the special tokens, `</s>` at the end."""
+    """One token per word: ids 4, 5, … after the special tokens, and `</s>` at the end."""
     vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS.values(), *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -55,7 +55,7 @@ def word_tokenizer(words: list[str]) -> Tokenizer:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of prepared text of the tests' own."""
+    """A separate cache of prepared text for the tests."""
     os.environ["HF_VASWANI_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
@@ -86,7 +86,7 @@ def hub():
 
 @pytest.fixture
 def hub_here(hub, monkeypatch, tmp_path):
-    """That Hub, also for huggingface_hub in this process, which has a token that may write."""
+    """The same Hub, also used by huggingface_hub in this process, with a write token."""
     monkeypatch.setattr(constants, "ENDPOINT", hub.address)
     template = f"{hub.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
@@ -114,7 +114,7 @@ def write_lines(tmp_path):
 
 @contextmanager
 def largest_file(size: int):
-    """Within the block no file may grow beyond some bytes, as on a disk that is nearly full."""
+    """Within the block, no file may grow beyond `size` bytes, as on a disk that is nearly full."""
     resource = pytest.importorskip("resource", reason="the system has no such limit")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))

@@ -46,7 +46,7 @@ PIECES = ["▁", *(f"▁{word}" for word in WORDS), *"abcdefghijklmnopqrstuvwxyz
 def family(name: str, folder: Path, **changes) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A model in eval mode and its tokenizer; `changes` go to the model's config."""
     tokenizer = TOKENIZERS[name](folder)
-    # M2M100's tokenizer does not count its languages.
+    # The length of M2M100's tokenizer does not include its languages.
     last_language = max(getattr(tokenizer, "lang_code_to_id", {"": 0}).values())
     ids = {
         "vocab_size": max(len(tokenizer), last_language + 1),
@@ -60,7 +60,7 @@ def family(name: str, folder: Path, **changes) -> tuple[PreTrainedModel, PreTrai
     if name == "T5":
         start = {"decoder_start_token_id": tokenizer.pad_token_id}
         sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_heads": 2}
-        # A softmax of its own: the tied one of a random model repeats the decoder's start.
+        # A separate LM head, since the tied one of a random model repeats the decoder's start token.
         config = T5Config(**{**ids, **start, **sizes, "tie_word_embeddings": False, **changes})
         model = T5ForConditionalGeneration(config)
         torch.nn.init.normal_(model.lm_head.weight)
@@ -79,12 +79,12 @@ def languages(name: str) -> dict[str, str]:
     return dict(zip(("src_lang", "tgt_lang"), LANGUAGES.get(name, ())))
 
 
-def words_alone(name: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
-    """Search options by which a random model says words: special tokens, the end too, are ruled out."""
+def only_words(name: str, tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
+    """Search options with which a random model generates only words: special tokens, also the end, are suppressed."""
     special = {*tokenizer.all_special_ids, *getattr(tokenizer, "lang_code_to_id", {}).values()}
     if name in LANGUAGES:
         target = LANGUAGES[name][1]
-        # Forced at the beginning, and thus not to be ruled out.
+        # It is forced at the beginning, so it must not be suppressed.
         special -= {getattr(tokenizer, "lang_code_to_id", {}).get(target, tokenizer.convert_tokens_to_ids(target))}
     return {"suppress_tokens": sorted(special)}
 

@@ -83,8 +83,8 @@ class Transformer:
 
     def _layer_norm(self, x, name):
         mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-        normalised = (x - mean) / np.sqrt(variance + self.eps)
-        return normalised * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+        normalized = (x - mean) / np.sqrt(variance + self.eps)
+        return normalized * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
     def _residual(self, x, norm, sublayer):
         if self.pre_norm:

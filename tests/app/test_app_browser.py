@@ -19,7 +19,7 @@ from hf_vaswani.app.translate import translate_text
 
 from ..browser import NEEDS_CHROMIUM, OpenPage, chromium, violations
 from ..conftest import tiny_model
-from ..core.test_modeling_vaswani import randomise
+from ..core.test_modeling_vaswani import randomize
 from ..data.tokenizers.test_tokenizer import learn
 
 pytestmark = [pytest.mark.slow, NEEDS_CHROMIUM]
@@ -94,7 +94,7 @@ def folders(tmp_path_factory) -> list[str]:
     tokenizer, made = learn(), []
     for place in range(1 if TRAINED else 2):
         model = tiny_model(vocab_size=len(tokenizer), decoder_layers=2 + place)
-        randomise(model)
+        randomize(model)
         model.generation_config.max_new_tokens = 12
         folder = tmp_path_factory.mktemp("models") / f"model{place}"
         model.save_pretrained(folder)

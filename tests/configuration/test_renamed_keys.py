@@ -10,29 +10,29 @@ from hf_vaswani.training.recipe.recipe import load_recipe
 OLD_KEYS = [(section, key) for section, keys in RENAMED_KEYS.items() for key in keys]
 
 
-def error_of(path, *options) -> list[str]:
+def errors_of(path, *options) -> list[str]:
     with pytest.raises(InputError) as error:
         load_recipe(path, list(options))
     return str(error.value).splitlines()
 
 
 @pytest.mark.parametrize(("section", "key"), OLD_KEYS)
-def test_old_key_is_refused_with_its_new_name_in_a_file_and_as_an_option(section, key, tmp_path):
+def test_old_key_is_rejected_with_its_new_name_in_a_file_and_as_an_option(section, key, tmp_path):
     new = f"it is now '{section}.{RENAMED_KEYS[section][key].replace(' and ', f' and {section}.')}'"
     path = tmp_path / "recipe.yaml"
     path.write_text(f"{section}: {{{key}: 1}}")
-    assert f"unknown key '{section}.{key}'; {new}" in error_of(path)[0]
-    assert f"--{key}: unknown key; {new}" in error_of("quickstart", f"--{key}=1")
-    assert f"--{section}.{key}: unknown key; {new}" in error_of("quickstart", f"--{section}.{key}=1")
+    assert f"unknown key '{section}.{key}'; {new}" in errors_of(path)[0]
+    assert f"--{key}: unknown key; {new}" in errors_of("quickstart", f"--{key}=1")
+    assert f"--{section}.{key}: unknown key; {new}" in errors_of("quickstart", f"--{section}.{key}=1")
 
 
-def test_name_of_the_built_in_corpus_is_refused_with_its_new_one():
+def test_old_name_of_the_built_in_corpus_is_rejected_with_its_new_name():
     assert check_source(TextSource(dataset="embedded", split="train"), ("de", "en")) == [
         "the synthetic corpus is now called 'built-in', not 'embedded'"
     ]
 
 
-def test_stored_recipe_of_an_earlier_version_has_todays_names():
+def test_stored_recipe_of_an_earlier_version_gets_the_new_names():
     stored = {
         "data": {"dataset": "embedded", "processes": 2, "train": [{"dataset": "embedded", "weight": 2}, "a.tsv"],
                  "tests": {"news": {"dataset": "embedded"}}},

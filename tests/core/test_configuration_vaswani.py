@@ -17,22 +17,22 @@ def test_defaults_are_the_base_model_of_the_paper():
     assert config.position_type == "sinusoidal"
 
 
-def test_names_common_to_all_models_are_mapped():
+def test_common_config_names_are_mapped():
     config = tiny_config()
     assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == (16, 2, 2)
 
 
-def test_decoder_vocabulary_and_start_token_follow_from_the_others():
+def test_decoder_vocab_size_and_start_token_have_derived_defaults():
     config = tiny_config(bos_token_id=7)
     assert config.decoder_vocab_size == config.vocab_size
     assert config.decoder_start_token_id == 7
 
 
-def test_all_contradictions_are_named_at_once():
+def test_all_violations_are_reported_together():
     with pytest.raises(ValueError) as error:
         tiny_config(d_model=15, decoder_vocab_size=30, dropout=1.5, activation_function="rleu", encoder_layers=0)
     message = str(error.value)
-    for fault in (
+    for expected in (
         "encoder_attention_heads=2 does not divide d_model=15",
         "decoder_attention_heads=4 does not divide d_model=15",
         "even d_model",
@@ -41,15 +41,15 @@ def test_all_contradictions_are_named_at_once():
         "'rleu'",
         "encoder_layers must be at least 1",
     ):
-        assert fault in message
+        assert expected in message
 
 
-def test_padding_token_outside_the_vocabulary_is_refused():
+def test_padding_token_outside_the_vocabulary_is_rejected():
     with pytest.raises(ValueError, match="pad_token_id=99 is outside the vocabulary, vocab_size=40"):
         tiny_config(pad_token_id=99)
 
 
-def test_all_faults_of_the_variants_are_named_at_once():
+def test_all_errors_in_the_variant_options_are_reported_together():
     with pytest.raises(ValueError) as error:
         tiny_config(
             norm_position="middle",
@@ -67,7 +67,7 @@ def test_all_faults_of_the_variants_are_named_at_once():
             eos_token_id=40,
             decoder_start_token_id=-1,
         )
-    for fault in (
+    for expected in (
         "norm_position must be one of post, pre, got 'middle'",
         "position_type must be one of sinusoidal, learned, none, got 'rotary'",
         "sinusoid_layout must be one of interleaved, halves, got 'thirds'",
@@ -83,11 +83,11 @@ def test_all_faults_of_the_variants_are_named_at_once():
         "eos_token_id=40 is outside the vocabulary, decoder_vocab_size=40",
         "decoder_start_token_id=-1 is outside the vocabulary, decoder_vocab_size=40",
     ):
-        assert fault in str(error.value)
+        assert expected in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "message"),
     [
         ({"positions_skip_padding": True, "decoder_start_token_id": 0}, "the decoder's first token has no position"),
         ({"positions_skip_padding": True, "pad_token_id": None}, "positions_skip_padding needs a pad_token_id"),
@@ -95,27 +95,27 @@ def test_all_faults_of_the_variants_are_named_at_once():
         ({"d_model": 18, "d_k": 4}, "d_k and d_v are not both given"),
     ],
 )
-def test_combination_that_makes_no_sense_is_refused(changes, fault):
-    with pytest.raises(ValueError, match=fault):
+def test_inconsistent_combination_is_rejected(changes, message):
+    with pytest.raises(ValueError, match=message):
         tiny_config(**changes)
 
 
-def test_heads_need_not_divide_the_width_where_theirs_is_given():
+def test_heads_need_not_divide_d_model_when_d_k_and_d_v_are_given():
     config = tiny_config(d_model=18, decoder_attention_heads=4, d_k=4, d_v=5)
     assert (config.d_k, config.d_v) == (4, 5)
 
 
 @pytest.mark.parametrize("typo", ["norm_positions", "dropouts", "layernorm_eps", "encoder_layer", "vocab_sise"])
-def test_misspelt_field_is_refused_with_the_right_one(typo):
+def test_misspelled_field_is_rejected_with_a_suggestion(typo):
     with pytest.raises(ValueError, match=f"{typo} is not a field; use "):
         tiny_config(**{typo: 1})
 
 
-def test_attributes_of_others_are_kept():
+def test_unknown_attributes_are_kept():
     assert tiny_config(my_note="mine").my_note == "mine"
 
 
-def test_config_of_a_newer_version_is_one_clear_error(tmp_path):
+def test_config_of_a_newer_version_raises_one_clear_error(tmp_path):
     tiny_config().save_pretrained(tmp_path)
     content = json.loads((tmp_path / "config.json").read_text())
     content.update(format_version=99, position_type="rotary", rotary_base=10000)
@@ -125,13 +125,13 @@ def test_config_of_a_newer_version_is_one_clear_error(tmp_path):
             load(tmp_path)
 
 
-def test_options_that_follow_from_others_still_do_when_those_change():
+def test_options_derived_from_others_stay_none_in_the_config():
     config = tiny_config(dropout=0.3)
     assert config.embedding_dropout is None
     assert config.final_norm is None
 
 
-def test_saved_config_equals_the_loaded_one(tmp_path):
+def test_loaded_config_equals_the_saved_one(tmp_path):
     config = tiny_config(norm_position="pre", position_type="learned", dropout=0.3)
     config.save_pretrained(tmp_path)
     loaded = VaswaniConfig.from_pretrained(tmp_path)
@@ -139,14 +139,14 @@ def test_saved_config_equals_the_loaded_one(tmp_path):
     assert (loaded.norm_position, loaded.position_type, loaded.dropout) == ("pre", "learned", 0.3)
 
 
-def test_pipeline_entry_is_saved_but_not_shown_where_the_package_is_installed(tmp_path):
+def test_custom_pipeline_is_saved_but_hidden_when_the_package_is_installed(tmp_path):
     config = tiny_config()
     config.save_pretrained(tmp_path)
     assert '"pipeline_translation.TranslationPipeline"' in (tmp_path / "config.json").read_text()
     assert not hasattr(VaswaniConfig.from_pretrained(tmp_path), "custom_pipelines")
 
 
-def test_what_others_wrote_into_a_file_does_not_keep_it_from_loading(tmp_path):
+def test_unknown_fields_in_the_file_do_not_prevent_loading(tmp_path):
     config = tiny_config()
     config.num_heads, config.dropouts = 7, 0.3
     config.save_pretrained(tmp_path)

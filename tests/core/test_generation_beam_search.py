@@ -16,7 +16,7 @@ EOS, PAD = 2, 1
 
 @pytest.fixture(scope="module")
 def marian():
-    """A random MarianMT in float64, in which no two hypotheses come so near to each other that rounding decides."""
+    """A random MarianMT in float64, in which no two hypotheses score so closely that rounding decides."""
     torch.manual_seed(0)
     config = MarianConfig(
         vocab_size=97,
@@ -75,23 +75,23 @@ SETTINGS = {
             (4, False, 2.0), (4, "never", 2.0), (8, False, 1.0), (8, "never", 1.0), (4, False, -1.0),
         ]
     },
-    "four of four": {**LONG, "num_return_sequences": 4},
-    "two of four": {**LONG, "num_return_sequences": 2, "length_penalty": 0.0},
-    "least length": {**LONG, "min_new_tokens": 8},
+    "4 of 4 hypotheses": {**LONG, "num_return_sequences": 4},
+    "2 of 4 hypotheses": {**LONG, "num_return_sequences": 2, "length_penalty": 0.0},
+    "minimum length": {**LONG, "min_new_tokens": 8},
     "n-grams": {**LONG, "no_repeat_ngram_size": 2},
     "forced start": {**LONG, "forced_bos_token_id": 7},
     "forced end": {**LONG, "forced_eos_token_id": EOS},
-    "two ends": {**LONG, "eos_token_id": [EOS, 9]},
-    "no end": {**LONG, "eos_token_id": None},
-    "repetition": {**LONG, "repetition_penalty": 1.3},
+    "two end tokens": {**LONG, "eos_token_id": [EOS, 9]},
+    "no end token": {**LONG, "eos_token_id": None},
+    "repetition penalty": {**LONG, "repetition_penalty": 1.3},
     "bad words": {**LONG, "bad_words_ids": [[5], [7, 8]]},
-    "rules by sentence": {**LONG, "prefix_allowed_tokens_fn": lambda row, ids: [EOS, *range(3 + row % 7, 60)]},
+    "rules per sentence": {**LONG, "prefix_allowed_tokens_fn": lambda row, ids: [EOS, *range(3 + row % 7, 60)]},
     "prompt": {**LONG, "decoder_input_ids": torch.tensor([[PAD, 5, 6]]).repeat(200, 1)},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_hypotheses_and_scores_are_those_of_transformers(marian, vaswani, sources, settings):
+def test_hypotheses_and_scores_match_transformers(marian, vaswani, sources, settings):
     scores = {"return_dict_in_generate": True, "output_scores": True} if settings.get("num_beams", 1) > 1 else {}
     theirs = marian.generate(**sources, **settings, **scores)
     ours = vaswani.generate(**sources, **settings, return_dict_in_generate=bool(scores))
@@ -102,7 +102,7 @@ def test_hypotheses_and_scores_are_those_of_transformers(marian, vaswani, source
     torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=1e-4, atol=1e-4)
 
 
-def test_what_was_recorded_is_that_of_transformers(marian, vaswani, sources):
+def test_recorded_outputs_match_transformers(marian, vaswani, sources):
     few = {name: tensor[:6] for name, tensor in sources.items()}
     recorded = ("scores", "logits", "attentions", "hidden_states")
     settings = {"num_beams": 3, "max_length": 9, **{f"output_{name}": True for name in recorded}}
@@ -140,7 +140,7 @@ def test_output_of_a_sentence_does_not_depend_on_its_batch(vaswani, sources, num
 
 
 def log_probabilities(model, source, targets):
-    """Of one source and targets of one length: sums of the log-probabilities of all tokens behind the first."""
+    """For one source and targets of equal length: the summed log-probabilities of all tokens after the first."""
     targets = torch.tensor(targets)
     sources = source.expand(len(targets), -1)
     probabilities = model(input_ids=sources, decoder_input_ids=targets[:, :-1]).logits.softmax(-1)
@@ -148,7 +148,7 @@ def log_probabilities(model, source, targets):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
-def test_wide_beam_finds_what_an_exhaustive_search_scores_best_by_the_paper(alpha):
+def test_wide_beam_finds_the_best_hypothesis_of_an_exhaustive_search(alpha):
     model = tiny_model(vocab_size=6).double()
     start, end, longest = model.config.decoder_start_token_id, model.config.eos_token_id, 5
     source = torch.tensor([[3, 5, 4, 2]])
@@ -173,7 +173,7 @@ def test_wide_beam_finds_what_an_exhaustive_search_scores_best_by_the_paper(alph
     assert output.sequences_scores.item() == pytest.approx(best, abs=1e-5)
 
 
-def test_paper_scores_divide_by_its_length_penalty(vaswani, sources):
+def test_scores_are_divided_by_the_length_penalty_of_the_paper(vaswani, sources):
     rows = sources["input_ids"][3:4]
     output = vaswani.generate(
         rows, num_beams=4, length_penalty=0.6, length_penalty_type="gnmt", max_length=24, return_dict_in_generate=True
@@ -185,10 +185,10 @@ def test_paper_scores_divide_by_its_length_penalty(vaswani, sources):
 
 
 @pytest.fixture
-def shapes_of_calls():
-    """Starts to record the shape of the input of each call of a module.
+def record_input_shapes():
+    """Starts recording the shape of the input of each call of a module.
 
-    By a hook on all modules, since one on a module of the decoder makes the search go another way.
+    The hook is on all modules, since one on a decoder module makes the search take a different path.
     """
     handles = []
 
@@ -207,41 +207,41 @@ def shapes_of_calls():
         handle.remove()
 
 
-def test_source_is_projected_once_for_each_sentence_not_for_each_beam(shapes_of_calls):
+def test_source_is_projected_once_per_sentence_not_per_beam(record_input_shapes):
     model = tiny_model()
-    shapes = shapes_of_calls(model.model.decoder.layers[0].encoder_attn.k_proj)
+    shapes = record_input_shapes(model.model.decoder.layers[0].encoder_attn.k_proj)
     model.generate(torch.tensor([[5, 9, 12, 2], [6, 8, 7, 2]]), num_beams=4, max_new_tokens=6)
     assert shapes == [(2, 4, model.config.d_model)]
 
 
-def test_finished_sentences_leave_the_batch(vaswani, sources, shapes_of_calls):
-    shapes = shapes_of_calls(vaswani.model.decoder.layers[0].fc1)
+def test_finished_sentences_leave_the_batch(vaswani, sources, record_input_shapes):
+    shapes = record_input_shapes(vaswani.model.decoder.layers[0].fc1)
     vaswani.generate(**sources, num_beams=2, max_length_offset=3, max_length=40, eos_token_id=None)
     sentences = [shape[0] for shape in shapes]
-    # Of sentences of 2, 5, 8 and 20 tokens 50 each leave at 5, 8, 11 and 23.
+    # The sentences of 2, 5, 8 and 20 tokens, 50 of each, leave at 5, 8, 11 and 23.
     assert sentences == [200] * 5 + [150] * 3 + [100] * 3 + [50] * 12
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_search_leaves_its_last_sentences_without_a_result(vaswani, sources, num_beams):
+def test_search_stops_with_its_last_sentences_unfinished(vaswani, sources, num_beams):
     options = {**sources, "num_beams": num_beams, "max_length_offset": 3, "max_length": 40, "eos_token_id": None}
     expected = vaswani.generate(**options)
     stragglers = Stragglers(rows=50 * num_beams)
     output = vaswani.generate(**options, stopping_criteria=[stragglers])
-    # Of sentences of 2, 5, 8 and 20 tokens those of 20 are the last 50.
+    # The last 50 are the sentences of 20 tokens.
     assert sorted(stragglers.unfinished) == list(range(3, 200, 4))
     done = [row for row in range(200) if row % 4 != 3]
     assert torch.equal(output[done], expected[done, : output.shape[1]])
 
 
-def test_search_with_fewer_than_the_last_sentences_finishes(vaswani, sources):
+def test_search_that_never_reaches_the_straggler_limit_finishes(vaswani, sources):
     options = {**sources, "num_beams": 2, "max_length_offset": 3, "max_length": 40, "eos_token_id": None}
     stragglers = Stragglers(rows=99)
     output = vaswani.generate(**options, stopping_criteria=[stragglers])
     assert not stragglers.unfinished and torch.equal(output, vaswani.generate(**options))
 
 
-def test_other_searches_go_on_to_their_end_beside_stragglers(vaswani, sources):
+def test_sampling_ignores_the_straggler_criterion(vaswani, sources):
     torch.manual_seed(0)
     expected = vaswani.generate(**sources, do_sample=True, max_new_tokens=5)
     torch.manual_seed(0)
@@ -249,7 +249,7 @@ def test_other_searches_go_on_to_their_end_beside_stragglers(vaswani, sources):
     assert torch.equal(output, expected)
 
 
-def test_sentences_stay_for_processors_that_know_them_by_their_row(vaswani, sources):
+def test_finished_sentences_stay_in_the_batch_for_custom_logits_processors(vaswani, sources):
     rows = []
 
     def processor(input_ids, scores):
@@ -260,14 +260,14 @@ def test_sentences_stay_for_processors_that_know_them_by_their_row(vaswani, sour
     assert set(rows) == {400}
 
 
-def test_greedy_search_is_that_of_transformers(vaswani, sources, monkeypatch):
+def test_greedy_search_matches_transformers(vaswani, sources, monkeypatch):
     ours = vaswani.generate(**sources, max_length_offset=6, min_new_tokens=3)
     monkeypatch.setattr(type(vaswani), "_sample", GenerationMixin._sample)
     assert torch.equal(ours, vaswani.generate(**sources, max_length_offset=6, min_new_tokens=3))
 
 
-class GivenLogits:
-    """A decoder that gives the same sentence logits `(steps, vocab_size)`, step by step."""
+class FixedLogits:
+    """A decoder that returns fixed logits `(steps, vocab_size)`, one step at a time."""
 
     sentences_may_leave = False
 
@@ -284,17 +284,17 @@ class GivenLogits:
         return states
 
 
-def test_greedy_search_takes_the_best_token_however_little_better_and_late_it_is():
+def test_greedy_search_takes_the_best_token_however_small_its_lead():
     torch.manual_seed(0)
     logits = torch.randn(300, 1000) / 1000
     best = logits.argmax(-1)
-    # Better by 4e-6. The sum of 300 log-probabilities of -6.9 each is rounded to multiples of 1e-4.
+    # The lead is 4e-6. The sum of 300 log-probabilities of -6.9 each is rounded to multiples of 1e-4.
     logits[torch.arange(300), best] = logits.topk(2).values[:, 1] + 4e-6
-    search = GreedySearch(GivenLogits(logits), torch.tensor([[1]]), torch.tensor([301]))
+    search = GreedySearch(FixedLogits(logits), torch.tensor([[1]]), torch.tensor([301]))
     assert search.run().sequences.tolist() == [[1, *best.tolist()]]
 
 
-def test_best_sums_are_found_whatever_the_size_of_the_vocabulary():
+def test_top_sums_are_found_for_any_vocabulary_size():
     for vocab_size in (5, 512, 600, 1000):
         log_probs, scores = torch.randn(3, 4, vocab_size), torch.randn(3, 4)
         sums, indices = top(log_probs, scores, 8)
@@ -303,6 +303,6 @@ def test_best_sums_are_found_whatever_the_size_of_the_vocabulary():
         assert torch.equal(indices, expected.indices[:, :8])
 
 
-def test_rows_that_are_kept_move_only_into_gaps():
+def test_kept_rows_move_only_into_gaps():
     is_kept = torch.tensor([True, False, True, False, False, True, True])
     assert close_ranks(is_kept).tolist() == [0, 5, 2, 6]

@@ -12,7 +12,7 @@ FILE = "generation_config.json"
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[1]", '"greedy"', "3"])
-def test_from_pretrained_refuses_a_generation_config_that_is_none(saved_model, text):
+def test_from_pretrained_rejects_a_malformed_generation_config(saved_model, text):
     (saved_model / FILE).write_text(text)
     with pytest.raises(ValueError, match=rf"{FILE} cannot be read: it"):
         AutoModelForSeq2SeqLM.from_pretrained(saved_model)
@@ -37,14 +37,14 @@ def test_from_pretrained_refuses_a_generation_config_that_is_none(saved_model, t
         ({"num_return_sequences": 3}, "Greedy methods .* do not support"),
     ],
 )
-def test_from_pretrained_refuses_settings_that_no_search_can_go_by(saved_model, settings, message):
+def test_from_pretrained_rejects_unusable_generation_settings(saved_model, settings, message):
     before = json.loads((saved_model / FILE).read_text())
     (saved_model / FILE).write_text(json.dumps({**before, **settings}))
     with pytest.raises(ValueError, match=rf"{FILE}: {message}"):
         AutoModelForSeq2SeqLM.from_pretrained(saved_model)
 
 
-def test_all_wrong_settings_are_named_together_and_unknown_ones_are_free():
+def test_all_invalid_settings_are_reported_together_and_unknown_ones_ignored():
     assert setting_errors({"num_beams": 0, "top_k": -1, "my_own": object(), "max_length": None}) == [
         "num_beams must be a whole number from 1 to 1,000, got 0",
         "top_k must be a whole number of at least 0, got -1",
@@ -53,25 +53,25 @@ def test_all_wrong_settings_are_named_together_and_unknown_ones_are_free():
     assert setting_errors({**limits, "num_beams": 1000, "early_stopping": "never", "length_penalty": 1}) == []
 
 
-def test_model_without_a_generation_config_loads_as_before(saved_model):
+def test_model_without_a_generation_config_still_loads(saved_model):
     (saved_model / FILE).unlink()
     assert AutoModelForSeq2SeqLM.from_pretrained(saved_model).generation_config.decoder_start_token_id == 1
 
 
-def test_generation_config_of_the_caller_replaces_a_damaged_file(saved_model):
+def test_generation_config_passed_by_the_caller_replaces_a_damaged_file(saved_model):
     own = AutoModelForSeq2SeqLM.from_pretrained(saved_model).generation_config
     own.num_beams = 3
     (saved_model / FILE).write_text("{")
     assert AutoModelForSeq2SeqLM.from_pretrained(saved_model, generation_config=own).generation_config.num_beams == 3
 
 
-def test_beam_beyond_all_use_is_refused_before_the_search():
+def test_excessive_num_beams_is_rejected_before_the_search():
     with pytest.raises(ValueError, match="num_beams must be at most 1,000, got 1001"):
         tiny_model().generate(torch.tensor([[5, 6, 2]]), num_beams=1001, max_new_tokens=3)
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_search_whose_scores_are_not_numbers_says_so(beams):
+def test_nan_scores_raise_a_clear_error(beams):
     model = tiny_model()
     model.model.decoder.layers[1].fc1.weight.data[0, 0] = torch.nan
     with pytest.raises(ValueError, match="scores are NaN: its weights"):

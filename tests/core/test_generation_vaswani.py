@@ -39,7 +39,7 @@ def test_greedy_search_takes_the_best_token_at_each_step():
 
 @pytest.mark.parametrize("changes", [{}, {"norm_position": "pre", "position_type": "learned"}])
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_search_gives_the_same_with_and_without_cache(num_beams, changes):
+def test_search_gives_the_same_output_with_and_without_cache(num_beams, changes):
     model = tiny_model(**changes)
     with_cache = generate(model, max_new_tokens=12, num_beams=num_beams, use_cache=True)
     without = generate(model, max_new_tokens=12, num_beams=num_beams, use_cache=False)
@@ -47,10 +47,10 @@ def test_search_gives_the_same_with_and_without_cache(num_beams, changes):
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_labels_among_the_inputs_change_nothing_and_slow_nothing_down(monkeypatch, num_beams):
+def test_labels_among_the_inputs_change_nothing_and_keep_the_fast_path(monkeypatch, num_beams):
     model, options = tiny_model(), {"num_beams": num_beams, "max_new_tokens": 6}
     expected = generate(model, **options)
-    # The slower ways, of inputs that the search does not know.
+    # The slow paths, for inputs that the search does not know.
     monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
     monkeypatch.setattr(GenerationMixin, "_sample", None)
     assert torch.equal(generate(model, labels=torch.full((2, 3), 5), **options), expected)
@@ -78,13 +78,13 @@ def test_sampling_follows_its_seed():
     assert samples[0] != samples[2]
 
 
-def test_output_ends_50_tokens_after_the_length_of_the_source():
+def test_output_ends_50_tokens_beyond_the_source_length():
     model = tiny_model()
     model.generation_config.eos_token_id = None
     assert generate(model, eos_token_id=None).shape[1] == 1 + SOURCE.shape[1] + 50
 
 
-def test_given_length_goes_before_that_of_the_source():
+def test_given_length_overrides_that_of_the_source():
     model = tiny_model()
     assert generate(model, eos_token_id=None, max_new_tokens=7).shape[1] == 8
     assert generate(model, eos_token_id=None, max_length=7).shape[1] == 7
@@ -96,14 +96,14 @@ def test_output_stays_within_learned_positions():
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_length_beyond_learned_positions_is_refused_when_it_is_reached(num_beams):
+def test_length_beyond_learned_positions_raises_when_it_is_reached(num_beams):
     model = tiny_model(position_type="learned", max_position_embeddings=12)
     with pytest.raises(ValueError, match="max_position_embeddings=12"):
         generate(model, eos_token_id=None, max_length=20, num_beams=num_beams)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_encoder_output_that_was_given_stays_as_it_is(num_beams):
+def test_given_encoder_output_is_not_modified(num_beams):
     model = tiny_model()
     source, mask = SOURCE.flip(0), MASK.flip(0)  # the short sentence leaves first, and the other takes its place
     with torch.inference_mode():
@@ -116,7 +116,7 @@ def test_encoder_output_that_was_given_stays_as_it_is(num_beams):
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_end_tokens_of_a_criterion_replace_those_of_the_config(num_beams):
+def test_end_tokens_of_a_stopping_criterion_replace_those_of_the_config(num_beams):
     model = tiny_model()
     settings = {"num_beams": num_beams, "max_new_tokens": 12}
     end = generate(model, eos_token_id=None, **settings)[0, 2].item()
@@ -126,7 +126,7 @@ def test_end_tokens_of_a_criterion_replace_those_of_the_config(num_beams):
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_separate_target_vocabulary_is_searched_whole(num_beams):
+def test_entire_target_vocabulary_is_searched(num_beams):
     model = tiny_model(share_encoder_decoder_embeddings=False, vocab_size=13, decoder_vocab_size=90)
     output = generate(
         model,
@@ -144,7 +144,7 @@ def test_separate_target_vocabulary_is_searched_whole(num_beams):
     assert model.config.vocab_size == 13
 
 
-def test_threads_that_search_leave_the_config_alone():
+def test_concurrent_searches_leave_the_config_unchanged():
     model = tiny_model(share_encoder_decoder_embeddings=False, vocab_size=13, decoder_vocab_size=30)
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(lambda _: generate(model, max_new_tokens=8, num_beams=3).tolist(), range(12)))
@@ -152,7 +152,7 @@ def test_threads_that_search_leave_the_config_alone():
     assert model.config.vocab_size == 13
 
 
-def test_untrained_model_generates_without_any_argument():
+def test_untrained_model_generates_without_options():
     output = tiny_model().generate(SOURCE)
     assert output.shape[0] == 2
     assert output[:, 0].tolist() == [1, 1]
@@ -163,26 +163,26 @@ def lengths_without_padding(output):
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 3}, {"do_sample": True}], ids=["greedy", "beam", "sample"])
-def test_each_output_ends_at_the_length_of_its_own_source_plus_the_offset(settings):
+def test_each_output_ends_at_its_own_source_length_plus_the_offset(settings):
     model = tiny_model()
     output = generate(model, max_length_offset=4, suppress_tokens=[0, 2], **settings)
     assert lengths_without_padding(output) == [1 + 5 + 4, 1 + 3 + 4]
 
 
-def test_length_given_in_the_call_replaces_the_offset_of_the_checkpoint():
+def test_length_given_in_the_call_overrides_the_offset_of_the_checkpoint():
     model = tiny_model()
     model.generation_config.max_length_offset = 2
     assert generate(model, eos_token_id=None).shape[1] == 1 + 5 + 2
     assert generate(model, eos_token_id=None, max_new_tokens=20).shape[1] == 21
 
 
-def test_length_and_offset_given_together_both_hold():
+def test_length_and_offset_given_together_both_apply():
     model = tiny_model()
     assert generate(model, eos_token_id=None, max_new_tokens=6, max_length_offset=9).shape[1] == 7
     assert generate(model, eos_token_id=None, max_new_tokens=20, max_length_offset=9).shape[1] == 1 + 5 + 9
 
 
-def test_own_settings_survive_saving(tmp_path):
+def test_package_specific_settings_survive_saving(tmp_path):
     model = tiny_model()
     model.generation_config.update(num_beams=4, length_penalty=0.6)
     model.generation_config.length_penalty_type = "gnmt"
@@ -195,7 +195,7 @@ def test_own_settings_survive_saving(tmp_path):
 
 
 @pytest.mark.parametrize("setting", [{"length_penalty_type": "paper"}, {"max_length_offset": -1}])
-def test_settings_that_mean_nothing_are_refused(setting):
+def test_invalid_settings_are_rejected(setting):
     [name] = setting
     with pytest.raises(ValueError, match=name):
         generate(tiny_model(), **setting)
@@ -217,10 +217,10 @@ def test_streamer_gets_each_token_of_greedy_search():
     assert streamer.tokens == [*output[0].tolist(), "end"]
 
 
-# Whoever watches forward passes.
+# Hooks and replaced forward methods.
 
 
-def forbid_slower_ways(monkeypatch):
+def forbid_slow_paths(monkeypatch):
     monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
     monkeypatch.setattr(GenerationMixin, "_sample", None)
 
@@ -228,7 +228,7 @@ def forbid_slower_ways(monkeypatch):
 @pytest.mark.parametrize("num_beams", [1, 3])
 @pytest.mark.parametrize("part", ["", "model", "model.decoder", "model.decoder.layers.0.fc1", "lm_head"])
 @pytest.mark.parametrize("kind", ["register_forward_hook", "register_forward_pre_hook"])
-def test_hooks_see_one_row_for_each_hypothesis_at_each_step(num_beams, part, kind):
+def test_hooks_see_one_row_per_hypothesis_at_each_step(num_beams, part, kind):
     model = tiny_model()
     search = {"num_beams": num_beams, "max_new_tokens": 6, "eos_token_id": None}
     expected = generate(model, **search)
@@ -245,7 +245,7 @@ def test_hooks_see_one_row_for_each_hypothesis_at_each_step(num_beams, part, kin
 
 @pytest.mark.parametrize("num_beams", [1, 3])
 @pytest.mark.parametrize("part", ["", "model.decoder.embed_tokens"])
-def test_forward_that_was_replaced_is_called_at_each_step(num_beams, part):
+def test_replaced_forward_is_called_at_each_step(num_beams, part):
     model = tiny_model()
     search = {"num_beams": num_beams, "max_new_tokens": 6, "eos_token_id": None}
     expected = generate(model, **search)
@@ -257,7 +257,7 @@ def test_forward_that_was_replaced_is_called_at_each_step(num_beams, part):
 
 
 @pytest.mark.parametrize("watched", ["", "members.1"])
-def test_hook_on_an_ensemble_or_its_member_is_called_at_each_step(watched):
+def test_hook_on_an_ensemble_or_a_member_is_called_at_each_step(watched):
     ensemble, calls = Ensemble([tiny_model(), tiny_model()]), []
     ensemble.get_submodule(watched).register_forward_hook(lambda *_: calls.append(1))
     generate(ensemble, num_beams=2, max_new_tokens=5, eos_token_id=None)
@@ -265,29 +265,29 @@ def test_hook_on_an_ensemble_or_its_member_is_called_at_each_step(watched):
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_hooks_on_the_encoder_and_those_of_transformers_slow_nothing_down(monkeypatch, num_beams):
+def test_encoder_hooks_and_those_of_transformers_keep_the_fast_path(monkeypatch, num_beams):
     model, search = tiny_model("eager"), {"num_beams": num_beams, "max_new_tokens": 6}
     expected = generate(model, **search)
     generate(model, **search, return_dict_in_generate=True, output_attentions=True, output_hidden_states=True)
     calls = []
     model.get_encoder().register_forward_hook(lambda *_: calls.append(1))
-    forbid_slower_ways(monkeypatch)
+    forbid_slow_paths(monkeypatch)
     assert torch.equal(generate(model, **search), expected)
     assert len(calls) == 1
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_model_on_one_device_of_a_map_is_as_fast_as_without_a_map(monkeypatch, tmp_path, num_beams):
+def test_device_map_with_a_single_device_keeps_the_fast_path(monkeypatch, tmp_path, num_beams):
     model, search = tiny_model(), {"num_beams": num_beams, "max_new_tokens": 6}
     model.save_pretrained(tmp_path)
     mapped = VaswaniForConditionalGeneration.from_pretrained(tmp_path, device_map="cpu")
-    forbid_slower_ways(monkeypatch)
+    forbid_slow_paths(monkeypatch)
     assert torch.equal(generate(mapped, **search), generate(model, **search))
 
 
-def test_model_that_was_prepared_for_mixed_precision_is_as_fast_as_without_it(monkeypatch):
+def test_model_prepared_for_mixed_precision_keeps_the_fast_path(monkeypatch):
     model = tiny_model()
     expected = generate(model, max_new_tokens=6)
     model.forward = MethodType(convert_outputs_to_fp32(model.forward.__func__), model)  # what Accelerate does
-    forbid_slower_ways(monkeypatch)
+    forbid_slow_paths(monkeypatch)
     assert torch.equal(generate(model, max_new_tokens=6), expected)

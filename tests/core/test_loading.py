@@ -22,7 +22,7 @@ from hf_vaswani.data.tokenizers.arguments import SPECIAL_TOKENS
 
 from ..conftest import tiny_model, word_tokenizer
 
-# An interpreter that has transformers and not this package: without the folders that make it importable.
+# Leaves an interpreter with transformers but without this package.
 WITHOUT_PACKAGE = """
 import importlib.abc, sys
 class Absent(importlib.abc.MetaPathFinder):
@@ -40,7 +40,7 @@ else:
 
 
 def run_python(code: str, folder: Path, **environment) -> str:
-    """Run code in a fresh interpreter, in a folder of its own, and return what it printed."""
+    """Run code in a fresh interpreter in the given folder and return what it prints."""
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         cwd=folder,
@@ -67,14 +67,14 @@ def test_pipeline_loads_a_saved_model_with_the_package_installed(saved_model, op
     assert type(translator.model) is VaswaniForConditionalGeneration
 
 
-def test_bare_model_loads_without_complaint_from_a_full_checkpoint(tmp_path):
+def test_bare_model_loads_cleanly_from_a_full_checkpoint(tmp_path):
     tiny_model(share_encoder_decoder_embeddings=False, tie_word_embeddings=False).save_pretrained(tmp_path)
     _, report = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
     assert not report["unexpected_keys"]
     assert not report["missing_keys"]
 
 
-def test_checkpoint_folder_without_weights_is_a_clear_error(saved_model):
+def test_checkpoint_folder_without_weights_raises_a_clear_error(saved_model):
     (saved_model / "model.safetensors").unlink()
     with pytest.raises(OSError, match=r"model\.safetensors"):
         AutoModelForSeq2SeqLM.from_pretrained(saved_model)

@@ -45,7 +45,7 @@ MODELS = {
     "M2M100": lambda: M2M100ForConditionalGeneration(M2M100Config(**SIZES)),
     "T5": lambda: T5ForConditionalGeneration(T5Config(**T5_SIZES, num_heads=4)),
     "Vaswani": lambda: tiny_model(decoder_layers=3),
-    "Vaswani without softmax": lambda: tiny_model(decoder_layers=3).model,
+    "Vaswani without LM head": lambda: tiny_model(decoder_layers=3).model,
 }
 models = pytest.mark.parametrize("make_model", MODELS.values(), ids=MODELS.keys())
 
@@ -56,7 +56,7 @@ def make(make_model) -> PreTrainedModel:
 
 
 class RecordingTransformer(reference.Transformer):
-    """The reference, which also keeps the weights of each attention by the attention's name."""
+    """The reference, which also records the weights of each attention by name."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -77,7 +77,7 @@ class RecordingTransformer(reference.Transformer):
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_weights_equal_those_computed_in_float64(norm):
+def test_attention_weights_equal_those_computed_in_float64(norm):
     model = tiny_model(norm_position=norm, decoder_layers=3)
     weights = reference.to_numpy(model.model.state_dict())
     transformer = RecordingTransformer(weights, encoder_heads=2, decoder_heads=4, pre_norm=norm == "pre")
@@ -101,7 +101,7 @@ def test_weights_equal_those_computed_in_float64(norm):
 
 
 @models
-def test_each_token_has_weights_that_sum_to_one_and_padding_has_none(make_model):
+def test_weights_of_each_token_sum_to_one_and_padding_has_none(make_model):
     got = forced_attentions(make(make_model), INPUTS, OUTPUT)
     is_source, is_target = SOURCE.ne(PAD), OUTPUT[:, 1:].ne(PAD)
     for part, is_token in zip(got, (is_source, is_target, is_target)):
@@ -122,17 +122,17 @@ def assert_padding_changes_no_weights(model):
 
 
 @models
-def test_padding_of_the_batch_does_not_change_weights(make_model):
+def test_batch_padding_does_not_change_the_weights(make_model):
     assert_padding_changes_no_weights(make(make_model))
 
 
 @variants
-def test_padding_of_the_batch_does_not_change_weights_of_any_variant(changes):
+def test_batch_padding_does_not_change_the_weights_of_any_variant(changes):
     assert_padding_changes_no_weights(make(lambda: tiny_model(**changes)))
 
 
 @models
-def test_several_hypotheses_of_a_source_are_those_of_the_source_repeated(make_model):
+def test_several_hypotheses_give_the_weights_of_a_repeated_source(make_model):
     model = make(make_model)
     output = torch.cat([OUTPUT, OUTPUT.flip(0)])
     repeated = {name: tensor.repeat_interleave(2, dim=0) for name, tensor in INPUTS.items()}
@@ -150,7 +150,7 @@ def test_source_is_encoded_once_for_all_hypotheses():
     assert batches == [2]
 
 
-def test_last_row_is_the_attention_of_the_last_step_of_generation():
+def test_each_row_equals_the_attention_of_its_generation_step():
     model = tiny_model(attn_implementation="eager")
     output = model.generate(
         **INPUTS, max_new_tokens=5, do_sample=False, return_dict_in_generate=True, output_attentions=True
@@ -164,10 +164,10 @@ def test_last_row_is_the_attention_of_the_last_step_of_generation():
 
 
 @models
-def test_model_is_afterwards_as_before(make_model):
+def test_model_state_is_restored_afterwards(make_model):
     model = make(make_model)
     model.train()
-    next(model.children()).eval()  # modes may differ among parts
+    next(model.children()).eval()  # modes may differ between modules
     parts = [part for part in model.modules() if isinstance(part, PreTrainedModel)]
 
     def state():
@@ -184,13 +184,13 @@ def test_model_is_afterwards_as_before(make_model):
     assert state() == before
 
 
-def test_weights_of_a_model_in_training_are_without_dropout():
+def test_weights_of_a_model_in_training_mode_are_computed_without_dropout():
     model = tiny_model(attention_dropout=0.9, dropout=0.5, encoder_layerdrop=0.9)
     expected = forced_attentions(model, INPUTS, OUTPUT)
     torch.testing.assert_close(forced_attentions(model.train(), INPUTS, OUTPUT), expected)
 
 
-def test_output_ids_that_cannot_be_used_are_refused():
+def test_unusable_output_ids_are_rejected():
     model = tiny_model()
     with pytest.raises(ValueError, match="3 hypotheses are not a multiple of 2 sources"):
         forced_attentions(model, INPUTS, OUTPUT[[0, 1, 1]])
@@ -215,7 +215,7 @@ def test_target_tokens_are_aligned_to_the_source_token_with_the_highest_weight()
 
 def test_heads_are_averaged():
     cross = torch.cat([peaks([0], 3, 0.6), peaks([1], 3, 0.9), peaks([0], 3, 0.6)], dim=2)
-    # Means: (0.6 + 0.05 + 0.6) / 3 = 0.417 and (0.2 + 0.9 + 0.2) / 3 = 0.433, though two of three heads say 0.
+    # Means: (0.6 + 0.05 + 0.6) / 3 = 0.417 and (0.2 + 0.9 + 0.2) / 3 = 0.433, though two of three heads favor 0.
     assert alignments(cross, torch.ones(1, 3).bool(), torch.ones(1, 1).bool()) == [[(1, 0)]]
 
 
@@ -227,15 +227,15 @@ def test_default_layer_is_five_sixths_of_the_way_up(layers, default):
     assert alignments(cross, *masks, layer=-1) == [[(layers - 1, 0)]]
 
 
-def test_special_tokens_are_left_out_and_not_counted():
-    # Source: language, a, b, end; target: language, x, y, end, padding. All rows look at the source's end most.
+def test_special_tokens_are_neither_aligned_nor_counted():
+    # Source: language, a, b, end; target: language, x, y, end, padding. All rows attend most to the source's end.
     cross = 0.6 * peaks([3, 3, 3, 3, 3], 4, 1.0) + 0.4 * peaks([0, 2, 1, 2, 0], 4, 1.0)
     source_mask = torch.tensor([[False, True, True, False]])
     target_mask = torch.tensor([[False, True, True, False, False]])
     assert alignments(cross, source_mask, target_mask) == [[(1, 0), (0, 1)]]
 
 
-def test_rows_of_a_batch_are_aligned_each_by_itself():
+def test_batch_rows_are_aligned_independently():
     cross = torch.cat([peaks([2, 1, 0], 3), peaks([0, 1, 1], 3)])
     source_mask = torch.tensor([[True, True, True], [True, True, False]])
     target_mask = torch.tensor([[True, True, True], [True, False, False]])
@@ -246,13 +246,13 @@ def test_source_without_text_has_no_alignment():
     assert alignments(peaks([0], 2), torch.zeros(1, 2).bool(), torch.ones(1, 1).bool()) == [[]]
 
 
-def test_text_is_what_is_no_special_token_and_unknown_words(tokenizer):
+def test_text_mask_covers_unknown_words_but_not_special_tokens(tokenizer):
     ids = torch.tensor([[1, 5, 3, 6, 2, 0]])
     assert tokenizer.convert_ids_to_tokens(ids[0]) == ["<s>", "w1", "<unk>", "w2", "</s>", "<pad>"]
     assert text_mask(tokenizer, ids).tolist() == [[False, True, True, True, False, False]]
 
 
-def test_tokens_are_those_of_the_sides_own_vocabulary():
+def test_tokens_come_from_the_vocabulary_of_each_side():
     sides = word_tokenizer(["ein", "Hund"]), word_tokenizer(["a", "dog"])
     tokenizer = VaswaniTokenizer.from_backends(*sides, **SPECIAL_TOKENS)
     assert to_tokens(tokenizer, [4, 5, 2]) == ["ein", "Hund", "</s>"]

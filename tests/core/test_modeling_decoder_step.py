@@ -13,7 +13,7 @@ VARIANTS = {
     "d_k and d_v": {"d_k": 6, "d_v": 10},
     "learned positions": {"position_type": "learned", "max_position_embeddings": 64},
     "no positions": {"position_type": "none"},
-    "positions of tokens alone": {"positions_skip_padding": True},
+    "positions that skip padding": {"positions_skip_padding": True},
     "gelu": {"activation_function": "gelu"},
     "zero start": {"decoder_start_embedding": "zero"},
     "untied": {"tie_word_embeddings": False, "share_encoder_decoder_embeddings": False, "decoder_vocab_size": 40},
@@ -21,7 +21,7 @@ VARIANTS = {
 }
 
 
-def searched(model, **options):
+def search(model, **options):
     torch.manual_seed(2)
     source = torch.randint(4, 30, (5, 7))
     mask = torch.ones_like(source)
@@ -32,41 +32,41 @@ def searched(model, **options):
 
 
 def with_modules(model, monkeypatch):
-    """The same model, whose search goes through its modules."""
+    """The same model, but its search goes through its modules."""
     monkeypatch.setattr(type(model), "decoder_step", lambda model: None)
     return model
 
 
 @pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS.keys())
-def test_search_by_steps_is_that_by_modules(fields, monkeypatch):
+def test_search_by_decoder_steps_matches_search_through_modules(fields, monkeypatch):
     model = tiny_model(**fields)
     assert model.decoder_step() is not None
-    output = searched(model)
-    expected = searched(with_modules(model, monkeypatch))
+    output = search(model)
+    expected = search(with_modules(model, monkeypatch))
     assert torch.equal(output.sequences, expected.sequences)
     torch.testing.assert_close(output.sequences_scores, expected.sequences_scores, atol=1e-5, rtol=1e-5)
 
 
 def test_prompt_of_several_tokens_is_read_from_left_to_right(monkeypatch):
     model, prompt = tiny_model(), torch.randint(4, 30, (5, 4))
-    output = searched(model, decoder_input_ids=prompt)
-    expected = searched(with_modules(model, monkeypatch), decoder_input_ids=prompt)
+    output = search(model, decoder_input_ids=prompt)
+    expected = search(with_modules(model, monkeypatch), decoder_input_ids=prompt)
     assert torch.equal(output.sequences, expected.sequences)
     torch.testing.assert_close(output.sequences_scores, expected.sequences_scores, atol=1e-5, rtol=1e-5)
 
 
-def test_steps_in_bf16_are_close_to_those_of_the_modules(monkeypatch):
+def test_steps_in_bf16_give_as_many_tokens_as_the_modules(monkeypatch):
     model = tiny_model(d_model=64).to(torch.bfloat16)
-    output = searched(model, num_beams=1, output_scores=False)
-    expected = searched(with_modules(model, monkeypatch), num_beams=1, output_scores=False)
+    output = search(model, num_beams=1, output_scores=False)
+    expected = search(with_modules(model, monkeypatch), num_beams=1, output_scores=False)
     assert output.sequences.shape == expected.sequences.shape
 
 
-def test_search_takes_steps_without_modules(monkeypatch):
+def test_search_bypasses_the_modules(monkeypatch):
     calls = []
     states = DecoderStep.states
     monkeypatch.setattr(DecoderStep, "states", lambda self, *args: calls.append(1) or states(self, *args))
-    searched(tiny_model())
+    search(tiny_model())
     assert calls
 
 
@@ -78,16 +78,16 @@ def test_search_takes_steps_without_modules(monkeypatch):
         lambda model: setattr(model.model.decoder.layers[0], "fc2", torch.nn.Identity()),
         lambda model: setattr(model, "lm_head", torch.nn.Sequential(model.lm_head)),
     ],
-    ids=["training", "hook", "other layer", "other output projection"],
+    ids=["training", "hook", "different layer", "different output projection"],
 )
-def test_model_whose_modules_do_more_takes_no_steps_without_them(change):
+def test_model_in_training_or_with_modified_modules_has_no_decoder_step(change):
     model = tiny_model()
     change(model)
     assert model.decoder_step() is None
 
 
-def test_changed_weights_count_in_the_next_search():
+def test_changed_weights_take_effect_in_the_next_search():
     model = tiny_model()
-    before = searched(model).sequences_scores
+    before = search(model).sequences_scores
     model.model.decoder.layers[0].fc1.weight.data.mul_(-2)
-    assert not torch.equal(searched(model).sequences_scores, before)
+    assert not torch.equal(search(model).sequences_scores, before)

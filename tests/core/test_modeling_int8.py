@@ -22,17 +22,17 @@ def linears(*widths, bias=True):
 
 
 @pytest.mark.parametrize("shape", [(1, 64), (3, 5, 64), (300, 64)])
-def test_product_in_8_bits_is_close(shape):
+def test_int8_product_is_close(shape):
     [linear], states = linears(40), torch.randn(shape)
     with torch.no_grad():
         expected, result = linear(states), int8_linear(linear)(states)
-    # Steps of the input: its range in 127 parts at least; of the weight: the largest of each row in 127.
+    # Step sizes: at most a 127th of the input's range, and a 127th of the largest weight of each row.
     error = 64 * (states.abs().max() / 127 * linear.weight.abs().max() + states.abs().max() * 0.125 / 127)
     assert result.shape == expected.shape and (result - expected).abs().max() < error
     assert (result - expected).norm() < 0.02 * expected.norm()
 
 
-def test_weights_are_rounded_to_127_parts_of_the_largest_in_their_row():
+def test_weights_are_rounded_to_127_steps_of_their_row_maximum():
     [linear] = linears(40)
     quantized = int8_linear(linear)
     assert quantized.values.dtype == torch.int8 and (quantized.values.abs().amax(1) == 127).all()
@@ -47,7 +47,7 @@ def test_row_of_zeros_stays_zero():
         assert (int8_linear(linear)(torch.randn(5, 64))[:, 3] == linear.bias[3]).all()
 
 
-def test_layers_side_by_side_give_what_each_gives():
+def test_joint_layers_give_the_output_of_each_layer():
     layers, states = (
         [int8_linear(linear) for linear in [*linears(24, 8), *linears(16, bias=False)]],
         torch.randn(9, 64),
@@ -57,7 +57,7 @@ def test_layers_side_by_side_give_what_each_gives():
     torch.testing.assert_close(joint_int8(layers, relu=True)(states), expected.clamp(min=0))
 
 
-def test_model_stays_as_it_is_and_shares_what_is_not_quantized():
+def test_original_model_is_unchanged_and_shares_unquantized_weights():
     model = tiny_model()
     before = copy.deepcopy(model.state_dict())
     quantized = int8_copy(model)
@@ -67,7 +67,7 @@ def test_model_stays_as_it_is_and_shares_what_is_not_quantized():
     assert quantized.model.encoder.embed_tokens.weight is model.model.encoder.embed_tokens.weight
 
 
-def test_search_in_8_bits_takes_steps_without_modules_whose_weights_are_laid_out_once(monkeypatch):
+def test_int8_searches_build_the_decoder_step_only_once(monkeypatch):
     made = []
     init = DecoderStep.__init__
     monkeypatch.setattr(DecoderStep, "__init__", lambda self, *args: made.append(1) or init(self, *args))
@@ -77,7 +77,7 @@ def test_search_in_8_bits_takes_steps_without_modules_whose_weights_are_laid_out
     assert len(made) == 1
 
 
-def test_scores_in_8_bits_are_close_to_those_in_fp32():
+def test_int8_scores_are_close_to_those_in_fp32():
     model, source = tiny_model(d_model=64), torch.randint(4, 30, (8, 9))
     options = {"num_beams": 2, "max_new_tokens": 8, "return_dict_in_generate": True}
     expected = model.generate(source, **options).sequences_scores
@@ -85,7 +85,7 @@ def test_scores_in_8_bits_are_close_to_those_in_fp32():
     torch.testing.assert_close(result, expected, atol=0.05, rtol=0.05)
 
 
-def test_pipeline_and_command_translate_alike(saved_model, write_lines, tmp_path):
+def test_pipeline_and_command_give_the_same_translations(saved_model, write_lines, tmp_path):
     expected = [
         result["translation_text"] for result in pipeline("translation", str(saved_model), quantize="int8")(TEXTS)
     ]
@@ -95,7 +95,7 @@ def test_pipeline_and_command_translate_alike(saved_model, write_lines, tmp_path
     assert output.read_text().splitlines() == expected
 
 
-def test_model_that_was_given_to_a_pipeline_is_not_quantized(saved_model, tokenizer):
+def test_model_passed_to_a_pipeline_is_not_quantized_in_place(saved_model, tokenizer):
     model = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
     pipeline("translation", model=model, tokenizer=tokenizer, quantize="int8")("w1")
     assert isinstance(model.lm_head, nn.Linear)
@@ -108,23 +108,23 @@ def test_ensemble_is_quantized_with_all_its_members():
     ensemble.generate(torch.tensor([[5, 6, 2]]), num_beams=2, max_new_tokens=3)
 
 
-def test_model_of_another_dtype_is_refused():
+def test_model_of_an_unsupported_dtype_is_rejected():
     with pytest.raises(ValueError, match="for models on a CPU in float32; this one is on cpu, in bfloat16"):
         int8_copy(tiny_model().to(torch.bfloat16))
 
 
-def test_model_that_is_quantized_already_is_refused():
+def test_already_quantized_model_is_rejected():
     with pytest.raises(ValueError, match="no linear layers in float32. Is it quantized already"):
         int8_copy(int8_copy(tiny_model()))
 
 
-def test_processor_that_cannot_is_told_with_what_it_can(monkeypatch):
+def test_unsupported_processor_is_reported_with_an_alternative(monkeypatch):
     monkeypatch.setattr(modeling_int8, "can_quantize", lambda: False)
     with pytest.raises(ValueError, match='not possible on this processor.*dtype="bfloat16"'):
         int8_copy(tiny_model())
 
 
 @pytest.mark.parametrize("value", ["int4", True, 8])
-def test_other_kinds_are_refused(saved_model, value):
+def test_unknown_quantization_is_rejected(saved_model, value):
     with pytest.raises(ValueError, match='quantize must be "int8" or None'):
         pipeline("translation", model=str(saved_model), quantize=value)

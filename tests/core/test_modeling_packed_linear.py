@@ -16,7 +16,7 @@ def layers(*widths, d_model=512, bias=True, dtype=torch.float32):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(1, 512), (3, 4, 512), (200, 512)])
 @pytest.mark.parametrize("widths", [(600,), (300, 200, 100), (8,)], ids=["packed", "joint", "too small to pack"])
-def test_product_gives_what_its_layers_give_side_by_side(dtype, shape, widths):
+def test_product_equals_the_concatenated_layer_outputs(dtype, shape, widths):
     if not can_pack(dtype):
         pytest.skip(f"a processor on which oneDNN has no {dtype}")
     linears, states = layers(*widths, dtype=dtype), torch.randn(shape).to(dtype)
@@ -28,13 +28,13 @@ def test_product_gives_what_its_layers_give_side_by_side(dtype, shape, widths):
 
 
 @pytest.mark.parametrize("width", [600, 8], ids=["packed", "too small to pack"])
-def test_product_with_relu_has_nothing_negative(width):
+def test_product_with_relu_is_clamped_at_zero(width):
     linears, states = layers(width), torch.randn(7, 512)
     with torch.no_grad():
         torch.testing.assert_close(packed_or_plain(linears, relu=True)(states), linears[0](states).clamp(min=0))
 
 
-def test_layers_with_and_without_biases_are_one_product():
+def test_layers_with_and_without_biases_form_one_product():
     linears, states = layers(300, 300), torch.randn(7, 512)
     linears[0].bias = None
     with torch.no_grad():
@@ -42,7 +42,7 @@ def test_layers_with_and_without_biases_are_one_product():
         torch.testing.assert_close(packed_or_plain(linears)(states), expected)
 
 
-def test_large_matrices_alone_are_packed(monkeypatch):
+def test_only_large_matrices_are_packed(monkeypatch):
     packed = []
     monkeypatch.setattr(packed_linear, "packed_product", lambda weight, *_: packed.append(weight.shape))
     packed_or_plain(layers(512))
@@ -59,7 +59,7 @@ def test_large_matrices_alone_are_packed(monkeypatch):
         lambda linear: setattr(linear, "forward", lambda states: states),
         lambda linear: nn.utils.parametrizations.weight_norm(linear),
     ],
-    ids=["hook", "earlier hook", "other forward", "other weight"],
+    ids=["hook", "pre-hook", "replaced forward", "parametrized weight"],
 )
 def test_layer_that_does_more_than_multiply_is_not_plain(change):
     [linear] = layers(8)
@@ -68,7 +68,7 @@ def test_layer_that_does_more_than_multiply_is_not_plain(change):
     assert not is_plain(linear)
 
 
-def test_random_numbers_are_left_alone():
+def test_random_state_is_left_unchanged():
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)

@@ -35,7 +35,7 @@ VARIANTS = {
         "positions_skip_padding": True,
     },
     "no positions": {"position_type": "none", "scale_embedding": False},
-    "width of heads": {"d_k": 3, "d_v": 5, "decoder_attention_heads": 3},
+    "head widths": {"d_k": 3, "d_v": 5, "decoder_attention_heads": 3},
     "post-norm with final norms": {"final_norm": True},
     "pre-norm without final norms": {"norm_position": "pre", "final_norm": False, "layer_norm_eps": 1e-3},
     "zero start": {"decoder_start_embedding": "zero", "activation_function": "swish"},
@@ -61,7 +61,7 @@ def attention(request) -> str:
 
 
 def batch(lengths=(7, 4), target_length=5, vocab_size=30, seed=0):
-    """Random source padded at the right, its mask, and random target tokens."""
+    """Random source padded on the right, its mask, and random target tokens."""
     generator = torch.Generator().manual_seed(seed)
     input_ids = torch.randint(3, vocab_size, (len(lengths), max(lengths)), generator=generator)
     attention_mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
@@ -73,7 +73,7 @@ def batch(lengths=(7, 4), target_length=5, vocab_size=30, seed=0):
     }
 
 
-# Numbers that the paper and other implementations state.
+# Values stated by the paper and other implementations.
 
 
 def test_positional_encoding_of_width_4_at_position_2():
@@ -96,7 +96,7 @@ def test_attention_of_the_worked_example():
     attended, weights = scaled_dot_product_attention(nn.Module().eval(), query, key, value, None)
     e = math.exp(1 / math.sqrt(2))
     np.testing.assert_allclose(weights.flatten(), [e / (e + 1), 1 / (e + 1)], atol=1e-6)
-    # The published figures are rounded on the way: exact are 1.33952 and 1.66048.
+    # The published figures were rounded along the way; the exact values are 1.33952 and 1.66048.
     np.testing.assert_allclose(attended.flatten(), [1.33886, 1.66114], atol=1e-3)
 
 
@@ -120,20 +120,20 @@ def test_attention_equals_equation_1_in_float64(implementation):
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_causal_attention_without_a_mask_sees_nothing_that_is_later(implementation):
+def test_causal_attention_without_a_mask_ignores_later_positions(implementation):
     query, key, value = torch.randn(3, 2, 3, 5, 4, generator=torch.Generator().manual_seed(0))
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, scaled_dot_product_attention)
     module = nn.Module().eval()
     module.is_causal = True
     attended = attend(module, query, key, value, None)[0]
     for end in range(1, 6):
-        whole = torch.zeros(2, 1, 1, end)
-        last = attend(module, query[:, :, end - 1 : end], key[:, :, :end], value[:, :, :end], whole)[0]
+        no_mask = torch.zeros(2, 1, 1, end)
+        last = attend(module, query[:, :, end - 1 : end], key[:, :, :end], value[:, :, :end], no_mask)[0]
         torch.testing.assert_close(attended[:, end - 1 : end], last)
 
 
 @pytest.mark.parametrize("padding", [False, True])
-def test_gradient_in_16_bits_on_a_cpu_is_that_of_the_plain_products(padding):
+def test_bf16_gradients_on_a_cpu_equal_those_of_eager_attention(padding):
     def gradients(implementation: str) -> list[torch.Tensor]:
         model, inputs = tiny_model(implementation, dropout=0.0).train(), batch(target_length=12)
         if padding:
@@ -144,8 +144,8 @@ def test_gradient_in_16_bits_on_a_cpu_is_that_of_the_plain_products(padding):
         loss.backward()
         return [parameter.grad for parameter in model.parameters()]
 
-    for plain, own in zip(gradients("eager"), gradients("sdpa"), strict=True):
-        assert torch.equal(plain, own)
+    for eager, sdpa in zip(gradients("eager"), gradients("sdpa"), strict=True):
+        assert torch.equal(eager, sdpa)
 
 
 @pytest.mark.parametrize("eps", [1e-5, 1e-3])
@@ -155,7 +155,7 @@ def test_layer_norm_equals_the_formula_in_float64(eps):
     with torch.no_grad():
         norm.weight.copy_(torch.randn(16, generator=generator))
         norm.bias.copy_(torch.randn(16, generator=generator))
-    x = torch.randn(3, 5, 16, generator=generator) / 100  # as small as eps is felt
+    x = torch.randn(3, 5, 16, generator=generator) / 100  # small enough for eps to matter
     exact = x.double().numpy()
     deviation = exact - exact.mean(-1, keepdims=True)
     variance = (deviation**2).mean(-1, keepdims=True)
@@ -171,7 +171,7 @@ def test_causal_mask_of_size_4_is_lower_triangular():
     assert torch.equal(weights[0, 0] > 0, torch.ones(4, 4).tril().bool())
 
 
-def test_label_smoothing_puts_nine_tenths_and_a_share_on_the_right_word():
+def test_label_smoothing_gives_the_correct_word_nine_tenths_plus_a_uniform_share():
     vocabulary, right = 7, 2
     logits = torch.randn(1, 1, vocabulary, generator=torch.Generator().manual_seed(0))
     target = np.full(vocabulary, 0.1 / vocabulary)
@@ -190,7 +190,7 @@ def embedding_matrices(model) -> list[torch.Tensor]:
     return [source.weight, target.weight, model.lm_head.weight]
 
 
-def test_source_target_and_softmax_are_one_tensor_before_and_after_saving(tmp_path):
+def test_embeddings_and_output_projection_are_one_tensor_before_and_after_saving(tmp_path):
     model = tiny_model()
     assert len({matrix.data_ptr() for matrix in embedding_matrices(model)}) == 1
     model.save_pretrained(tmp_path)
@@ -221,10 +221,10 @@ def test_saved_model_gives_the_same_logits(tmp_path, changes):
     assert torch.equal(loaded.eval()(**batch()).logits, model(**batch()).logits)
 
 
-# Initialisation (section 3.4 and Xavier uniform).
+# Initialization (section 3.4 and Xavier uniform).
 
 
-def test_initialisation_is_xavier_uniform_with_scaled_normal_embeddings():
+def test_initialization_is_xavier_uniform_with_scaled_normal_embeddings():
     model = tiny_model(vocab_size=4000, d_model=64)
     projection = model.model.encoder.layers[0].fc1.weight
     limit = math.sqrt(6 / sum(projection.shape))
@@ -236,7 +236,7 @@ def test_initialisation_is_xavier_uniform_with_scaled_normal_embeddings():
     assert not model.model.decoder.layers[1].encoder_attn.q_proj.bias.any()
 
 
-def test_query_key_and_value_projections_alone_are_initialised_with_their_gain():
+def test_only_query_key_and_value_projections_are_initialized_with_their_gain():
     model = tiny_model(d_model=64, qkv_init_gain=0.5)
     limit = math.sqrt(6 / (64 + 64))
     for attention in (model.model.encoder.layers[0].self_attn, model.model.decoder.layers[1].encoder_attn):
@@ -245,7 +245,7 @@ def test_query_key_and_value_projections_alone_are_initialised_with_their_gain()
         assert attention.out_proj.weight.abs().max().item() == pytest.approx(limit, rel=0.02)
 
 
-def test_untied_softmax_is_initialised_as_an_embedding():
+def test_untied_output_projection_is_initialized_as_an_embedding():
     model = tiny_model(vocab_size=4000, d_model=64, tie_word_embeddings=False)
     assert model.lm_head.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
 
@@ -269,7 +269,7 @@ def test_sentence_gives_the_same_logits_alone_and_padded_in_a_batch(attention, c
 
 @variants
 @torch.no_grad()  # FlexAttention has no backward pass on the CPU
-def test_later_target_token_changes_no_earlier_logit(attention, changes):
+def test_later_target_token_does_not_change_earlier_logits(attention, changes):
     model = tiny_model(attention, **changes)
     inputs = batch()
     before = model(**inputs).logits
@@ -282,7 +282,7 @@ def test_later_target_token_changes_no_earlier_logit(attention, changes):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @torch.no_grad()  # FlexAttention has no backward pass on the CPU
-def test_row_of_padding_alone_gives_no_nan(attention, dtype):
+def test_row_of_only_padding_gives_no_nan(attention, dtype):
     model = tiny_model(attention).to(dtype)
     inputs = batch(lengths=(7, 0))
     inputs["decoder_input_ids"][1] = 0
@@ -291,7 +291,7 @@ def test_row_of_padding_alone_gives_no_nan(attention, dtype):
         assert logits.isfinite().all()
 
 
-def test_training_step_with_a_row_of_padding_alone_gives_finite_gradients():
+def test_training_step_with_a_row_of_only_padding_gives_finite_gradients():
     model = tiny_model().train()
     inputs = batch(lengths=(7, 0))
     labels = inputs.pop("decoder_input_ids").clone()
@@ -318,16 +318,16 @@ def test_source_beyond_max_position_embeddings_works_with_sinusoids():
     assert logits.isfinite().all()
 
 
-def test_source_beyond_max_position_embeddings_is_a_clear_error_with_learned_positions():
+def test_source_beyond_learned_positions_raises_a_clear_error():
     model = tiny_model(position_type="learned", max_position_embeddings=8)
     with pytest.raises(ValueError, match=r"9 tokens.*max_position_embeddings=8"):
         model(**batch(lengths=(9,)))
 
 
-# The layers against formulas written independently.
+# The layers against an independent implementation of the formulas.
 
 
-def randomise(model, scale=0.2, seed=1):
+def randomize(model, scale=0.2, seed=1):
     """Move norms and biases away from their initial ones and zeros."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -337,7 +337,7 @@ def randomise(model, scale=0.2, seed=1):
 
 
 def embedded(model, stack, ids):
-    """Embedding times its scale plus position of one sentence without padding, in float64."""
+    """Scaled embeddings plus positions of one sentence without padding, in float64."""
     config = model.config
     x = stack.embed_tokens.weight.detach().double().numpy()[ids]
     if config.decoder_start_embedding == "zero" and stack is model.model.decoder:
@@ -372,7 +372,7 @@ def reference_logits(model, source, target):
 @variants
 def test_logits_equal_the_formulas_in_float64(changes):
     model = tiny_model(**changes)
-    randomise(model)
+    randomize(model)
     inputs = batch(lengths=(7, 4))
     inputs["decoder_input_ids"][:, 0] = model.config.decoder_start_token_id
     logits = model(**inputs).logits.detach()
@@ -394,7 +394,7 @@ def test_loss_in_evaluation_is_the_plain_negative_log_likelihood():
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
-def test_dropout_zeros_the_asked_share_and_scales_the_rest(p):
+def test_dropout_zeros_the_given_share_and_scales_the_rest(p):
     torch.manual_seed(0)
     output = dropout(torch.ones(1000, 1001), p, training=True)
     kept = output[output != 0]
@@ -402,14 +402,14 @@ def test_dropout_zeros_the_asked_share_and_scales_the_rest(p):
     torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - p)), rtol=2e-4, atol=0)
 
 
-def test_dropout_decides_each_state_on_its_own():
+def test_dropout_treats_each_element_independently():
     torch.manual_seed(0)
     zeros = dropout(torch.ones(200_000, 4), 0.5, training=True).eq(0).double()
     correlations = torch.corrcoef(torch.cat([zeros.T, zeros.roll(1, 0).T]))
     torch.testing.assert_close(correlations, torch.eye(8, dtype=torch.float64), atol=0.01, rtol=0)
 
 
-def test_gradient_passes_through_dropout_where_states_did():
+def test_dropout_masks_the_gradient_like_the_states():
     torch.manual_seed(0)
     states = torch.ones(7, 3, requires_grad=True)
     output = dropout(states, 0.5, training=True)
@@ -419,23 +419,23 @@ def test_gradient_passes_through_dropout_where_states_did():
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.5, False), (0.0, True), (1e-9, True)])
-def test_without_dropout_states_stay_as_they_are(p, training):
+def test_states_are_unchanged_without_dropout(p, training):
     states = torch.randn(50, 50)
     assert torch.equal(dropout(states, p, training), states)
 
 
 @pytest.mark.parametrize("p", [1.0, 1 - 1e-9])
-def test_dropout_of_all_leaves_zeros(p):
+def test_dropout_of_everything_leaves_zeros(p):
     assert not dropout(torch.ones(10, 10), p, training=True).any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-def test_dropout_keeps_the_type(dtype):
+def test_dropout_keeps_the_dtype(dtype):
     assert dropout(torch.ones(3, 5, dtype=dtype), 0.5, training=True).dtype == dtype
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
-def test_word_dropout_zeros_that_share_of_the_tokens_of_its_stack_in_training_and_keeps_their_positions(stack):
+def test_word_dropout_zeros_the_given_share_of_tokens_but_keeps_their_positions(stack):
     model = tiny_model(dropout=0.0, **{f"{stack}_word_dropout": 0.2}).train()
     token_ids = torch.randint(3, 30, (100, 50), generator=torch.Generator().manual_seed(0))
     stacks = {"encoder": model.model.encoder, "decoder": model.model.decoder}
@@ -465,7 +465,7 @@ def test_loss_in_training_is_smoothed():
 
 
 @pytest.mark.parametrize("padding", [-100, 0])
-def test_loss_leaves_padding_out(padding):
+def test_loss_ignores_padding(padding):
     model = tiny_model()
     inputs = batch(target_length=5)
     labels = inputs.pop("decoder_input_ids")
@@ -490,7 +490,7 @@ def test_loss_is_divided_by_num_items_in_batch(as_tensor):
     torch.testing.assert_close(model(**inputs, labels=labels, num_items_in_batch=items).loss, mean * 10 / 40)
 
 
-def test_labels_are_shifted_right_behind_the_start_token():
+def test_labels_are_shifted_right_after_the_start_token():
     model = tiny_model(decoder_start_token_id=1)
     shifted = model.prepare_decoder_input_ids_from_labels(torch.tensor([[5, 6, 2, -100], [7, 2, -100, -100]]))
     assert shifted.tolist() == [[1, 5, 6, 2], [1, 7, 2, 0]]
@@ -523,7 +523,7 @@ def test_incremental_decoding_gives_the_logits_of_the_full_forward_pass(attentio
 # What users of transformers expect of a model.
 
 
-def test_attentions_and_hidden_states_have_a_tensor_for_each_layer():
+def test_attentions_and_hidden_states_have_one_tensor_per_layer():
     model = tiny_model("eager")
     output = model(**batch(), output_attentions=True, output_hidden_states=True)
     assert [a.shape for a in output.encoder_attentions] == [(2, 2, 7, 7)] * 2
@@ -565,21 +565,21 @@ def test_logits_to_keep_gives_the_last_logits():
     torch.testing.assert_close(model(**batch(), logits_to_keep=2).logits, model(**batch()).logits[:, -2:])
 
 
-def test_token_ids_outside_the_vocabulary_are_a_clear_error():
+def test_token_ids_outside_the_vocabulary_raise_a_clear_error():
     inputs = batch()
     inputs["input_ids"][0, 0] = 40
     with pytest.raises(ValueError, match="to 40 were given, but the vocabulary goes from 0 to 39"):
         tiny_model()(**inputs)
 
 
-def test_labels_outside_the_vocabulary_are_a_clear_error():
+def test_labels_outside_the_vocabulary_raise_a_clear_error():
     inputs = batch()
     inputs.pop("decoder_input_ids")
     with pytest.raises(ValueError, match="to 41 were given, but the vocabulary goes from 0 to 39"):
         tiny_model()(**inputs, labels=torch.tensor([[5, 41], [5, 2]]))
 
 
-def test_missing_target_is_a_clear_error():
+def test_missing_target_raises_a_clear_error():
     inputs = batch()
     inputs.pop("decoder_input_ids")
     with pytest.raises(ValueError, match="decoder_input_ids, decoder_inputs_embeds or labels"):
@@ -611,8 +611,8 @@ def test_given_encoder_outputs_replace_the_encoder(form):
     torch.testing.assert_close(model(encoder_outputs=given, **inputs).logits, expected)
 
 
-def test_pushing_while_saving_pushes_the_code_too(tmp_path):
-    # What transformers then pushes are the files that this does not list, or that are newer.
+def test_pushing_while_saving_includes_the_code(tmp_path):
+    # transformers then pushes the files that this does not list and those that are newer.
     model = tiny_model()
     model.save_pretrained(tmp_path)
     (tmp_path / "notes.txt").touch()
@@ -621,14 +621,14 @@ def test_pushing_while_saving_pushes_the_code_too(tmp_path):
     assert not [name for name in known if name.endswith(".py")]
 
 
-def test_config_with_many_layers_has_that_many():
+def test_model_has_the_configured_number_of_layers():
     model = tiny_model(encoder_layers=3, decoder_layers=1)
     assert (len(model.model.encoder.layers), len(model.model.decoder.layers)) == (3, 1)
     assert tiny_config(encoder_layers=3).num_hidden_layers == 3
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
-def test_gradient_of_the_loss_is_softmax_minus_smoothed_labels_over_all_parts_of_a_batch(label_smoothing):
+def test_gradient_of_the_loss_is_softmax_minus_smoothed_labels_across_chunks(label_smoothing):
     vocab_size = CACHED_LOGITS // 3  # three rows at once
     logits = torch.randn(2, 4, vocab_size, requires_grad=True)
     labels = torch.randint(vocab_size, (2, 4))

@@ -1,4 +1,4 @@
-"""PEFT adapters on the model: they train, search like any other model, and load from their folder again."""
+"""PEFT adapters on the model: they train, generate like any other model, and load back from their folder."""
 
 import pytest
 import torch
@@ -18,11 +18,11 @@ ADAPTERS = {
     "embeddings": {"target_modules": ["embed_tokens"]},
     "single tokens": {"target_modules": ["q_proj"], "trainable_token_indices": [5, 6, 9]},
     "tokens of both sides": {"target_modules": ["q_proj"], "trainable_token_indices": {"embed_tokens": [5, 6]}},
-    "whole embeddings": {"target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]},
+    "entire embeddings": {"target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]},
 }
 VOCABULARIES = {
     "tied": {},
-    "tied but for the output projection": {"tie_word_embeddings": False},
+    "tied except for the output projection": {"tie_word_embeddings": False},
     "two vocabularies": {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 30},
 }
 adapters = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS.keys())
@@ -30,7 +30,7 @@ vocabularies = pytest.mark.parametrize("changes", VOCABULARIES.values(), ids=VOC
 
 
 def trained(model, adapter, steps=3):
-    """The model with an adapter after some steps, in evaluation mode, and the loss at each step."""
+    """The model with an adapter trained for a few steps, in evaluation mode, and the loss at each step."""
     config = peft.LoraConfig(task_type=peft.TaskType.SEQ_2_SEQ_LM, r=4, lora_alpha=16, **adapter)
     torch.manual_seed(1)
     adapted = peft.get_peft_model(model, config).train()
@@ -47,7 +47,7 @@ def trained(model, adapter, steps=3):
 
 @vocabularies
 @adapters
-def test_adapter_trains_translates_and_comes_back_from_its_folder(tmp_path, adapter, changes):
+def test_adapter_trains_translates_and_reloads_from_its_folder(tmp_path, adapter, changes):
     changes = {**changes, "dropout": 0.0}
     adapted, losses = trained(tiny_model(**changes), adapter)
     assert losses[-1] < losses[0]
@@ -61,7 +61,7 @@ def test_adapter_trains_translates_and_comes_back_from_its_folder(tmp_path, adap
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_single_tokens_are_trained_where_the_softmax_has_a_matrix_of_its_own(share):
+def test_single_tokens_can_be_trained_with_an_untied_output_projection(share):
     model = tiny_model(share_encoder_decoder_embeddings=share, tie_word_embeddings=False)
     before = model.get_encoder().embed_tokens.weight.detach().clone()
     adapted, _ = trained(model, {"target_modules": ["q_proj"], "trainable_token_indices": [5]})
@@ -69,7 +69,7 @@ def test_single_tokens_are_trained_where_the_softmax_has_a_matrix_of_its_own(sha
     assert (after != before).any(dim=1).nonzero().flatten().tolist() == [5]
 
 
-def test_adapter_finds_both_embeddings_of_a_model_that_was_resized():
+def test_adapter_finds_both_embeddings_of_a_resized_model():
     model = tiny_model()
     model.resize_token_embeddings(44)
     adapted, _ = trained(model, {"target_modules": ["embed_tokens"]}, steps=1)
@@ -78,7 +78,7 @@ def test_adapter_finds_both_embeddings_of_a_model_that_was_resized():
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_adapter_translates_without_the_slower_ways(monkeypatch, num_beams):
+def test_adapter_keeps_the_fast_search_path(monkeypatch, num_beams):
     adapted, _ = trained(tiny_model(), ADAPTERS["all linear layers"])
     expected = adapted.generate(**INPUTS, num_beams=num_beams, max_new_tokens=8)
     monkeypatch.setattr(generation_vaswani, "BatchedDecoder", None)
@@ -87,7 +87,7 @@ def test_adapter_translates_without_the_slower_ways(monkeypatch, num_beams):
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_each_sentence_of_a_batch_may_have_an_adapter_of_its_own(num_beams):
+def test_each_sentence_of_a_batch_may_use_its_own_adapter(num_beams):
     adapted, _ = trained(tiny_model(), ADAPTERS["all linear layers"])
     search = {"num_beams": num_beams, "max_new_tokens": 8, "eos_token_id": None}
     mixed = adapted.generate(**INPUTS, **search, adapter_names=["default", "__base__"])

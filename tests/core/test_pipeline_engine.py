@@ -17,8 +17,8 @@ def translator(tokenizer):
 
 
 @pytest.fixture
-def machine(translator, monkeypatch):
-    """Has the search fail for batches beyond a size, and for those with one of some texts; counts its calls."""
+def failing_engine(translator, monkeypatch):
+    """Makes the search fail on batches that are too large or contain a disliked text; records the batch sizes."""
 
     def build(memory: int, disliked=()):
         calls, forward = [], translator._forward
@@ -43,35 +43,35 @@ def described(results):
     return [str(result) if isinstance(result, Exception) else result for result in results]
 
 
-def test_texts_that_fail_cost_no_other(translator, machine):
+def test_failing_texts_do_not_affect_the_others(translator, failing_engine):
     expected = [[result] for result in translator(TEXTS)]
-    engine, calls = machine(1000, disliked=[TEXTS[number] for number in (0, 41, 99)])
+    engine, calls = failing_engine(1000, disliked=[TEXTS[number] for number in (0, 41, 99)])
     results = described(engine.translate(TEXTS))
     assert results == ["disliked" if number in (0, 41, 99) else expected[number] for number in range(100)]
     assert len(calls) < 50
 
 
-def test_batch_beyond_the_memory_is_translated_in_parts(translator, machine):
+def test_batch_too_large_for_memory_is_translated_in_parts(translator, failing_engine):
     expected = [[result] for result in translator(TEXTS)]
-    assert machine(7)[0].translate(TEXTS) == expected
+    assert failing_engine(7)[0].translate(TEXTS) == expected
 
 
-def test_what_works_is_done_once(machine):
-    engine, calls = machine(100)
+def test_batch_that_succeeds_is_searched_once(failing_engine):
+    engine, calls = failing_engine(100)
     assert len(engine.translate(TEXTS)) == 100
     assert calls == [100]
     assert engine.translate([]) == []
     assert calls == [100]
 
 
-def test_error_of_all_of_many_texts_is_raised(machine):
-    engine, _ = machine(1000, disliked=TEXTS)
+def test_error_shared_by_many_texts_is_raised(failing_engine):
+    engine, _ = failing_engine(1000, disliked=TEXTS)
     with pytest.raises(ValueError, match="disliked"):
         engine.translate(TEXTS)
     assert described(engine.translate(TEXTS[:10])) == ["disliked"] * 10
 
 
-def test_interruption_is_no_error_of_a_text(translator, monkeypatch):
+def test_interruption_is_not_treated_as_an_error_of_a_text(translator, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
@@ -80,7 +80,7 @@ def test_interruption_is_no_error_of_a_text(translator, monkeypatch):
         translator.engine(on_error="return").translate(TEXTS[:10])
 
 
-def test_call_of_the_pipeline_may_return_errors_as_well(translator):
+def test_pipeline_call_can_return_errors(translator):
     options = {"max_source_length": 5, "on_error": "return"}
     first, long = translator(["w1", "w2 " * 7], **options)
     assert first == translator("w1")[0] and isinstance(long, SourceTooLong)
@@ -88,7 +88,7 @@ def test_call_of_the_pipeline_may_return_errors_as_well(translator):
         translator("w1", on_error="ignore")
 
 
-def test_pipeline_may_return_errors_in_all_its_calls(saved_model):
+def test_pipeline_can_be_created_to_return_errors(saved_model):
     translator = pipeline("translation", model=str(saved_model), max_source_length=5, on_error="return")
     assert isinstance(translator(["w1", "w2 " * 7])[1], SourceTooLong)
     with pytest.raises(ValueError, match="a text may have 5 at most"):
@@ -97,13 +97,13 @@ def test_pipeline_may_return_errors_in_all_its_calls(saved_model):
         pipeline("translation", model=str(saved_model), prefixes=["w1"])
 
 
-def test_error_is_raised_unless_it_is_to_be_returned(translator, machine):
-    machine(7)
+def test_error_is_raised_by_default(translator, failing_engine):
+    failing_engine(7)
     with pytest.raises(RuntimeError, match="out of memory"):
         translator(TEXTS)
 
 
-def test_text_beyond_the_limit_is_encoded_once_and_has_its_lengths_in_the_error(translator, monkeypatch):
+def test_text_over_the_limit_is_encoded_once_and_its_error_gives_both_lengths(translator, monkeypatch):
     engine, encode, encoded = translator.engine(max_source_length=5, on_error="return"), translator.encode, []
     monkeypatch.setattr(translator, "encode", lambda texts, **options: encoded.extend(texts) or encode(texts))
     first, long, last = engine.translate(["w1", "w2 " * 7, "w3"])
@@ -112,7 +112,7 @@ def test_text_beyond_the_limit_is_encoded_once_and_has_its_lengths_in_the_error(
     assert encoded[:3] == ["w1", "w2 " * 7, "w3"]
 
 
-def test_text_that_cannot_be_encoded_costs_no_other(translator, monkeypatch):
+def test_text_that_cannot_be_encoded_does_not_affect_the_others(translator, monkeypatch):
     encode, expected = translator.encode, [translator("w1"), translator("w3")]
 
     def fail(texts, **options):
@@ -128,8 +128,8 @@ def test_text_that_cannot_be_encoded_costs_no_other(translator, monkeypatch):
         assert str(bad) == "no such text"
 
 
-def test_piece_that_fails_is_the_error_of_its_text(translator, machine):
-    engine, _ = machine(1000, disliked=["w5"])
+def test_failing_piece_becomes_the_error_of_its_text(translator, failing_engine):
+    engine, _ = failing_engine(1000, disliked=["w5"])
     engine.split_sentences = True
     good, bad = engine.translate(["w1\nw2", "w3\nw5"])
     assert isinstance(bad, ValueError)

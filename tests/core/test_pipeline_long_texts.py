@@ -8,7 +8,7 @@ from hf_vaswani import TranslationPipeline
 from ..conftest import tiny_model
 from ..families import family
 
-WORDS = {"suppress_tokens": [0, 1, 2, 3]}  # a random model says words until it is stopped
+WORDS = {"suppress_tokens": [0, 1, 2, 3]}  # a random model generates words up to the length limit
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def limited(tokenizer):
     return pipeline("translation", model=model, tokenizer=tokenizer, max_new_tokens=3, **WORDS)
 
 
-def test_texts_beyond_the_limit_are_all_named_before_any_is_translated(limited, monkeypatch):
+def test_all_texts_over_the_limit_are_reported_before_any_is_translated(limited, monkeypatch):
     monkeypatch.setattr(limited, "_forward", None)
     long = " ".join(["w1"] * 9)
     with pytest.raises(
@@ -35,7 +35,7 @@ def test_truncation_cuts_at_the_limit_with_a_warning(limited, caplog):
 
 
 def test_split_text_is_translated_in_pieces_at_sentence_ends(limited):
-    sentences = ["w1 w2 w3 .", "w4 w5 ?", "w6 w7 w8 w9 !"]  # 5, 4 and 6 tokens with their ends
+    sentences = ["w1 w2 w3 .", "w4 w5 ?", "w6 w7 w8 w9 !"]  # 5, 4 and 6 tokens with the end token
     pieces = [limited(" ".join(part))[0]["translation_text"] for part in (sentences[:2], sentences[2:])]
     [result] = limited(" ".join(sentences), split_sentences=True)
     assert result["translation_text"] == " ".join(pieces)
@@ -67,7 +67,7 @@ def test_split_text_may_have_several_hypotheses(limited):
     ]
 
 
-def test_text_without_spaces_is_split_as_well(tmp_path):
+def test_text_without_spaces_is_split_too(tmp_path):
     model, tokenizer = family("Bart", tmp_path)
     translator = pipeline("translation", model=model, tokenizer=tokenizer, max_new_tokens=2)
     text = "ab" * 1500
@@ -83,7 +83,7 @@ def test_text_without_spaces_is_split_as_well(tmp_path):
     assert sum(seen) == 3000 + 2 * len(seen)
 
 
-def test_texts_without_any_limit_are_refused_where_attention_would_fill_the_memory(tokenizer):
+def test_default_limit_applies_to_models_without_one(tokenizer):
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
     text = "w1 " * 5000
     with pytest.raises(ValueError, match="5001 tokens, but a text may have 4096 at most"):

@@ -15,7 +15,7 @@ def translator(tokenizer):
 
 @pytest.mark.parametrize("num_beams", [1, 3])
 @pytest.mark.parametrize("batch_tokens", [1024, 1])
-def test_translations_begin_with_their_prefix_and_go_on_as_the_search_does(translator, num_beams, batch_tokens):
+def test_translations_begin_with_their_prefix_and_continue_as_generate_does(translator, num_beams, batch_tokens):
     options = {"num_beams": num_beams, "max_new_tokens": 5}
     results = translator(TEXTS, prefixes=PREFIXES, batch_tokens=batch_tokens, **options)
     expected = []
@@ -29,7 +29,7 @@ def test_translations_begin_with_their_prefix_and_go_on_as_the_search_does(trans
     assert len(set(expected)) == 5
 
 
-def test_several_translations_with_scores_are_given_where_asked_for(translator):
+def test_several_translations_with_scores_are_returned_on_request(translator):
     results = translator(TEXTS, prefixes=PREFIXES, n_best=2, num_beams=3, max_new_tokens=4)
     assert all(len(result) == 2 and result[0]["score"] >= result[1]["score"] for result in results)
     assert results[2] == [{"translation_text": "", "score": 0.0}] * 2
@@ -38,18 +38,18 @@ def test_several_translations_with_scores_are_given_where_asked_for(translator):
     assert [entry["score"] for entry in results[3]] == pytest.approx([entry["score"] for entry in plain], abs=1e-5)
 
 
-def test_nothing_is_made_of_nothing(translator):
+def test_empty_inputs_and_single_texts_may_have_prefixes(translator):
     assert translator([], prefixes=[]) == []
     assert translator([" "], prefixes=["w1"]) == [{"translation_text": ""}]
     assert translator("w1", prefixes=["w2"], max_new_tokens=3)[0]["translation_text"].startswith("w2")
 
 
 @pytest.mark.parametrize("texts", [["w1"], iter(["w1", "w2"])], ids=["one text", "an iterator"])
-def test_prefixes_that_are_not_one_for_each_text_are_refused(translator, texts):
+def test_prefixes_that_do_not_match_the_texts_are_rejected(translator, texts):
     with pytest.raises(ValueError, match="^prefixes must have one prefix per text of a list, got 2 for"):
         translator(texts, prefixes=["w1", "w2"])
 
 
-def test_pieces_of_a_text_have_no_prefix(translator):
+def test_prefixes_with_sentence_splitting_are_rejected(translator):
     with pytest.raises(ValueError, match="prefixes and split_sentences cannot be combined"):
         translator(["w1. w2."], prefixes=["w3"], split_sentences=True)

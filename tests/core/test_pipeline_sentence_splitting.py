@@ -31,11 +31,11 @@ def test_text_that_fits_stays_whole():
         ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
     ],
 )
-def test_text_is_divided_at_sentences_then_clauses_then_spaces_then_characters(text, limit, expected):
+def test_text_is_split_at_sentences_then_clauses_then_spaces_then_characters(text, limit, expected):
     assert texts(text, limit) == expected
 
 
-def test_only_the_sentence_that_is_too_long_is_divided_further():
+def test_only_a_sentence_that_is_too_long_is_split_further():
     assert texts("A b. One two three, four five six seven. C d.", 20) == [
         "A b.",
         "One two three,",
@@ -55,7 +55,7 @@ def test_nothing_is_lost_and_everything_fits(text):
     assert "".join("".join(pieces).split()) == "".join(text.split())
 
 
-def test_few_questions_are_asked_of_the_tokenizer():
+def test_number_of_calls_to_the_tokenizer_is_bounded():
     asked = []
     split_text("x" * 100_000, lambda part: asked.append(part) or len(part) <= 500)
     assert len(asked) < 200 * 25
@@ -74,7 +74,7 @@ def test_line_breaks_stay_where_they_are():
     assert join_texts([piece.text.upper() for piece in pieces], pieces) == "ONE\n\nTWO\r\nTHREE\u2028FOUR\n"
 
 
-def test_pieces_of_a_line_are_joined_by_spaces_but_for_chinese_and_japanese():
+def test_pieces_of_a_line_are_joined_by_spaces_except_in_chinese_and_japanese():
     pieces = [Piece("a"), Piece("b"), Piece("c")]
     assert join_texts(["One.", "", "Two."], pieces) == "One. Two."
     assert join_texts(["一二。", "三四。", "おわり"], pieces) == "一二。三四。おわり"

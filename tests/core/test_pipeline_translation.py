@@ -18,7 +18,7 @@ from hf_vaswani.translation.translate import translate
 from ..conftest import tiny_model
 from ..families import family
 
-WORDS = {"suppress_tokens": [0, 1, 2, 3]}  # the end among them: a random model says words until it is stopped
+WORDS = {"suppress_tokens": [0, 1, 2, 3]}  # with the end token: a random model generates words up to the limit
 TEXTS = ["w1 w2 w3 w4 w5", "w6", "w7 w8", "w9 w10 w11", "w30 w14"]
 
 
@@ -41,15 +41,15 @@ def test_texts_give_a_flat_list_of_dicts(translator):
     assert translator([]) == []
 
 
-def test_several_hypotheses_give_a_list_for_each_text(translator):
+def test_several_hypotheses_give_a_list_per_text(translator):
     options = {"num_beams": 3, "num_return_sequences": 2, "max_new_tokens": 4}
     assert len(translator("w1", **options)) == 2
     assert [len(hypotheses) for hypotheses in translator(["w1", "w2 w3"], **options)] == [2, 2]
 
 
 @pytest.mark.parametrize("batch_size", [2, 3])
-def test_batches_change_no_translation(translator, batch_size):
-    # Without a limit of its own each output ends at its source's length + 50.
+def test_batching_does_not_change_translations(translator, batch_size):
+    # By default, each output ends at its source's length + 50.
     texts = ["w1 w2 w3", "w4", "w5 w6"]
     alone = [translator(text, **WORDS)[0] for text in texts]
     assert [len(result["translation_text"].split()) for result in alone] == [54, 52, 53]
@@ -60,7 +60,7 @@ def test_batches_change_no_translation(translator, batch_size):
     ("limits", "sizes"),
     [({"batch_tokens": 12}, [[6, 4], [3, 3, 2]]), ({"batch_tokens": 1000, "batch_size": 3}, [[6, 4, 3], [3, 2]])],
 )
-def test_batches_are_of_like_length_within_the_token_budget_longest_first(translator, monkeypatch, limits, sizes):
+def test_batches_group_similar_lengths_within_the_token_budget_longest_first(translator, monkeypatch, limits, sizes):
     seen = []
     forward = translator._forward
 
@@ -73,11 +73,11 @@ def test_batches_are_of_like_length_within_the_token_budget_longest_first(transl
     assert seen == sizes
 
 
-def test_one_text_over_the_token_budget_is_a_batch_of_its_own(translator):
+def test_text_over_the_token_budget_forms_its_own_batch(translator):
     assert len(translator(TEXTS, batch_tokens=1, max_new_tokens=2)) == 5
 
 
-def inputs_of_kinds():
+def kinds_of_inputs():
     rows = Dataset.from_dict({"de": TEXTS})
     as_list = {"a list": TEXTS, "a tuple": tuple(TEXTS), "a column": rows["de"]}
     lazily = {
@@ -93,7 +93,7 @@ def test_all_kinds_of_inputs_give_the_same_results_in_order(translator):
     options = {"max_new_tokens": 5, **WORDS}
     expected = [translator(text, **options)[0] for text in TEXTS]
     assert len({result["translation_text"] for result in expected}) == len(TEXTS)
-    as_list, lazily = inputs_of_kinds()
+    as_list, lazily = kinds_of_inputs()
     for kind, inputs in as_list.items():
         assert translator(inputs, **options) == expected, kind
     for kind, inputs in lazily.items():
@@ -102,7 +102,7 @@ def test_all_kinds_of_inputs_give_the_same_results_in_order(translator):
         assert list(results) == [[result] for result in expected], kind
 
 
-def test_generator_is_read_in_windows_that_double(translator):
+def test_generator_is_read_in_growing_windows(translator):
     read = 0
 
     def texts():
@@ -125,21 +125,21 @@ def test_iterator_gives_several_hypotheses_as_a_list_does(translator):
     assert list(translator(iter(TEXTS), **options)) == translator(TEXTS, **options)
 
 
-def test_iterator_raises_when_it_comes_to_something_other_than_text(translator):
+def test_iterator_raises_when_it_reaches_something_other_than_text(translator):
     results = translator(iter(["w1", "w2", None, "w3"]), max_new_tokens=2)
     assert len([next(results), next(results)]) == 2
     with pytest.raises(ValueError, match=r"inputs\[2\] is NoneType: None"):
         next(results)
 
 
-def test_all_inputs_that_are_no_text_are_named_before_any_is_translated(translator, monkeypatch):
+def test_all_inputs_that_are_not_texts_are_reported_before_any_is_translated(translator, monkeypatch):
     monkeypatch.setattr(translator, "_forward", None)
     with pytest.raises(ValueError, match=r"inputs\[1\] is NoneType: None, inputs\[3\] is int: 7$"):
         translator(["w1", None, "w2", 7])
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t\n", "\u3000\u00a0", "\x00\x07\x9f"])
-def test_texts_of_white_space_are_translated_by_nothing_without_the_model(translator, monkeypatch, blank):
+def test_whitespace_texts_give_empty_translations_without_running_the_model(translator, monkeypatch, blank):
     monkeypatch.setattr(translator, "_forward", None)
     assert translator(blank) == [{"translation_text": ""}]
     assert translator([blank], n_best=2, num_beams=2) == [[{"translation_text": "", "score": 0.0}] * 2]
@@ -147,7 +147,7 @@ def test_texts_of_white_space_are_translated_by_nothing_without_the_model(transl
     assert translator(blank, return_tensors=True)[0]["translation_token_ids"].tolist() == []
 
 
-def test_texts_that_hold_odd_characters_are_translated(translator):
+def test_texts_with_odd_characters_are_translated(translator):
     options = {"max_new_tokens": 4, **WORDS}
     assert translator("w1 \ud800", **options) == translator("w1 \ufffd", **options)
     assert translator("w1 \ud83d\ude00", **options) == translator("w1 \U0001f600", **options)
@@ -167,7 +167,7 @@ def test_score_is_the_log_probability_over_the_length_penalty(translator, tokeni
     assert result["score"] == pytest.approx(total / penalty, rel=1e-4)
 
 
-def test_score_of_beam_search_is_that_of_generate(translator, tokenizer):
+def test_beam_search_score_equals_that_of_generate(translator, tokenizer):
     options = {"num_beams": 3, "num_return_sequences": 3, "max_new_tokens": 12, "length_penalty_type": "gnmt"}
     expected = translator.model.generate(
         **tokenizer("w1 w2", return_tensors="pt"), return_dict_in_generate=True, **options
@@ -176,8 +176,8 @@ def test_score_of_beam_search_is_that_of_generate(translator, tokenizer):
     assert scores == pytest.approx(expected.tolist(), rel=1e-4)
 
 
-@pytest.mark.parametrize("prompt", [[1, 5, 6], [5, 6]], ids=["with its start", "without"])
-def test_prompt_of_the_decoder_costs_nothing_in_any_search(translator, prompt):
+@pytest.mark.parametrize("prompt", [[1, 5, 6], [5, 6]], ids=["with start token", "without start token"])
+def test_decoder_prompt_does_not_count_toward_the_score(translator, prompt):
     options = {"decoder_input_ids": torch.tensor([prompt]), "max_new_tokens": 1, "return_scores": True}
     [greedy], [beam] = translator("w1 w2", **options), translator("w1 w2", num_beams=2, **options)
     model, tokenizer = translator.model, translator.tokenizer
@@ -187,7 +187,7 @@ def test_prompt_of_the_decoder_costs_nothing_in_any_search(translator, prompt):
     assert beam["score"] == pytest.approx(best, abs=1e-5)
 
 
-def test_n_best_gives_so_many_dicts_a_text_best_first_with_scores(translator):
+def test_n_best_gives_n_scored_dicts_per_text_best_first(translator):
     for search in ({"num_beams": 4}, {"do_sample": True}):
         for hypotheses in translator(TEXTS, n_best=3, max_new_tokens=5, **search):
             scores = [hypothesis["score"] for hypothesis in hypotheses]
@@ -210,7 +210,7 @@ def test_n_best_gives_so_many_dicts_a_text_best_first_with_scores(translator):
         ({"max_source_length": 0}, "max_source_length must be a whole number of at least 1"),
     ],
 )
-def test_numbers_that_cannot_be_are_a_clear_error_at_once(translator, options, message):
+def test_invalid_numbers_raise_a_clear_error_immediately(translator, options, message):
     with pytest.raises(ValueError, match=message):
         translator(iter(["w1"]), **options)
 
@@ -224,7 +224,7 @@ def test_alignments_name_the_tokens_of_both_sides(translator):
     assert empty == {"translation_text": "", "alignment": [], "source_tokens": [], "target_tokens": []}
 
 
-def test_tensors_of_a_batch_hold_no_padding(translator):
+def test_tensors_of_a_batch_contain_no_padding(translator):
     options = {"return_tensors": True, **WORDS}
     alone = [translator(text, **options)[0]["translation_token_ids"].tolist() for text in TEXTS]
     batch = translator(TEXTS, **options)
@@ -257,7 +257,7 @@ def test_subclass_may_override_each_step(tokenizer):
     assert [r["translation_text"] for r in shouting([t.upper() for t in TEXTS], **options)] == expected
 
 
-def test_subclass_may_have_arguments_of_its_own(tokenizer):
+def test_subclass_may_add_arguments(tokenizer):
     class Replacing(TranslationPipeline):
         def _sanitize_parameters(self, words=None, **options):
             preprocess, forward, postprocess = super()._sanitize_parameters(**options)
@@ -272,7 +272,7 @@ def test_subclass_may_have_arguments_of_its_own(tokenizer):
     assert replacing(["w1 w2"], **options) != replacing(["w5 w2"], **options)
 
 
-def test_subclass_may_change_arguments_in_a_step_of_its_own(tokenizer):
+def test_subclass_may_change_arguments_in_an_overridden_step(tokenizer):
     class Brief(TranslationPipeline):
         def _forward(self, model_inputs, brief=False, **options):
             return super()._forward(model_inputs, **{**options, **({"max_new_tokens": 1} if brief else {})})
@@ -293,31 +293,31 @@ def test_arguments_are_resolved_once_for_all_batches(translator, monkeypatch):
     assert len(resolved) == 1
 
 
-def test_steps_work_one_by_one(translator):
+def test_pipeline_steps_can_be_called_separately(translator):
     options = {"max_new_tokens": 4, **WORDS}
     inputs = translator.preprocess("w1 w2")
     assert inputs["input_ids"].tolist() == [[5, 6, 2]]
     assert translator.postprocess(translator.forward(inputs, **options)) == translator("w1 w2", **options)
 
 
-def test_arguments_of_a_call_may_be_a_generation_config(translator):
+def test_call_accepts_a_generation_config(translator):
     config = GenerationConfig(max_new_tokens=3, num_beams=2, num_return_sequences=2, **WORDS)
     [[first, second]] = translator(["w1"], generation_config=config)
     assert len(first["translation_text"].split()) == len(second["translation_text"].split()) == 3
 
 
-def test_assistant_model_takes_texts_one_by_one(translator):
+def test_assistant_model_does_not_change_translations(translator):
     options = {"max_new_tokens": 4, **WORDS}
     assert translator(TEXTS, assistant_model=translator.model, **options) == translator(TEXTS, **options)
 
 
-def test_batch_on_another_device_than_a_cpu_holds_logits_of_one_gibibyte_at_most():
+def test_batch_on_an_accelerator_is_limited_to_one_gibibyte_of_logits():
     model = tiny_model(vocab_size=30, decoder_vocab_size=2**16, share_encoder_decoder_embeddings=False).to("meta")
     assert default_batch_size(model, rows=4, texts=1000) == 2**30 // (4 * 4 * 2**16)
     assert default_batch_size(model, rows=2**13, texts=1000) == 1
 
 
-def test_model_in_training_translates_without_dropout_and_goes_on_training(tokenizer):
+def test_model_in_training_mode_translates_without_dropout_and_stays_in_it(tokenizer):
     model = tiny_model()
     options = {"max_new_tokens": 6, **WORDS}
     translator = pipeline("translation", model=model, tokenizer=tokenizer)
@@ -327,7 +327,7 @@ def test_model_in_training_translates_without_dropout_and_goes_on_training(token
     assert model.training
 
 
-def test_interruption_leaves_the_pipeline_as_it_was(translator, monkeypatch):
+def test_interruption_leaves_the_pipeline_unchanged(translator, monkeypatch):
     options = {"max_new_tokens": 4, **WORDS}
     expected = translator(TEXTS, **options)
     generate, calls = translator.model.generate, []
@@ -347,7 +347,7 @@ def test_interruption_leaves_the_pipeline_as_it_was(translator, monkeypatch):
     assert translator(TEXTS, **options) == expected
 
 
-def test_dtype_is_that_of_the_pipeline(saved_model):
+def test_dtype_of_the_pipeline_is_applied_to_the_model(saved_model):
     translator = pipeline("translation", model=str(saved_model), dtype=torch.bfloat16)
     assert translator.model.dtype == torch.bfloat16
     [result] = translator("w1 w2", return_scores=True, max_new_tokens=4)
@@ -360,7 +360,7 @@ def test_return_tensors_gives_token_ids(translator):
     assert entry["translation_token_ids"][0] == 1
 
 
-def test_arguments_of_the_older_pipeline_are_taken(translator, tokenizer):
+def test_arguments_of_the_older_pipeline_are_accepted(translator, tokenizer):
     class ReturnType(enum.Enum):
         TENSORS, TEXT = 0, 1
 
@@ -376,31 +376,31 @@ def test_arguments_of_the_older_pipeline_are_taken(translator, tokenizer):
     assert stopped["translation_token_ids"].tolist() == ids[: ids.index(ids[3], 1) + 1]
 
 
-def test_generation_arguments_are_taken_when_made_and_when_called(tokenizer):
+def test_generation_arguments_are_accepted_at_creation_and_in_calls(tokenizer):
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, max_new_tokens=3)
     assert len(translator("w1", return_tensors=True)[0]["translation_token_ids"]) <= 4
     longer = translator("w1", return_tensors=True, max_new_tokens=6, min_new_tokens=6)
     assert len(longer[0]["translation_token_ids"]) == 7
 
 
-def test_task_names_with_languages_are_the_translation_task(tokenizer):
+def test_task_name_with_languages_selects_the_translation_pipeline(tokenizer):
     translator = pipeline("translation_de_to_en", model=tiny_model(), tokenizer=tokenizer)
     assert isinstance(translator, TranslationPipeline)
     assert translator.task == "translation_de_to_en"
     assert translator._preprocess_params == {"src_lang": "de", "tgt_lang": "en"}
 
 
-def test_unknown_tasks_are_still_unknown(saved_model):
+def test_unknown_task_is_still_rejected(saved_model):
     with pytest.raises(KeyError, match="translate"):
         pipeline("translate", model=str(saved_model))
 
 
-def test_something_other_than_text_is_a_clear_error(translator):
+def test_input_other_than_text_raises_a_clear_error(translator):
     with pytest.raises(ValueError, match="str or a list of str, got int: 5"):
         translator(5)
 
 
-def test_short_limit_of_the_model_for_a_long_input_is_a_warning(translator, caplog):
+def test_short_length_limit_of_the_model_logs_a_warning(translator, caplog):
     translator.model.generation_config.max_length = 4
     with caplog.at_level("WARNING", logger="hf_vaswani"):
         translator("w1 w2 w3 w4")
@@ -412,11 +412,11 @@ def test_short_limit_of_the_model_for_a_long_input_is_a_warning(translator, capl
     [{"max_new_tokens": 3}, {"max_length": 3}, {"generation_config": GenerationConfig(max_new_tokens=3)}],
     ids=["tokens", "length", "config"],
 )
-def test_short_limit_that_the_caller_asked_for_is_no_warning(tokenizer, options, caplog):
+def test_short_length_limit_set_by_the_caller_logs_no_warning(tokenizer, options, caplog):
     with caplog.at_level("WARNING", logger="hf_vaswani"):
-        of_call = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)("w1 w2 w3 w4", **options)
-        of_pipeline = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, **options)("w1 w2 w3 w4")
-    assert of_call == of_pipeline
+        from_call = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)("w1 w2 w3 w4", **options)
+        from_pipeline = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, **options)("w1 w2 w3 w4")
+    assert from_call == from_pipeline
     assert "translation ends after" not in caplog.text
 
 
@@ -429,7 +429,7 @@ def test_saved_marian_folder_loads_by_its_path(tmp_path):
     assert "custom_pipelines" not in (tmp_path / "again" / "config.json").read_text()
 
 
-def test_t5_prefix_and_parameters_come_from_the_name_of_the_task(tmp_path):
+def test_t5_prefix_and_parameters_come_from_the_task_name(tmp_path):
     model, tokenizer = family("T5", tmp_path)
     model.config.task_specific_params = {"translation_en_to_fr": {"prefix": "die ", "max_length": 6, "num_beams": 2}}
     translator = pipeline("translation_en_to_fr", model=model, tokenizer=tokenizer)
@@ -438,12 +438,12 @@ def test_t5_prefix_and_parameters_come_from_the_name_of_the_task(tmp_path):
     assert got.tolist() == expected[0].tolist()
 
 
-def test_model_that_cannot_generate_is_a_clear_error(tokenizer):
+def test_model_that_cannot_generate_raises_a_clear_error(tokenizer):
     with pytest.raises(ValueError, match="VaswaniModel cannot generate text"):
         pipeline("translation", model=tiny_model().model, tokenizer=tokenizer)
 
 
-def test_model_of_two_pretrained_halves_translates(tokenizer):
+def test_encoder_decoder_model_of_two_berts_translates(tokenizer):
     sizes = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     encoder, decoder = BertConfig(**sizes), BertConfig(**sizes, is_decoder=True, add_cross_attention=True)
     torch.manual_seed(0)
@@ -454,7 +454,7 @@ def test_model_of_two_pretrained_halves_translates(tokenizer):
     assert translator(texts, num_beams=2) == [translator(text, num_beams=2)[0] for text in texts]
 
 
-def test_t5_without_a_task_name_translates_as_its_first_task_with_a_warning(tmp_path):
+def test_t5_without_a_task_name_uses_its_first_translation_task_with_a_warning(tmp_path):
     model, tokenizer = family("T5", tmp_path)
     model.config.task_specific_params = {
         "summarization": {"prefix": "no "},
@@ -467,7 +467,7 @@ def test_t5_without_a_task_name_translates_as_its_first_task_with_a_warning(tmp_
     assert translator._preprocess_params == {"src_lang": "en", "tgt_lang": "de"}
 
 
-def test_languages_choose_the_prefix_of_t5(tmp_path, monkeypatch):
+def test_languages_select_the_prefix_of_t5(tmp_path, monkeypatch):
     model, tokenizer = family("T5", tmp_path)
     model.config.task_specific_params = {
         "translation_en_to_de": {"prefix": "no "},
@@ -475,15 +475,15 @@ def test_languages_choose_the_prefix_of_t5(tmp_path, monkeypatch):
     }
     languages = {"src_lang": "en", "tgt_lang": "fr"}
     assert pipeline("translation", model=model, tokenizer=tokenizer, **languages).prefix == "die "
-    made, encode = [], TranslationPipeline.encode
+    created, encode = [], TranslationPipeline.encode
 
-    def note(self, *arguments, **keywords):
-        made.append(self)
+    def record(self, *arguments, **keywords):
+        created.append(self)
         return encode(self, *arguments, **keywords)
 
-    monkeypatch.setattr(TranslationPipeline, "encode", note)
+    monkeypatch.setattr(TranslationPipeline, "encode", record)
     translate(model, tokenizer, ["katze"], **languages, max_new_tokens=2)
-    assert made[0].prefix == "die "
+    assert created[0].prefix == "die "
     [prefixed] = score_pairs(model, tokenizer, [("katze", "haus")], **languages)
     model.config.task_specific_params = None
     by_hand, without = score_pairs(model, tokenizer, [("die katze", "haus"), ("katze", "haus")])
@@ -492,19 +492,19 @@ def test_languages_choose_the_prefix_of_t5(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("task", ["translation", "translation_cn_to_ar"])
-def test_pipeline_without_a_model_is_refused(task):
+def test_pipeline_without_a_model_is_rejected(task):
     with pytest.raises(ValueError, match="defaults can't be correctly selected"):
         pipeline(task)
 
 
-def test_progress_is_taken_when_made(tokenizer):
+def test_progress_callback_may_be_given_at_creation(tokenizer):
     done = []
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer, progress=done.append)
     translator(["w1", "w2"], max_new_tokens=2)
     assert sum(done) == 2
 
 
-def test_draws_of_a_model_saved_with_a_beam_are_refused_with_what_to_do(tokenizer):
+def test_sampling_from_a_model_saved_with_beam_search_is_rejected_with_advice(tokenizer):
     model = tiny_model()
     model.generation_config.num_beams = 4
     translator = pipeline("translation", model=model, tokenizer=tokenizer)
@@ -513,7 +513,7 @@ def test_draws_of_a_model_saved_with_a_beam_are_refused_with_what_to_do(tokenize
     assert len(translator("w1", do_sample=True, num_beams=1, n_best=8, max_new_tokens=2)) == 8
 
 
-def test_short_limit_names_a_larger_one_unless_positions_end_there(tokenizer, caplog):
+def test_warning_suggests_a_larger_limit_unless_positions_end_there(tokenizer, caplog):
     translator = pipeline("translation", model=tiny_model(), tokenizer=tokenizer)
     translator.model.generation_config.max_length = 20
     translator("w1 " * 30)
@@ -530,7 +530,7 @@ def german_english(tokenizer):
     return {"model": tiny_model(source_language="de", target_language="en"), "tokenizer": tokenizer}
 
 
-def test_model_that_knows_its_languages_refuses_others(german_english):
+def test_model_that_knows_its_languages_rejects_others(german_english):
     with pytest.raises(ValueError, match="^src_lang='en' and tgt_lang='de': this model translates de to en"):
         pipeline("translation_en_to_de", **german_english)
     translator = pipeline("translation", **german_english)
@@ -541,7 +541,7 @@ def test_model_that_knows_its_languages_refuses_others(german_english):
     assert translator("w1", src_lang="de-AT", tgt_lang="en_US", max_new_tokens=3) == expected
 
 
-def test_languages_of_an_older_folder_are_not_known_and_any_are_accepted(saved_model):
+def test_older_folder_without_languages_accepts_any(saved_model):
     config = json.loads((saved_model / "config.json").read_text())
     assert (config.pop("source_language"), config.pop("target_language")) == (None, None)
     (saved_model / "config.json").write_text(json.dumps(config))
@@ -550,34 +550,34 @@ def test_languages_of_an_older_folder_are_not_known_and_any_are_accepted(saved_m
     assert translator("w1", max_new_tokens=2, src_lang="ar")
 
 
-def test_languages_stay_with_a_saved_model(german_english, tmp_path):
+def test_languages_are_saved_with_the_model(german_english, tmp_path):
     for part in german_english.values():
         part.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="this model translates de to en"):
         pipeline("translation_en_to_fr", model=str(tmp_path))
 
 
-def test_t5_refuses_a_pair_that_it_has_no_prefix_for(tmp_path):
+def test_t5_rejects_a_language_pair_without_a_prefix(tmp_path):
     model, tokenizer = family("T5", tmp_path)
-    made = {"model": model, "tokenizer": tokenizer}
+    parts = {"model": model, "tokenizer": tokenizer}
     model.config.task_specific_params = {
         "translation_en_to_de": {"prefix": "no "},
         "translation_en_to_fr": {"prefix": "die "},
     }
     message = "^src_lang='de' and tgt_lang='en': this model translates en to de or en to fr. Choose one"
     with pytest.raises(ValueError, match=message):
-        pipeline("translation_de_to_en", **made)
+        pipeline("translation_de_to_en", **parts)
     with pytest.raises(ValueError, match="tgt_lang='ro': this model translates en to de or en to fr"):
         list(score_pairs(model, tokenizer, [("katze", "haus")], src_lang="en", tgt_lang="ro"))
-    translator = pipeline("translation", **made, tgt_lang="fr")
+    translator = pipeline("translation", **parts, tgt_lang="fr")
     assert translator.prefix == "die "
     with pytest.raises(ValueError, match="tgt_lang='de': this model translates en to fr. To use another prefix"):
         translator("katze", tgt_lang="de")
     model.config.task_specific_params = None
-    assert pipeline("translation_de_to_en", **made).prefix == ""
+    assert pipeline("translation_de_to_en", **parts).prefix == ""
 
 
-def test_marians_tokenizer_says_the_languages_unless_a_text_does(tmp_path):
+def test_marians_tokenizer_determines_the_languages_unless_a_text_does(tmp_path):
     model, tokenizer = family("Marian", tmp_path)
     tokenizer.source_lang, tokenizer.target_lang = "de", "en"
     with pytest.raises(ValueError, match="tgt_lang='fr': this model translates de to en"):

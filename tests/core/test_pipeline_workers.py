@@ -10,7 +10,7 @@ from transformers import pipeline
 from hf_vaswani.core import pipeline_engine, pipeline_workers
 from hf_vaswani.core.pipeline_workers import WorkerDied, can_fork, memory_error, side_by_side
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are forked on Linux alone")
+pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are forked only on Linux")
 TEXTS = [" ".join(f"w{1 + (i * k) % 9}" for k in range(1, 2 + i % 7)) for i in range(40)]
 SEARCH = {"num_beams": 3, "max_new_tokens": 8, "batch_size": 4}
 
@@ -22,7 +22,7 @@ def translator(saved_model):
 
 @pytest.fixture
 def processes(monkeypatch):
-    """The numbers of processes that batches were divided among."""
+    """The number of processes that each call divided its batches among."""
     numbers = []
 
     def counted(work, items, workers):
@@ -43,7 +43,7 @@ def test_worker_has_one_thread():
     assert dict(side_by_side(lambda _: torch.get_num_threads(), [0, 1], workers=2)) == {0: 1, 1: 1}
 
 
-def test_items_are_worked_on_at_the_same_time():
+def test_items_are_processed_in_parallel():
     def meet(number):
         began = time.monotonic()
         time.sleep(0.5)
@@ -53,7 +53,7 @@ def test_items_are_worked_on_at_the_same_time():
     assert max(began for began, _ in spans) < min(ended for _, ended in spans)
 
 
-def test_error_of_the_work_is_raised_and_all_workers_end():
+def test_error_in_a_worker_is_raised_and_all_workers_stop():
     def work(number):
         if number == 1:
             raise KeyError("one")
@@ -65,7 +65,7 @@ def test_error_of_the_work_is_raised_and_all_workers_end():
     assert time.monotonic() - began < 30
 
 
-def test_error_that_cannot_be_pickled_says_what_it_is():
+def test_error_that_cannot_be_pickled_is_described():
     class Local(Exception):
         pass
 
@@ -76,12 +76,12 @@ def test_error_that_cannot_be_pickled_says_what_it_is():
         list(side_by_side(work, [0], workers=1))
 
 
-def test_killed_worker_is_an_error_that_says_what_to_do():
+def test_killed_worker_raises_an_error_with_advice():
     with pytest.raises(WorkerDied, match=r"exit code -9.*num_workers=1"):
         list(side_by_side(lambda _: os.kill(os.getpid(), signal.SIGKILL), [0, 1], workers=2))
 
 
-def test_workers_end_with_an_iteration_that_is_given_up():
+def test_workers_stop_when_the_iteration_is_abandoned():
     results = side_by_side(lambda _: os.getpid(), range(100), workers=2)
     _, process = next(results)
     results.close()
@@ -99,7 +99,7 @@ def test_translations_do_not_depend_on_the_number_of_workers(translator, process
     assert processes == [2, 3]
 
 
-def test_prefixes_and_pieces_are_translated_by_workers_alike(translator, processes):
+def test_workers_give_the_same_results_with_prefixes_and_split_texts(translator, processes):
     options = {**SEARCH, "prefixes": ["w3" if i % 3 else "" for i in range(len(TEXTS))]}
     assert translator(TEXTS, num_workers=2, **options) == translator(TEXTS, num_workers=0, **options)
     options = {**SEARCH, "split_sentences": True, "max_source_length": 4}
@@ -107,19 +107,19 @@ def test_prefixes_and_pieces_are_translated_by_workers_alike(translator, process
     assert processes == [2, 2]
 
 
-def test_errors_of_texts_come_from_workers_too(translator):
+def test_errors_of_texts_are_returned_from_workers(translator):
     texts = [*TEXTS, "w1 " * 50]
     results = translator(texts, num_workers=2, on_error="return", max_source_length=20, **SEARCH)
     assert isinstance(results[-1], ValueError) and results[:-1] == translator(TEXTS, num_workers=1, **SEARCH)
 
 
-def test_progress_is_reported_for_each_text_once(translator):
+def test_progress_is_reported_once_per_text(translator):
     done = []
     translator(TEXTS, num_workers=2, progress=done.append, **SEARCH)
     assert sum(done) == len(TEXTS) and len(done) > 2
 
 
-def test_as_many_workers_as_torch_uses_threads_where_there_is_enough_to_do(translator, processes, monkeypatch):
+def test_large_inputs_use_as_many_workers_as_torch_has_threads(translator, processes, monkeypatch):
     translator(TEXTS, **SEARCH)
     assert not processes
     monkeypatch.setattr(pipeline_engine, "WORTH_WORKERS", 1)
@@ -137,7 +137,7 @@ def test_as_many_workers_as_torch_uses_threads_where_there_is_enough_to_do(trans
     ],
     ids=["sampling", "processor", "criterion"],
 )
-def test_what_depends_on_all_batches_stays_in_this_process(translator, processes, options):
+def test_search_that_depends_on_all_batches_stays_in_this_process(translator, processes, options):
     translator(TEXTS, num_workers=2, **{**SEARCH, **options})
     assert not processes
 
@@ -149,14 +149,14 @@ def test_hooks_see_all_batches(translator, processes):
     assert len(calls) >= 10 and not processes
 
 
-def test_nothing_is_forked_outside_of_linux_or_in_a_worker_of_others(monkeypatch):
+def test_no_forking_outside_linux_or_inside_a_worker(monkeypatch):
     assert can_fork()
     assert dict(side_by_side(lambda _: can_fork(), [0], workers=1)) == {0: False}
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not can_fork()
 
 
-def test_more_workers_than_memory_holds_are_refused(translator, tmp_path, monkeypatch):
+def test_more_workers_than_memory_allows_are_rejected(translator, tmp_path, monkeypatch):
     (tmp_path / "meminfo").write_text("MemTotal: 8000000 kB\nMemAvailable: 1048576 kB\n")
     monkeypatch.setattr(pipeline_workers, "MEMORY_FILE", tmp_path / "meminfo")
     with pytest.raises(ValueError, match=r"num_workers=6 needs .* 1.0 GiB is available. Choose 5 or fewer"):
@@ -167,6 +167,6 @@ def test_more_workers_than_memory_holds_are_refused(translator, tmp_path, monkey
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, "2", True])
-def test_number_of_workers_must_be_one(translator, number):
+def test_invalid_number_of_workers_is_rejected(translator, number):
     with pytest.raises(ValueError, match="num_workers must be a whole number of at least 0"):
         translator("w1", num_workers=number)

@@ -30,11 +30,11 @@ def assert_has_two_vocabularies(tokenizer):
     assert tokenizer.get_target_vocab()["runs"] == 4
 
 
-def test_text_and_text_target_have_vocabularies_of_their_own(two_vocabularies):
+def test_text_and_text_target_use_their_own_vocabularies(two_vocabularies):
     assert_has_two_vocabularies(two_vocabularies)
 
 
-def test_both_vocabularies_survive_saving_and_loading_again(two_vocabularies, tmp_path):
+def test_both_vocabularies_survive_repeated_saving_and_loading(two_vocabularies, tmp_path):
     two_vocabularies.save_pretrained(tmp_path / "once")
     VaswaniTokenizer.from_pretrained(tmp_path / "once").save_pretrained(tmp_path / "twice")
     assert_has_two_vocabularies(VaswaniTokenizer.from_pretrained(tmp_path / "twice"))
@@ -48,7 +48,7 @@ def test_auto_tokenizer_finds_both_vocabularies(two_vocabularies, tmp_path):
     assert_has_two_vocabularies(loaded)
 
 
-def test_loaded_tokenizer_needs_its_folder_no_more(two_vocabularies, tmp_path):
+def test_loaded_tokenizer_no_longer_needs_its_folder(two_vocabularies, tmp_path):
     two_vocabularies.save_pretrained(tmp_path / "folder")
     loaded = VaswaniTokenizer.from_pretrained(tmp_path / "folder")
     shutil.rmtree(tmp_path / "folder")
@@ -60,7 +60,7 @@ def test_copies_and_pickles_keep_both_vocabularies(two_vocabularies):
     assert_has_two_vocabularies(pickle.loads(pickle.dumps(two_vocabularies)))
 
 
-def test_special_tokens_with_other_ids_in_the_target_are_refused():
+def test_special_tokens_with_different_ids_in_the_target_are_rejected():
     target = word_tokenizer(TARGET_WORDS)
     source = word_tokenizer(SOURCE_WORDS)
     shifted = {"pad_token": "runs", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -75,7 +75,7 @@ def test_without_a_target_tokenizer_the_source_serves_both_sides(tokenizer, tmp_
 
 
 def test_added_tokens_reach_both_vocabularies_and_survive_saving(two_vocabularies, tmp_path):
-    assert two_vocabularies.add_tokens(["<name>", "dog"]) == 2  # the target has "dog"
+    assert two_vocabularies.add_tokens(["<name>", "dog"]) == 2  # the target already has "dog"
     two_vocabularies.add_special_tokens({"extra_special_tokens": ["<2en>"]})
     two_vocabularies.save_pretrained(tmp_path)
     for tokenizer in (two_vocabularies, AutoTokenizer.from_pretrained(tmp_path)):
@@ -85,7 +85,7 @@ def test_added_tokens_reach_both_vocabularies_and_survive_saving(two_vocabularie
         assert tokenizer.decode([6, 8, 5, 9, 2], skip_special_tokens=True).split() == ["a", "<name>", "dog"]
 
 
-def test_token_with_a_role_must_be_in_both_vocabularies_with_one_id(two_vocabularies):
+def test_special_token_must_have_the_same_id_in_both_vocabularies(two_vocabularies):
     for name in ("<sep>", "dog"):
         with pytest.raises(ValueError, match=f"same id in source and target vocabulary: {name}"):
             two_vocabularies.add_special_tokens({"sep_token": name})
@@ -101,7 +101,7 @@ def test_adding_tokens_without_a_target_tokenizer_adds_them_once(tokenizer, tmp_
     assert len(loaded) == loaded.target_vocab_size == len(tokenizer) + 1
 
 
-def test_special_tokens_in_a_text_are_split_on_both_sides_where_asked_for(tmp_path):
+def test_special_tokens_in_a_text_are_split_on_both_sides_on_request(tmp_path):
     backends = word_tokenizer(SOURCE_WORDS), word_tokenizer(TARGET_WORDS)
     VaswaniTokenizer.from_backends(*backends, **SPECIAL_TOKENS, split_special_tokens=True).save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
@@ -110,12 +110,12 @@ def test_special_tokens_in_a_text_are_split_on_both_sides_where_asked_for(tmp_pa
         assert backend.encode("<s>x").ids == [3, 2]
 
 
-def test_decoding_leaves_the_tokenizer_to_other_threads(two_vocabularies, monkeypatch):
+def test_decoding_does_not_interfere_with_other_threads(two_vocabularies, monkeypatch):
     seen = []
     decode = PreTrainedTokenizerFast._decode
 
     def watched(tokenizer, *args, **kwargs):
-        # What another thread would encode with meanwhile.
+        # What another thread would get in the meantime.
         seen.append(two_vocabularies("ein Hund läuft")["input_ids"])
         return decode(tokenizer, *args, **kwargs)
 

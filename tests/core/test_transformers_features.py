@@ -26,7 +26,7 @@ from hf_vaswani.core.configuration_vaswani import VaswaniConfig
 from ..conftest import tiny_model
 from .test_modeling_vaswani import VARIANTS, batch, variants
 
-# Those that differ in what they do rather than in sizes: compiling takes seconds each.
+# Those that differ in computation rather than size, since compiling takes seconds each.
 few_variants = pytest.mark.parametrize("name", ["paper", "learned positions", "fairseq", "zero start"])
 
 
@@ -49,7 +49,7 @@ def test_static_cache_gives_the_same_tokens(changes, num_beams):
     assert torch.equal(tokens, expected)
 
 
-def test_static_cache_beyond_learned_positions_is_a_clear_error():
+def test_static_cache_beyond_learned_positions_raises_a_clear_error():
     model = tiny_model(position_type="learned", max_position_embeddings=10)
     with pytest.raises(ValueError, match="static cache for 21 tokens .* end at max_position_embeddings=10"):
         model.generate(**source(), max_new_tokens=20, cache_implementation="static")
@@ -57,17 +57,17 @@ def test_static_cache_beyond_learned_positions_is_a_clear_error():
 
 @pytest.mark.parametrize(("encoder_layers", "decoder_layers"), [(1, 3), (3, 1)])
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
-def test_caches_have_the_decoders_layers(encoder_layers, decoder_layers, cache):
+def test_caches_follow_the_number_of_decoder_layers(encoder_layers, decoder_layers, cache):
     model = tiny_model(encoder_layers=encoder_layers, decoder_layers=decoder_layers)
     expected = model.generate(**source(), max_new_tokens=8, use_cache=False)
     tokens = model.generate(**source(), max_new_tokens=8, cache_implementation=cache, disable_compile=True)
     assert torch.equal(tokens, expected)
 
 
-# Quanto compiles its kernels.
+# Slow, since Quanto compiles its kernels.
 @pytest.mark.slow
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_quantised_cache_is_used_and_gives_nearly_the_same_scores(monkeypatch, num_beams):
+def test_quantized_cache_is_used_and_gives_nearly_the_same_scores(monkeypatch, num_beams):
     pytest.importorskip("optimum.quanto")
     model = tiny_model()
     caches, forward = [], model.forward
@@ -77,12 +77,12 @@ def test_quantised_cache_is_used_and_gives_nearly_the_same_scores(monkeypatch, n
     options = {"backend": "quanto", "nbits": 4, "q_group_size": 4, "residual_length": 4}
     search = {"max_new_tokens": 12, "num_beams": num_beams, "return_dict_in_generate": True, "output_logits": True}
     exact = model.generate(**source(), **search)
-    quantised = model.generate(**source(), **search, cache_implementation="quantized", cache_config=options)
+    quantized = model.generate(**source(), **search, cache_implementation="quantized", cache_config=options)
     assert isinstance(caches[-1], EncoderDecoderCache)
     assert isinstance(caches[-1].self_attention_cache, QuantizedCache)
-    # The first step has nothing quantised yet; at the second the rounding shows, and is small.
-    assert torch.equal(quantised.logits[0], exact.logits[0])
-    assert 0 < (quantised.logits[1] - exact.logits[1]).abs().max() < 0.2
+    # The first step has nothing quantized yet; at the second the rounding shows, and is small.
+    assert torch.equal(quantized.logits[0], exact.logits[0])
+    assert 0 < (quantized.logits[1] - exact.logits[1]).abs().max() < 0.2
 
 
 # Compilation and export.
@@ -108,7 +108,7 @@ def test_training_step_compiles_without_graph_breaks():
 
 
 @few_variants
-def test_exported_program_takes_other_sizes(name):
+def test_exported_program_accepts_other_sizes(name):
     model = tiny_model(**VARIANTS[name])
     sizes = {name: torch.export.Dim(name, min=2, max=60) for name in ("batch", "source", "target")}
     by_source = {0: sizes["batch"], 1: sizes["source"]}
@@ -139,7 +139,7 @@ def test_forward_passes_of_generate_can_be_captured(num_beams):
 def test_programs_exported_for_generation_give_the_tokens_of_generate():
     exporters = pytest.importorskip("transformers.exporters")
     model = tiny_model(share_encoder_decoder_embeddings=False, tie_word_embeddings=False)
-    # With more than one token, of which torch.export would make a fixed size.
+    # With more than one token, since torch.export would treat a size of 1 as fixed.
     inputs = {**source(), "decoder_input_ids": torch.tensor([[1, 5], [1, 5]])}
     exporter = exporters.DynamoExporter()
     components = exporter.export_for_generation(model, inputs, exporters.DynamoConfig(dynamic=True)).components
@@ -159,22 +159,22 @@ def test_programs_exported_for_generation_give_the_tokens_of_generate():
     assert len(tokens[0].unique()) > 3
 
 
-# Hooks on embeddings, by which transformers adds noise and adapters get their gradients.
+# Hooks on embeddings, through which transformers adds noise and adapters get their gradients.
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_embeddings_that_the_model_names_are_those_that_are_called(share):
+def test_get_input_embeddings_returns_the_modules_that_are_called(share):
     model = tiny_model(share_encoder_decoder_embeddings=share)
     called = []
     for part in (model, model.model, model.get_encoder(), model.get_decoder()):
         part.get_input_embeddings().register_forward_hook(lambda *_, part=part: called.append(type(part).__name__))
     model(**batch())
-    whole = ["VaswaniForConditionalGeneration", "VaswaniModel"]
-    assert sorted(called) == sorted([*whole, "VaswaniEncoder", "VaswaniDecoder"])
+    models = ["VaswaniForConditionalGeneration", "VaswaniModel"]
+    assert sorted(called) == sorted([*models, "VaswaniEncoder", "VaswaniDecoder"])
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_neftune_adds_noise_to_the_sources_embeddings_in_training(share):
+def test_neftune_adds_noise_to_the_source_embeddings_in_training(share):
     model = tiny_model(share_encoder_decoder_embeddings=share, dropout=0.0).train()
     plain = model(**batch()).logits
     handle = activate_neftune(model, neftune_noise_alpha=5.0)
@@ -188,7 +188,7 @@ def test_neftune_adds_noise_to_the_sources_embeddings_in_training(share):
 # Vocabularies that grow or shrink.
 
 
-def test_resized_embeddings_are_tied_and_stay_modules_of_their_own():
+def test_resized_embeddings_stay_tied_but_separate_modules():
     model = tiny_model()
     names = {name for name, _ in model.named_modules()}
     model.resize_token_embeddings(50)
@@ -201,7 +201,7 @@ def test_resized_embeddings_are_tied_and_stay_modules_of_their_own():
 
 @pytest.mark.parametrize("tie", [True, False])
 @pytest.mark.parametrize("size", [21, 37])
-def test_separate_vocabularies_are_resized_each(tie, size):
+def test_separate_vocabularies_are_resized_independently(tie, size):
     model = tiny_model(
         share_encoder_decoder_embeddings=False, decoder_vocab_size=30, tie_word_embeddings=tie, output_bias=True
     )
@@ -235,7 +235,7 @@ def test_frozen_embeddings_stay_frozen_when_resized():
     assert model.model.decoder.embed_tokens.weight.requires_grad
 
 
-def test_joint_vocabulary_is_not_resized_for_the_target_alone():
+def test_joint_vocabulary_cannot_be_resized_for_the_target_alone():
     with pytest.raises(ValueError, match="resize both with resize_token_embeddings"):
         tiny_model().resize_decoder_token_embeddings(50)
 
@@ -292,7 +292,7 @@ def test_meta_device_needs_no_memory():
 
 @pytest.mark.parametrize("with_labels", [True, False])
 def test_outputs_of_replicas_can_be_gathered(monkeypatch, with_labels):
-    """What `nn.DataParallel` does behind its replicas, where only the copying between GPUs is replaced."""
+    """What `nn.DataParallel` does after its replicas; only the copying between GPUs is replaced."""
 
     class Gather:
         @staticmethod
@@ -334,7 +334,7 @@ def test_tensor_parallel_plan_covers_all_matrices(share):
 
 
 @pytest.mark.slow
-def test_two_processes_of_a_tensor_parallel_group_give_the_logits_of_one(tmp_path):
+def test_two_tensor_parallel_processes_give_the_logits_of_one(tmp_path):
     tiny_model().save_pretrained(tmp_path / "model")
     script = tmp_path / "parallel.py"
     script.write_text(
@@ -366,7 +366,7 @@ def test_two_processes_of_a_tensor_parallel_group_give_the_logits_of_one(tmp_pat
 # LayerDrop.
 
 
-def test_layerdrop_is_off_by_default_and_leaves_evaluation_alone():
+def test_layerdrop_is_off_by_default_and_does_not_affect_evaluation():
     config = VaswaniConfig()
     assert (config.encoder_layerdrop, config.decoder_layerdrop) == (0, 0)
     inputs = batch()
@@ -374,7 +374,7 @@ def test_layerdrop_is_off_by_default_and_leaves_evaluation_alone():
     assert torch.equal(tiny_model(encoder_layerdrop=0.9, decoder_layerdrop=0.9)(**inputs).logits, expected)
 
 
-def test_layerdrop_leaves_out_that_share_of_the_layers_in_training():
+def test_layerdrop_drops_the_given_share_of_layers_in_training():
     model = tiny_model(encoder_layers=40, encoder_layerdrop=0.25).train()
     torch.manual_seed(0)
     kept = sum(len(list(model.model.encoder.kept_layers())) for _ in range(50))
@@ -390,7 +390,7 @@ def test_layerdrop_leaves_out_that_share_of_the_layers_in_training():
 
 
 @pytest.mark.parametrize("sizes", [(40, 30), (30, 40)], ids=["smaller target", "larger target"])
-def test_prompt_lookup_and_watermarks_know_the_targets_vocabulary(sizes):
+def test_prompt_lookup_and_watermarking_use_the_target_vocabulary(sizes):
     model = tiny_model(share_encoder_decoder_embeddings=False, vocab_size=sizes[0], decoder_vocab_size=sizes[1])
     search = {**source(), "do_sample": False, "max_new_tokens": 30, "eos_token_id": -1}
     one = {**search, "input_ids": search["input_ids"][:1], "attention_mask": search["attention_mask"][:1]}
@@ -399,7 +399,7 @@ def test_prompt_lookup_and_watermarks_know_the_targets_vocabulary(sizes):
     assert marked.max() < sizes[1]
 
 
-def test_quantised_cache_is_not_made_where_none_is_wanted():
+def test_no_quantized_cache_is_created_without_use_cache():
     pytest.importorskip("optimum.quanto")
     model = tiny_model()
     options = {"backend": "quanto", "nbits": 4, "q_group_size": 4, "residual_length": 4}
@@ -410,7 +410,7 @@ def test_quantised_cache_is_not_made_where_none_is_wanted():
 
 
 @pytest.mark.parametrize(("encoder_layers", "decoder_layers"), [(1, 3), (3, 1)])
-def test_last_hidden_state_can_be_asked_for_alone(encoder_layers, decoder_layers):
+def test_last_hidden_state_can_be_requested_alone(encoder_layers, decoder_layers):
     if not hasattr(OutputRecorder(torch.nn.Module), "num_hidden_layers_key"):
         pytest.skip("this version of transformers records all hidden states or none")
     model = tiny_model(encoder_layers=encoder_layers, decoder_layers=decoder_layers)

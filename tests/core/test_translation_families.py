@@ -3,7 +3,7 @@
 import pytest
 from transformers import pipeline
 
-from ..families import FAMILIES, LANGUAGES, family, languages, words_alone
+from ..families import FAMILIES, LANGUAGES, family, languages, only_words
 
 TEXTS = ["ein hund läuft", "", "katze", "die katze schläft und", "ein haus"]
 
@@ -14,15 +14,15 @@ def name(request):
 
 
 @pytest.fixture
-def made(name, tmp_path):
-    """A pipeline whose model says words until it is stopped, and the search options that make it do so."""
+def family_pipeline(name, tmp_path):
+    """A pipeline whose model generates words up to the limit, and the search options that make it do so."""
     model, tokenizer = family(name, tmp_path)
     translator = pipeline("translation", model=model, tokenizer=tokenizer, **languages(name))
-    return translator, {"max_new_tokens": 6, **words_alone(name, tokenizer)}
+    return translator, {"max_new_tokens": 6, **only_words(name, tokenizer)}
 
 
 def by_hand(translator, name, text, **options):
-    """What `generate()` makes of one text, with the source language's tokens and the target language forced."""
+    """What `generate()` returns for one text, with the source language's tokens and the target language forced."""
     tokenizer = translator.tokenizer
     if name in LANGUAGES:
         tokenizer.src_lang, target = LANGUAGES[name]
@@ -33,8 +33,8 @@ def by_hand(translator, name, text, **options):
     return translator.model.generate(**inputs, **options)
 
 
-def test_translations_are_those_of_generate_whatever_the_batch(made, name):
-    translator, options = made
+def test_translations_match_generate_for_any_batch_size(family_pipeline, name):
+    translator, options = family_pipeline
     expected = [
         translator.tokenizer.decode(by_hand(translator, name, text, **options)[0], skip_special_tokens=True)
         if text
@@ -46,8 +46,8 @@ def test_translations_are_those_of_generate_whatever_the_batch(made, name):
         assert [r["translation_text"] for r in translator(TEXTS, **batches, **options)] == expected
 
 
-def test_scores_of_beam_search_are_those_of_generate(made, name):
-    translator, options = made
+def test_beam_search_scores_match_generate(family_pipeline, name):
+    translator, options = family_pipeline
     options = {"num_beams": 3, **options}
     expected = by_hand(
         translator, name, TEXTS[0], num_return_sequences=2, return_dict_in_generate=True, output_scores=True, **options
@@ -58,8 +58,8 @@ def test_scores_of_beam_search_are_those_of_generate(made, name):
     assert [h["translation_text"] for h in found] == texts
 
 
-def test_alignments_point_into_the_tokens(made):
-    translator, options = made
+def test_alignments_point_into_the_tokens(family_pipeline):
+    translator, options = family_pipeline
     results = translator(TEXTS, return_alignments=True, **options)
     for text, result in zip(TEXTS, results):
         targets = [target for _, target in result["alignment"]]
@@ -68,8 +68,8 @@ def test_alignments_point_into_the_tokens(made):
         assert all(0 <= source < len(result["source_tokens"]) for source, _ in result["alignment"])
 
 
-def test_bad_text_is_handled_alike(made):
-    translator, options = made
+def test_odd_text_is_handled_by_all_families(family_pipeline):
+    translator, options = family_pipeline
     assert translator([" \t\n", "\x00"], **options) == [{"translation_text": ""}] * 2
     for text in ["Привет 你好 👋", "hund \ud800", "hund\x00katze\x1b\nund"]:
         assert set(translator(text, **options)[0]) == {"translation_text"}
@@ -77,9 +77,9 @@ def test_bad_text_is_handled_alike(made):
         translator(["hund", None], **options)
 
 
-def test_long_text_is_refused_cut_or_split_at_the_limit(made, name):
-    translator, options = made
-    # T5's positions, M2M100's and sinusoids have no end, but a text has.
+def test_long_text_is_rejected_truncated_or_split_at_the_limit(family_pipeline, name):
+    translator, options = family_pipeline
+    # The positions of T5 and M2M100 and sinusoids have no limit, but texts do.
     limit = 40 if name in ("Marian", "mBART", "mBART-50", "Bart") else 4096
     text = "ein hund. " * 2100
     with pytest.raises(ValueError, match=rf"inputs\[0\] has \d+ tokens, but a text may have {limit} at most"):
@@ -90,7 +90,7 @@ def test_long_text_is_refused_cut_or_split_at_the_limit(made, name):
 
 
 @pytest.mark.parametrize("name", LANGUAGES, indirect=True)
-def test_missing_and_unknown_languages_are_a_clear_error(name, tmp_path):
+def test_missing_and_unknown_languages_raise_a_clear_error(name, tmp_path):
     model, tokenizer = family(name, tmp_path)
     translator = pipeline("translation", model=model, tokenizer=tokenizer)
     source, target = LANGUAGES[name]
@@ -105,7 +105,7 @@ def test_missing_and_unknown_languages_are_a_clear_error(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", LANGUAGES, indirect=True)
-def test_model_with_a_target_language_of_its_own_needs_none(name, tmp_path):
+def test_model_with_a_forced_target_language_needs_no_tgt_lang(name, tmp_path):
     model, tokenizer = family(name, tmp_path)
     translator = pipeline("translation", model=model, tokenizer=tokenizer, max_new_tokens=4)
     expected = translator(TEXTS, **languages(name))
@@ -116,8 +116,8 @@ def test_model_with_a_target_language_of_its_own_needs_none(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["NLLB"], indirect=True)
-def test_target_language_is_that_of_the_call(made):
-    translator, options = made
+def test_target_language_of_the_call_is_used(family_pipeline):
+    translator, options = family_pipeline
     for language in ("eng_Latn", "fra_Latn"):
         batch = translator(TEXTS, tgt_lang=language, return_tensors=True, max_new_tokens=4)
         first = {int(r["translation_token_ids"][1]) for r in batch if len(r["translation_token_ids"])}

@@ -14,7 +14,7 @@ from hf_vaswani.engines.export import export_model
 from hf_vaswani.errors import InputError
 
 from ..conftest import tiny_model
-from ..core.test_modeling_vaswani import randomise
+from ..core.test_modeling_vaswani import randomize
 from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of, up_to_end
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -22,7 +22,7 @@ ctranslate2 = pytest.importorskip("ctranslate2")
 
 @pytest.fixture
 def exported(saved_model, tmp_path):
-    """The folder of a tiny model, and of its export."""
+    """The folders of a tiny model and of its export."""
     assert main(["export", str(saved_model), str(tmp_path / "ct2"), "--to", "ctranslate2"]) == 0
     return saved_model, tmp_path / "ct2"
 
@@ -30,9 +30,9 @@ def exported(saved_model, tmp_path):
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_engine_gives_the_models_own_tokens_and_log_probabilities(changes, tokenizer, tmp_path):
     model = tiny_model(**changes)
-    randomise(model)
+    randomize(model)
     export_model(model, tokenizer, tmp_path / "ct2")
-    # With more threads, it would set those of torch too.
+    # More threads would also change the setting of torch.
     translator = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
     tokens = [tokenizer.convert_ids_to_tokens([i for i in ids if i]) for ids in SOURCES.tolist()]
     target = [5, 11, 17, 2]
@@ -60,7 +60,7 @@ def test_pipeline_translates_an_exported_folder_as_it_does_the_model(exported):
         torch.testing.assert_close(scores_of(got), scores_of(expected), atol=1e-4, rtol=0)
 
 
-def test_paper_penalty_ranks_hypotheses(exported):
+def test_hypotheses_are_ranked_by_the_length_penalty_of_the_paper(exported):
     own, engine = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported)
     settings = {
         "num_beams": 4,
@@ -93,7 +93,7 @@ def test_command_translates_and_resumes_with_an_exported_folder(exported, write_
     assert main([*command, "--resume"]) == 0
 
 
-def test_evaluate_takes_an_exported_folder(exported, write_lines, tmp_path):
+def test_evaluate_accepts_an_exported_folder(exported, write_lines, tmp_path):
     source, reference = write_lines("source", ["w1 w2", "w3"]), write_lines("reference", ["w4", "w5"])
     output = tmp_path / "translations"
     files = ["--source", source, "--reference", reference, "--output", str(output), "--num_beams", "1"]
@@ -102,13 +102,13 @@ def test_evaluate_takes_an_exported_folder(exported, write_lines, tmp_path):
     assert output.read_text().splitlines() == [result["translation_text"] for result in own(["w1 w2", "w3"])]
 
 
-def test_separate_vocabularies_are_kept_apart(separate, tmp_path):
+def test_separate_vocabularies_are_kept_separate(separate, tmp_path):
     assert main(["export", str(separate), str(tmp_path / "ct2"), "--to", "ctranslate2"]) == 0
     own, engine = (pipeline("translation", model=str(path), max_new_tokens=5) for path in (separate, tmp_path / "ct2"))
     assert engine(["s1 s2", "s3"]) == own(["s1 s2", "s3"])
 
 
-def test_int8_folder_is_smaller_and_says_how_many_sentences_stay_the_same(saved_model, tmp_path, capsys):
+def test_int8_export_is_smaller_and_reports_unchanged_sentences(saved_model, tmp_path, capsys):
     for name in ("float32", "int8"):
         command = ["export", str(saved_model), str(tmp_path / name), "--to", "ctranslate2", "--quantization", name]
         assert main(command) == 0
@@ -117,7 +117,7 @@ def test_int8_folder_is_smaller_and_says_how_many_sentences_stay_the_same(saved_
     assert "of 24 sentences" in capsys.readouterr().out
 
 
-def test_everything_that_ctranslate2_cannot_express_is_named_at_once(tokenizer, tmp_path):
+def test_everything_ctranslate2_cannot_express_is_reported_together(tokenizer, tmp_path):
     model = tiny_model(norm_position="post", final_norm=True, activation_function="mish", d_k=3, d_v=5)
     with pytest.raises(InputError) as error:
         export_model(model, tokenizer, tmp_path / "ct2")
@@ -126,27 +126,27 @@ def test_everything_that_ctranslate2_cannot_express_is_named_at_once(tokenizer, 
     assert not (tmp_path / "ct2").exists()
 
 
-def test_engine_that_translates_otherwise_is_refused_and_leaves_nothing(tokenizer, tmp_path, monkeypatch):
+def test_engine_that_translates_differently_is_rejected_and_leaves_no_folder(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(ctranslate2_export, "positions", lambda stack, config: torch.zeros(1024, config.d_model))
     with pytest.raises(InputError, match="log-probability per token"):
         export_model(tiny_model(), tokenizer, tmp_path / "ct2")
     assert not (tmp_path / "ct2").exists()
 
 
-def test_export_leaves_the_model_as_it_is(tokenizer, tmp_path):
+def test_export_leaves_the_model_unchanged(tokenizer, tmp_path):
     model = tiny_model()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     export_model(model, tokenizer, tmp_path / "ct2")
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
-def test_missing_library_is_named_with_the_extra_that_installs_it(saved_model, tmp_path, monkeypatch, capsys):
+def test_missing_library_is_reported_with_the_extra_that_installs_it(saved_model, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert main(["export", str(saved_model), str(tmp_path / "ct2"), "--to", "ctranslate2"]) == 2
     assert 'pip install "hf-vaswani[ctranslate2]"' in capsys.readouterr().err
 
 
-def test_settings_that_the_engine_has_not_are_refused_by_name(exported):
+def test_settings_the_engine_lacks_are_rejected_by_name(exported):
     engine = AutoModelForSeq2SeqLM.from_pretrained(exported[1])
     with pytest.raises(ValueError, match="penalty_alpha"):
         engine.generate(SOURCES, attention_mask=MASK, penalty_alpha=0.6)
@@ -155,7 +155,7 @@ def test_settings_that_the_engine_has_not_are_refused_by_name(exported):
     assert engine.generate(SOURCES, engine.generation_config, attention_mask=MASK).shape[0] == len(SOURCES)
 
 
-def test_opening_leaves_the_threads_of_torch_alone(exported):
+def test_loading_leaves_torch_threads_unchanged(exported):
     code = (
         "import torch, hf_vaswani\n"
         "torch.set_num_threads(2)\n"
@@ -167,20 +167,20 @@ def test_opening_leaves_the_threads_of_torch_alone(exported):
     assert process.stdout.split() == ["2", "2"]
 
 
-def test_options_of_another_format_are_refused(saved_model, tmp_path, capsys):
+def test_options_of_another_format_are_rejected(saved_model, tmp_path, capsys):
     command = ["export", str(saved_model), str(tmp_path / "out"), "--quantization", "int8"]
     assert main(command) == 2
     assert "--quantization is for --to ctranslate2, onnx, transformers.js" in capsys.readouterr().err
 
 
-def test_damaged_folder_is_one_error(exported, capsys, write_lines):
+def test_damaged_folder_is_reported_as_an_error(exported, capsys, write_lines):
     folder = exported[1]
     (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:2000])
     assert main(["translate", str(folder), "--input", write_lines("source", ["w1"])]) == 2
     assert "CTranslate2 cannot open" in capsys.readouterr().err
 
 
-def test_folder_names_languages_and_the_weights_it_was_made_from(exported):
+def test_folder_records_the_digest_of_the_weights_it_was_made_from(exported):
     config = json.loads((exported[1] / "config.json").read_text())
     assert config["model_type"] == "vaswani_ctranslate2"
     assert len(config["weights_digest"]) == 64

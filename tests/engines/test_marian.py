@@ -12,17 +12,17 @@ from hf_vaswani.interop import marian
 from ..conftest import tiny_model
 from .variants import VARIANTS
 
-# Of the config's variants, those that Marian has.
-EXPRESSED = {
+# The variants that Marian supports.
+SUPPORTED = {
     "paper", "sinusoids of fairseq", "no biases", "bias on the logits", "untied", "silu", "gelu", "no scale",
     "layers and heads",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_variant_is_verified_or_refused_with_its_reasons(variant, tokenizer, tmp_path):
+def test_variant_is_verified_or_rejected_with_reasons(variant, tokenizer, tmp_path):
     model = tiny_model(**VARIANTS[variant])
-    if variant not in EXPRESSED or model.config.sinusoid_exponent != VaswaniConfig().sinusoid_exponent:
+    if variant not in SUPPORTED or model.config.sinusoid_exponent != VaswaniConfig().sinusoid_exponent:
         with pytest.raises(InputError, match="Marian cannot express"):
             export_model(model, tokenizer, tmp_path / "marian", to="marian")
         assert not (tmp_path / "marian").exists()
@@ -32,18 +32,18 @@ def test_variant_is_verified_or_refused_with_its_reasons(variant, tokenizer, tmp
     assert isinstance(MarianMTModel.from_pretrained(tmp_path / "marian"), MarianMTModel)
 
 
-def test_marian_that_translates_otherwise_is_refused_and_leaves_nothing(tokenizer, tmp_path, monkeypatch):
+def test_export_that_translates_differently_is_rejected_and_leaves_no_folder(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(marian, "permute_residual_stream", lambda weights, order: weights)
     with pytest.raises(InputError, match="MarianMT gives logits|log-probability per token"):
         export_model(tiny_model(), tokenizer, tmp_path / "marian", to="marian")
     assert not (tmp_path / "marian").exists()
 
 
-def test_weights_in_16_bits_stay_as_they_are(tokenizer, tmp_path):
+def test_weights_in_16_bits_keep_their_dtype(tokenizer, tmp_path):
     export_model(tiny_model().bfloat16(), tokenizer, tmp_path / "marian", to="marian")
     assert MarianMTModel.from_pretrained(tmp_path / "marian", dtype="auto").dtype == torch.bfloat16
 
 
-def test_a_marian_is_not_quantized(tokenizer, tmp_path):
+def test_quantization_is_rejected(tokenizer, tmp_path):
     with pytest.raises(InputError, match="quantization must not be set, got 'int8'"):
         export_model(tiny_model(), tokenizer, tmp_path / "marian", "int8", to="marian")

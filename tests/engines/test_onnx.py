@@ -14,28 +14,28 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.translation.load import load
 
 from ..conftest import tiny_model
-from ..core.test_modeling_vaswani import randomise
+from ..core.test_modeling_vaswani import randomize
 from .variants import MASK, SOURCES, VARIANTS, scores_of, texts_of
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-# What CTranslate2 has not.
+# Not supported by CTranslate2.
 MORE_VARIANTS = {
     "post-norm with final norm": {"final_norm": True},
-    "widths of heads": {"d_k": 3, "d_v": 5},
+    "head widths": {"d_k": 3, "d_v": 5},
     "mish": {"activation_function": "mish"},
     "relu2": {"activation_function": "relu2"},
-    "several ends": {"eos_token_id": [2, 9]},
+    "several end tokens": {"eos_token_id": [2, 9]},
 }
-# Two sentences: what is compared here is compared by the tests themselves.
+# Two sentences are enough, since the tests themselves compare the outputs.
 SAMPLE = ("w1 w2 w3 w4", "w5")
 BATCH = {"input_ids": SOURCES, "attention_mask": MASK}
 
 
 @pytest.fixture
 def exported(saved_model, write_lines, tmp_path):
-    """The folder of a tiny model, and of its export."""
+    """The folders of a tiny model and of its export."""
     sample = ["--sample", write_lines("sample", SAMPLE)]
     assert main(["export", str(saved_model), str(tmp_path / "onnx"), "--to", "onnx", *sample]) == 0
     return saved_model, tmp_path / "onnx"
@@ -43,14 +43,14 @@ def exported(saved_model, write_lines, tmp_path):
 
 @pytest.fixture
 def both(exported):
-    """The tiny model, and its export."""
+    """The tiny model and its export."""
     return [AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in exported]
 
 
 @pytest.mark.parametrize("changes", [*VARIANTS.values(), *MORE_VARIANTS.values()], ids=[*VARIANTS, *MORE_VARIANTS])
 def test_engine_gives_the_models_own_logits_and_tokens(changes, tokenizer, tmp_path):
     model = tiny_model(**changes)
-    randomise(model)
+    randomize(model)
     export_model(model, tokenizer, tmp_path / "onnx", texts=SAMPLE, to="onnx")
     engine = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "onnx")
     start = model.config.decoder_start_token_id
@@ -65,7 +65,7 @@ def test_engine_gives_the_models_own_logits_and_tokens(changes, tokenizer, tmp_p
         assert torch.equal(got, expected)
 
 
-def test_model_in_16_bits_or_in_training_is_exported_as_it_translates_in_float32(tokenizer, tmp_path):
+def test_bf16_model_in_training_mode_is_exported_as_in_float32_evaluation(tokenizer, tmp_path):
     model = tiny_model().bfloat16().train()
     export_model(model, tokenizer, tmp_path / "onnx", texts=SAMPLE, to="onnx")
     assert model.training and model.dtype == torch.bfloat16
@@ -74,7 +74,7 @@ def test_model_in_16_bits_or_in_training_is_exported_as_it_translates_in_float32
     assert torch.equal(engine.generate(**BATCH, num_beams=3, max_new_tokens=8), expected)
 
 
-def test_sinusoids_reach_beyond_any_table(tokenizer, tmp_path):
+def test_sinusoids_are_not_limited_to_a_table(tokenizer, tmp_path):
     model = tiny_model(max_position_embeddings=8)
     export_model(model, tokenizer, tmp_path / "onnx", texts=SAMPLE, to="onnx")
     engine = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "onnx")
@@ -86,7 +86,7 @@ def test_sinusoids_reach_beyond_any_table(tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("to", ["ctranslate2", "onnx", "transformers.js"])
-def test_few_learned_positions_are_not_exceeded_by_the_comparison(to, tokenizer, tmp_path):
+def test_verification_stays_within_few_learned_positions(to, tokenizer, tmp_path):
     model = tiny_model(position_type="learned", max_position_embeddings=8)
     result = export_model(model, tokenizer, tmp_path / "few", to=to)
     assert (result.sentences, result.different) == (24, 0)
@@ -123,14 +123,14 @@ def test_pipeline_translates_an_exported_folder_as_it_does_the_model(exported):
 
 
 class Ban(LogitsProcessor):
-    """A processor that may do anything, so that each hypothesis has a row of its own."""
+    """A custom processor, for which each hypothesis keeps a row of its own."""
 
     def __call__(self, input_ids, scores):
         scores[:, 7] = -torch.inf
         return scores
 
 
-def test_searches_of_transformers_give_what_they_give_for_the_model(both):
+def test_transformers_searches_give_the_same_output_as_for_the_model(both):
     own, engine = both
     for settings in (
         {"num_beams": 3, "output_scores": True, "return_dict_in_generate": True},
@@ -148,7 +148,7 @@ def test_searches_of_transformers_give_what_they_give_for_the_model(both):
         assert torch.equal(got, expected)
 
 
-def test_worker_processes_translate_the_same(exported, monkeypatch):
+def test_worker_processes_give_the_same_translations(exported, monkeypatch):
     texts = [f"w{i % 36} w{i * 7 % 36} w{i * 5 % 36}" for i in range(60)]
     engine = pipeline("translation", model=str(exported[1]), max_new_tokens=6, batch_size=8)
     processes = []
@@ -169,7 +169,7 @@ def recorded(processes, module):
     return side_by_side
 
 
-def test_more_threads_compute_the_same(both):
+def test_more_threads_give_the_same_output(both):
     own, engine = both
     before = torch.get_num_threads()
     try:
@@ -180,7 +180,7 @@ def test_more_threads_compute_the_same(both):
     assert torch.equal(got, own.generate(**BATCH, num_beams=3, max_new_tokens=6))
 
 
-def test_commands_take_an_exported_folder(exported, write_lines, tmp_path, capsys):
+def test_commands_accept_an_exported_folder(exported, write_lines, tmp_path, capsys):
     source = write_lines("source", [f"w{i} w{i + 1}" for i in range(20)])
     target = write_lines("target", [f"w{i} w{i + 2}" for i in range(20)])
     outputs = [tmp_path / name for name in ("own", "engine")]
@@ -198,7 +198,7 @@ def test_commands_take_an_exported_folder(exported, write_lines, tmp_path, capsy
     torch.testing.assert_close(*printed, atol=1e-3, rtol=0)
 
 
-def test_separate_vocabularies_are_kept_apart(separate, tmp_path):
+def test_separate_vocabularies_are_kept_separate(separate, tmp_path):
     assert main(["export", str(separate), str(tmp_path / "onnx"), "--to", "onnx"]) == 0
     own, engine = (
         pipeline("translation", model=str(path), max_new_tokens=5) for path in (separate, tmp_path / "onnx")
@@ -206,7 +206,7 @@ def test_separate_vocabularies_are_kept_apart(separate, tmp_path):
     assert engine(["s1 s2", "s3"]) == own(["s1 s2", "s3"])
 
 
-def test_int8_takes_a_byte_per_weight_and_says_how_many_sentences_stay_the_same(tokenizer, tmp_path, capsys):
+def test_int8_export_takes_one_byte_per_weight_and_reports_unchanged_sentences(tokenizer, tmp_path, capsys):
     folder = tmp_path / "model"
     model = tiny_model(d_model=128, vocab_size=40, encoder_ffn_dim=512, decoder_ffn_dim=512)
     model.save_pretrained(folder)
@@ -218,9 +218,9 @@ def test_int8_takes_a_byte_per_weight_and_says_how_many_sentences_stay_the_same(
     assert data.stat().st_size < 1.1 * model.num_parameters()
 
 
-def test_sentence_does_not_depend_on_its_batch_in_int8(tokenizer, tmp_path):
+def test_int8_output_of_a_sentence_does_not_depend_on_its_batch(tokenizer, tmp_path):
     model = tiny_model()
-    randomise(model)
+    randomize(model)
     export_model(model, tokenizer, tmp_path / "int8", "int8", to="onnx")
     engine = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8")
     target = torch.tensor([[1, 5, 11, 17]] * 3)
@@ -229,14 +229,14 @@ def test_sentence_does_not_depend_on_its_batch_in_int8(tokenizer, tmp_path):
     torch.testing.assert_close(together[2:], alone, atol=1e-5, rtol=0)
 
 
-def test_weights_that_encoder_and_decoder_share_are_stored_once(exported):
+def test_weights_shared_by_encoder_and_decoder_are_stored_once(exported):
     model = AutoModelForSeq2SeqLM.from_pretrained(exported[0])
     data = exported[1] / "onnx" / "model.onnx_data"
-    # Small ones are in the graphs.
+    # Small weights are stored in the graphs.
     assert data.stat().st_size < 4 * model.num_parameters() + 64 * len(model.state_dict())
 
 
-def test_everything_that_onnx_cannot_express_is_named_at_once(tokenizer, tmp_path):
+def test_everything_onnx_cannot_express_is_reported_together(tokenizer, tmp_path):
     model = tiny_model(activation_function="laplace")
     model.config.decoder_start_token_id = None
     with pytest.raises(InputError) as error:
@@ -247,7 +247,7 @@ def test_everything_that_onnx_cannot_express_is_named_at_once(tokenizer, tmp_pat
 
 
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
-def test_engine_that_computes_otherwise_is_refused_and_leaves_nothing(part, tokenizer, tmp_path, monkeypatch):
+def test_engine_that_computes_differently_is_rejected_and_leaves_no_folder(part, tokenizer, tmp_path, monkeypatch):
     name = f"make_{part}"
     make = getattr(onnx_export, name)
     other = tiny_model(layer_norm_eps=1e-2)
@@ -258,38 +258,38 @@ def test_engine_that_computes_otherwise_is_refused_and_leaves_nothing(part, toke
     assert not (tmp_path / "onnx").exists()
 
 
-def test_missing_library_is_named_with_the_extra_that_installs_it(saved_model, tmp_path, monkeypatch, capsys):
+def test_missing_library_is_reported_with_the_extra_that_installs_it(saved_model, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert main(["export", str(saved_model), str(tmp_path / "onnx"), "--to", "onnx"]) == 2
     assert 'pip install "hf-vaswani[onnx]"' in capsys.readouterr().err
 
 
-def test_types_of_another_engine_are_refused(saved_model, tmp_path, capsys):
+def test_quantization_of_another_engine_is_rejected(saved_model, tmp_path, capsys):
     command = ["export", str(saved_model), str(tmp_path / "out"), "--to", "onnx", "--quantization", "bfloat16"]
     assert main(command) == 2
     assert "--quantization bfloat16 is for --to ctranslate2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("to", ["onnx", "transformers.js"])
-def test_unknown_types_are_refused_with_the_known_ones(to, tokenizer, tmp_path):
+def test_unknown_quantization_is_rejected_with_the_known_ones(to, tokenizer, tmp_path):
     with pytest.raises(InputError, match=r"quantization must be one of float32, int8, got 'int4'\."):
         export_model(tiny_model(), tokenizer, tmp_path / "out", "int4", to=to)
     assert not (tmp_path / "out").exists()
 
 
-def test_damaged_folder_is_one_error(exported, capsys, write_lines):
+def test_damaged_folder_is_reported_as_an_error(exported, capsys, write_lines):
     file = exported[1] / "onnx" / "encoder_model.onnx"
     file.write_bytes(file.read_bytes()[:2000])
     assert main(["translate", str(exported[1]), "--input", write_lines("source", ["w1"])]) == 2
     assert "ONNX Runtime cannot open" in capsys.readouterr().err
 
 
-def test_attentions_are_refused_by_name(both):
+def test_output_attentions_is_rejected_by_name(both):
     with pytest.raises(ValueError, match="do not support output_attentions"):
         both[1](**BATCH, decoder_input_ids=torch.tensor([[1]] * 3), output_attentions=True)
 
 
-def test_folder_says_what_it_was_made_from(exported):
+def test_folder_records_what_it_was_made_from(exported):
     config = json.loads((exported[1] / "config.json").read_text())
     assert config["model_type"] == "vaswani_onnx"
     assert len(config["weights_digest"]) == 64

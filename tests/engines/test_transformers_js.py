@@ -20,7 +20,7 @@ from hf_vaswani.engines.transformers_js_tokenizer import tokenizer_rules
 from hf_vaswani.errors import InputError
 
 from ..conftest import tiny_model
-from ..core.test_modeling_vaswani import randomise
+from ..core.test_modeling_vaswani import randomize
 from ..data.tokenizers.test_tokenizer import STRANGE, TEXTS, learn
 from .variants import MASK, SOURCES, VARIANTS, up_to_end
 
@@ -71,15 +71,15 @@ def test_folder_has_the_files_and_names_that_transformers_js_reads(saved_model, 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_greedy_search_gives_the_models_own_tokens(changes, tokenizer, tmp_path):
     model = tiny_model(**changes)
-    randomise(model)
+    randomize(model)
     export_model(model, tokenizer, tmp_path / "js", texts=SAMPLE, to="transformers.js")
     engine = OnnxModel(model.config, tmp_path / "js")
     inputs = {"input_ids": SOURCES, "attention_mask": MASK, "num_beams": 1, "max_new_tokens": 8}
     assert up_to_end(engine.generate(**inputs)) == up_to_end(model.generate(**inputs))
 
 
-def test_behind_its_end_a_row_has_nothing_but_ends(tokenizer, tmp_path):
-    # transformers.js takes steps until the last tokens of all rows are ends.
+def test_finished_row_generates_only_end_tokens(tokenizer, tmp_path):
+    # transformers.js continues until the last token of every row is an end token.
     model = tiny_model(decoder_start_token_id=2)
     export_model(model, tokenizer, tmp_path / "js", texts=SAMPLE, to="transformers.js")
     graphs = OnnxModel(model.config, tmp_path / "js").graphs
@@ -99,7 +99,7 @@ def test_rewritten_tokenizers_give_the_same_ids_and_texts(arguments):
     rewritten = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(tokenizer_rules(tokenizer))), **SPECIAL_TOKENS
     )
-    # As a tokenizer of transformers it finds special tokens in a text again. An empty text ends no word.
+    # Like any tokenizer of transformers, it recognizes special tokens in a text. An empty text ends no word.
     texts = [text for text in [*TEXTS, *STRANGE] if text and "</s>" not in text]
     ids = tokenizer(texts)["input_ids"]
     assert rewritten(texts)["input_ids"] == ids
@@ -116,7 +116,7 @@ def test_rules_that_transformers_js_joins_are_regular_expressions():
         assert [rule["type"] for rule in rules if rule not in splits and rule.get("split")] == []
 
 
-def test_everything_that_transformers_js_cannot_express_is_named_at_once(separate, tmp_path):
+def test_everything_transformers_js_cannot_express_is_reported_together(separate, tmp_path):
     model = tiny_model(activation_function="laplace", share_encoder_decoder_embeddings=False, decoder_vocab_size=30)
     with pytest.raises(InputError) as error:
         export_model(model, load_tokenizer(str(separate)), tmp_path / "js", to="transformers.js")
@@ -128,7 +128,7 @@ def test_everything_that_transformers_js_cannot_express_is_named_at_once(separat
     assert not (tmp_path / "js").exists()
 
 
-def test_folder_is_not_taken_for_one_of_this_package(saved_model, write_lines, tmp_path, capsys):
+def test_folder_is_not_mistaken_for_one_of_this_package(saved_model, write_lines, tmp_path, capsys):
     command = ["export", str(saved_model), str(tmp_path / "js"), "--to", "transformers.js"]
     assert main([*command, "--sample", write_lines("sample", SAMPLE)]) == 0
     assert main(["translate", str(tmp_path / "js"), "--input", write_lines("source", ["w1"])]) == 2
@@ -136,7 +136,7 @@ def test_folder_is_not_taken_for_one_of_this_package(saved_model, write_lines, t
 
 
 def in_node(folder: Path, texts: list[str], batch_size: int) -> list[dict]:
-    """What transformers.js makes of texts: source and target ids, and translations."""
+    """What transformers.js returns for texts: source and target ids, and translations."""
     file = folder.parent / "texts.json"
     file.write_text(json.dumps(texts))
     script = Path(__file__).with_name("translate.mjs")
@@ -146,7 +146,7 @@ def in_node(folder: Path, texts: list[str], batch_size: int) -> list[dict]:
     return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-def test_heads_of_another_width_are_refused(tokenizer, tmp_path):
+def test_heads_of_a_different_width_are_rejected(tokenizer, tmp_path):
     with pytest.raises(InputError, match="d_k=3 and d_v=5"):
         export_model(tiny_model(d_k=3, d_v=5), tokenizer, tmp_path / "js", to="transformers.js")
     assert not (tmp_path / "js").exists()
@@ -158,7 +158,7 @@ def test_heads_of_another_width_are_refused(tokenizer, tmp_path):
 def test_node_gives_the_models_own_ids_tokens_and_texts(arguments, tmp_path):
     tokenizer = learn(**arguments)
     model = tiny_model(vocab_size=len(tokenizer))
-    randomise(model)
+    randomize(model)
     texts = [*TEXTS, *STRANGE, *(f"{text} {strange}" for text, strange in zip(TEXTS, STRANGE))]
     for type in ("float32", "int8"):
         folder = tmp_path / type
@@ -174,5 +174,5 @@ def test_node_gives_the_models_own_ids_tokens_and_texts(arguments, tmp_path):
                 output = expected.generate(**inputs, num_beams=1, max_new_tokens=LENGTH)
                 assert ids == up_to_end(output)[0]
                 decoded = tokenizer.decode(output[0], skip_special_tokens=True)
-                # Bytes that are no UTF-8 look different in JavaScript.
+                # Bytes that are not valid UTF-8 look different in JavaScript.
                 assert translation == decoded or "\ufffd" in decoded

@@ -22,7 +22,7 @@ from hf_vaswani.engines.web_runtime import PACKAGES
 from hf_vaswani.errors import InputError
 
 from ..conftest import tiny_model
-from ..core.test_modeling_vaswani import randomise
+from ..core.test_modeling_vaswani import randomize
 from .variants import MASK, SOURCES
 
 pytest.importorskip("onnx")
@@ -33,7 +33,7 @@ VERSIONS = {"@huggingface/tokenizers": "0.2.99", "onnxruntime-web": "1.30.99"}
 
 
 def fake_runtime(folder: Path, versions: dict[str, str] = VERSIONS) -> Path:
-    """A folder `node_modules` with files that do nothing, of other versions than those whose digests are known."""
+    """A folder `node_modules` with files that do nothing, of versions whose digests are not known."""
     for package in PACKAGES:
         for name in package.files:
             path = folder / package.name / name
@@ -46,7 +46,7 @@ def fake_runtime(folder: Path, versions: dict[str, str] = VERSIONS) -> Path:
 
 @pytest.fixture
 def page(saved_model, tmp_path) -> Path:
-    """A page of a tiny model, made by the command."""
+    """A page of a tiny model, exported by the command."""
     folder = tmp_path / "my_page"
     runtime = fake_runtime(tmp_path / "node_modules")
     command = ["export", str(saved_model), str(folder), "--to", "web", "--runtime", str(runtime)]
@@ -54,7 +54,7 @@ def page(saved_model, tmp_path) -> Path:
     return folder
 
 
-def test_folder_has_page_model_in_8_bits_and_runtime(page, capsys):
+def test_folder_contains_page_int8_model_and_runtime(page, capsys):
     assert sorted(path.relative_to(page).as_posix() for path in page.rglob("*") if path.is_file()) == [
         "README.md", "icon.svg", "index.html", "manifest.webmanifest", "marks.js",
         "model/config.json", "model/generation_config.json", "model/onnx/decoder_model_merged_quantized.onnx",
@@ -71,7 +71,7 @@ def test_folder_has_page_model_in_8_bits_and_runtime(page, capsys):
     assert (tokenizers["version"], runtime["version"]) == ("0.2.99", "1.30.99")
 
 
-def test_float32_is_written_where_it_is_asked_for(saved_model, tmp_path):
+def test_float32_is_written_on_request(saved_model, tmp_path):
     runtime = fake_runtime(tmp_path / "node_modules")
     command = ["export", str(saved_model), str(tmp_path / "page"), "--to", "web", "--runtime", str(runtime)]
     assert main([*command, "--quantization", "float32"]) == 0
@@ -92,7 +92,7 @@ def test_page_may_load_nothing_from_elsewhere(page):
             assert addresses <= {"http://www.w3.org/2000/svg"}, path.name
 
 
-def test_links_are_relative_and_lead_to_files_of_the_page(page):
+def test_links_are_relative_and_point_to_files_of_the_page(page):
     links = re.findall(r'(?:src|href)="([^"]+)"', (page / "index.html").read_text())
     for path in page.glob("*.js"):
         links += re.findall(r'from "\./([^"]+)"', path.read_text())
@@ -100,7 +100,7 @@ def test_links_are_relative_and_lead_to_files_of_the_page(page):
     assert [link for link in links if not (page / link).is_file()] == []
 
 
-def test_nothing_is_set_as_html():
+def test_scripts_never_set_html():
     for path in SOURCE_FILES.glob("*.js"):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", path.read_text())
 
@@ -129,16 +129,16 @@ def test_service_worker_knows_the_digests_of_all_files(page):
         assert digest == "sha256-" + base64.b64encode(hashlib.sha256((page / name).read_bytes()).digest()).decode()
 
 
-def test_card_is_that_of_a_static_space(page):
+def test_card_describes_a_static_space(page):
     text = (page / "README.md").read_text()
     assert "\nsdk: static\n" in text and "\napp_file: index.html\n" in text
     assert "pipeline_tag" not in text
     assert "http.server" in text and "import hf_vaswani" not in text
 
 
-def test_decoder_gives_the_attention_of_the_layer_that_aligns(tokenizer, tmp_path):
+def test_decoder_returns_the_attention_of_the_alignment_layer(tokenizer, tmp_path):
     model = tiny_model(decoder_layers=3)
-    randomise(model)
+    randomize(model)
     export_model(model, tokenizer, tmp_path / "page", "float32", to="web", runtime=fake_runtime(tmp_path / "modules"))
     encoder, decoder = (
         onnxruntime.InferenceSession(tmp_path / "page/model/onnx" / f"{name}.onnx")
@@ -156,7 +156,7 @@ def test_decoder_gives_the_attention_of_the_layer_that_aligns(tokenizer, tmp_pat
     torch.testing.assert_close(torch.tensor(got), cross[:, alignment_layer(3)].mean(1), atol=1e-5, rtol=0)
 
 
-def test_all_that_is_wrong_is_one_error(saved_model, tmp_path, capsys):
+def test_all_problems_are_reported_together(saved_model, tmp_path, capsys):
     runtime = fake_runtime(tmp_path / "node_modules", {**VERSIONS, "onnxruntime-web": "1.10.0"})
     (runtime / "@huggingface/tokenizers/dist/tokenizers.min.mjs").unlink()
     (tmp_path / "page").mkdir()
@@ -174,7 +174,7 @@ def test_all_that_is_wrong_is_one_error(saved_model, tmp_path, capsys):
     assert sorted(path.name for path in (tmp_path / "page").iterdir()) == ["mine"]
 
 
-def test_runtime_is_only_for_pages_and_must_be_a_folder(saved_model, tmp_path, capsys):
+def test_runtime_option_is_only_for_web_pages_and_must_be_a_folder(saved_model, tmp_path, capsys):
     command = ["export", str(saved_model), str(tmp_path / "out"), "--runtime", str(tmp_path)]
     assert main(command) == 2
     assert "--runtime is for --to web." in capsys.readouterr().err
@@ -186,7 +186,7 @@ def test_runtime_is_only_for_pages_and_must_be_a_folder(saved_model, tmp_path, c
     assert not (tmp_path / "out").exists()
 
 
-def test_changed_file_of_the_known_version_is_refused(saved_model, tmp_path, capsys):
+def test_modified_file_of_the_known_version_is_rejected(saved_model, tmp_path, capsys):
     versions = {package.name: package.version for package in PACKAGES}
     runtime = fake_runtime(tmp_path / "node_modules", versions)
     command = ["export", str(saved_model), str(tmp_path / "page"), "--to", "web", "--runtime", str(runtime)]
@@ -203,7 +203,7 @@ def test_without_folder_and_npm_the_error_says_what_to_do(saved_model, tmp_path,
     assert "two npm packages, but npm is not installed" in error and "--runtime FOLDER" in error
 
 
-def test_modules_of_the_current_folder_are_taken(saved_model, tmp_path, monkeypatch):
+def test_modules_of_the_current_folder_are_used(saved_model, tmp_path, monkeypatch):
     fake_runtime(tmp_path / "node_modules")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(subprocess, "run", None)
@@ -213,7 +213,7 @@ def test_modules_of_the_current_folder_are_taken(saved_model, tmp_path, monkeypa
     )
 
 
-def test_npm_that_fails_is_one_error_and_leaves_nothing(saved_model, tmp_path, capsys, monkeypatch):
+def test_failing_npm_is_reported_as_an_error_and_leaves_no_folder(saved_model, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     npm = tmp_path / "npm"
     npm.write_text("#!/bin/sh\necho 'npm error code ENOTFOUND' >&2\nexit 1\n")
@@ -224,7 +224,7 @@ def test_npm_that_fails_is_one_error_and_leaves_nothing(saved_model, tmp_path, c
     assert not (tmp_path / "page").exists()
 
 
-def test_what_transformers_js_cannot_express_is_refused(tokenizer, tmp_path):
+def test_model_that_transformers_js_cannot_express_is_rejected(tokenizer, tmp_path):
     model = tiny_model(activation_function="laplace")
     with pytest.raises(InputError, match="laplace"):
         export_model(model, tokenizer, tmp_path / "page", to="web", runtime=fake_runtime(tmp_path / "modules"))
@@ -232,7 +232,7 @@ def test_what_transformers_js_cannot_express_is_refused(tokenizer, tmp_path):
 
 
 def in_node(page: Path, rules: list[dict] = (), texts: list[str] = (), characters: int = 0) -> dict:
-    """What the page's own modules make of logits and texts."""
+    """What the page's own modules return for logits and texts."""
     if not shutil.which("node"):
         pytest.skip("needs node")
     (page / "runtime/onnxruntime.js").write_text("")
@@ -253,11 +253,11 @@ RULES = {
         processors.NoBadWordsLogitsProcessor([[4], [7, 5], [5, 8], [2]], eos_token_id=2),
         {"bad_words_ids": [[4], [7, 5], [5, 8], [2]]},
     ),
-    "shortest": (
+    "minimum length": (
         processors.MinNewTokensLengthLogitsProcessor(1, 4, torch.tensor([2]), device="cpu"), {"min_new_tokens": 4},
     ),
-    "first": (processors.ForcedBOSTokenLogitsProcessor(9), {"forced_bos_token_id": 9}),
-    "last": (processors.ForcedEOSTokenLogitsProcessor(8, 2), {"forced_eos_token_id": 2}),
+    "forced first token": (processors.ForcedBOSTokenLogitsProcessor(9), {"forced_bos_token_id": 9}),
+    "forced last token": (processors.ForcedEOSTokenLogitsProcessor(8, 2), {"forced_eos_token_id": 2}),
     "suppressed": (processors.SuppressTokensLogitsProcessor([3, 6]), {"suppress_tokens": [3, 6]}),
     "suppressed at the beginning": (
         processors.SuppressTokensAtBeginLogitsProcessor([3, 6], 1), {"begin_suppress_tokens": [3, 6]},
@@ -265,7 +265,7 @@ RULES = {
 }  # fmt: skip
 
 
-def test_settings_of_the_search_do_what_they_do_in_transformers(page):
+def test_search_settings_work_as_in_transformers(page):
     logits = torch.linspace(-1, 1, 10)
     sequences = ([1], [1, 7, 5], [1, 5, 7, 5], [1, 3, 3, 3, 5, 7, 7])
     rules, expected = [], []
@@ -279,7 +279,7 @@ def test_settings_of_the_search_do_what_they_do_in_transformers(page):
     got = in_node(page, rules)["scored"]
     forced = {9, 2}
     for rule, one, other in zip(rules, got, expected, strict=True):
-        # What is forced may have any score.
+        # A forced token may have any score.
         if sum(value is not None for value in other) == 1:
             assert [value is None for value in one] == [value is None for value in other], rule
             assert forced & {one.index(next(value for value in one if value is not None))}
@@ -287,7 +287,7 @@ def test_settings_of_the_search_do_what_they_do_in_transformers(page):
             assert [v and round(v, 5) for v in one] == [v and round(v, 5) for v in other], rule
 
 
-def test_texts_are_divided_as_the_pipeline_divides_them(page):
+def test_texts_are_split_as_the_pipeline_splits_them(page):
     texts = [
         "Ein Hund. Eine Katze? „Ja!“ sagt er.\nZeile zwei", "", "  \n\t \n ", "你好。再见！", "ohne Ende " * 5,
         "eins, zwei, drei und vier, fünf und sechs", "a" * 50, "x. " * 9,
@@ -296,26 +296,26 @@ def test_texts_are_divided_as_the_pipeline_divides_them(page):
     for text, pieces in zip(texts, got, strict=True):
         expected = [piece.text for piece in split_text(text, lambda part: len(part) <= 20, packs=False) if piece.text]
         assert [len(piece) <= 20 for piece in pieces] == [True] * len(pieces)
-        if text != "a" * 50:  # between characters it divides where it likes
+        if text != "a" * 50:  # between characters, it may split anywhere
             assert pieces == expected
         assert "".join(pieces).replace(" ", "") == "".join(text.split())
 
 
-def test_words_of_all_scripts_are_found(page):
+def test_words_in_different_scripts_are_found(page):
     found = in_node(page, texts=["Ein Hund, z. B.", "it's 12.5 %", "أنا هنا."])["found"]
     assert found[0][:3] == ["Ein", "Hund", ","]
     assert found[1] == ["it's", "12.5", "%"]
     assert found[2] == ["أنا", "هنا", "."]
 
 
-def test_push_uploads_the_whole_page_to_a_static_space(page, hub_here):
+def test_push_uploads_the_entire_page_to_a_static_space(page, hub_here):
     assert main(["push", str(page), "you/page"]) == 0
     assert hub_here.kinds["you/page"] == ("space", "static")
     files = {path.relative_to(page).as_posix(): path.read_bytes() for path in page.rglob("*") if path.is_file()}
     assert hub_here.repositories["you/page"]["main"] == files
 
 
-def test_page_that_is_not_whole_is_not_pushed(page, hub_here, capsys):
+def test_incomplete_page_is_not_pushed(page, hub_here, capsys):
     (page / "model/tokenizer.json").unlink()
     assert main(["push", str(page), "you/page"]) == 2
     assert "has no model/tokenizer.json: the page is incomplete. Export it again." in capsys.readouterr().err

@@ -1,8 +1,8 @@
-"""The web page in headless Chromium, as people use it: typing, reading, pointing, without a connection, on a phone.
+"""The web page in headless Chromium, as people use it: typing, reading, pointing, offline, on a phone.
 
 Needs Chromium with its driver, and `HF_VASWANI_NODE_MODULES`: a folder `node_modules` with the packages of
-`hf_vaswani/engines/web_runtime.py` and axe-core. `HF_VASWANI_TRAINED_MODEL` names a model from German to English, such
-as that of `hf-vaswani train quickstart`, with which more is translated, and at speed.
+`hf_vaswani/engines/web_runtime.py` and axe-core. `HF_VASWANI_TRAINED_MODEL` names a German-to-English model, such as
+that of `hf-vaswani train quickstart`, with which translations and speed are tested more strictly.
 """
 
 import functools
@@ -30,7 +30,7 @@ from hf_vaswani.engines.web_runtime import PACKAGES
 
 from ..browser import NEEDS_CHROMIUM, SECONDS, OpenPage, chromium, violations
 from ..conftest import tiny_model
-from ..core.test_modeling_vaswani import randomise
+from ..core.test_modeling_vaswani import randomize
 from ..data.tokenizers.test_tokenizer import TEXTS, learn
 
 NODE_MODULES = Path(os.environ.get("HF_VASWANI_NODE_MODULES", "nowhere"))
@@ -49,13 +49,13 @@ webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 LONG = 100_000
-# Sums in another order round some states to the next of 8 bits: then another token with about the same logit wins.
+# Summing in a different order rounds some states to another 8-bit value; a token with about the same logit then wins.
 TIE, SHARE_OF_TIES = 0.2, 0.03
 PHONE = (390, 844)
 
 
 class Page(OpenPage):
-    """A page in a browser."""
+    """The translation page in a browser."""
 
     levels = ("SEVERE", "WARNING")
 
@@ -74,7 +74,7 @@ class Page(OpenPage):
         return self._translated(lambda: self.element("source").send_keys(text))
 
     def paste(self, text: str) -> list[str]:
-        """Put a text in place of what is there."""
+        """Replace the text, and return the lines of the translation."""
         code = (
             "const source = document.getElementById('source');"
             "source.value = arguments[0]; source.dispatchEvent(new Event('input'));"
@@ -83,13 +83,13 @@ class Page(OpenPage):
 
     def _translated(self, write: Callable[[], Any]) -> list[str]:
         write()
-        # The delay after the last key, and then what the worker needs.
+        # The delay after the last key, then the time that the worker needs.
         time.sleep(0.4)
         self.wait("!document.body.classList.contains('busy')")
         return self.run("return [...document.getElementById('translation').children].map((p) => p.textContent)")
 
     def marked(self) -> tuple[list[str], list[str]]:
-        """The words that are marked in text and translation."""
+        """The words that are marked in the text and in the translation."""
         code = "return [...document.querySelectorAll(arguments[0])].map((word) => word.textContent)"
         return self.run(code, "#mirror mark"), self.run(code, "#translation .linked")
 
@@ -117,14 +117,14 @@ def model():
         return AutoModelForSeq2SeqLM.from_pretrained(TRAINED), AutoTokenizer.from_pretrained(TRAINED)
     tokenizer = learn()
     model = tiny_model(vocab_size=len(tokenizer), source_language="de", target_language="en")
-    randomise(model)
+    randomize(model)
     model.generation_config.max_new_tokens = 12
     return model, tokenizer
 
 
 @pytest.fixture(scope="module")
 def folder(model, tmp_path_factory) -> Path:
-    """The page, in a folder of a site."""
+    """The page, in a subfolder of a site."""
     folder = tmp_path_factory.mktemp("site") / "pages" / "de-en"
     export_model(*model, folder, to="web", runtime=NODE_MODULES)
     return folder
@@ -153,7 +153,7 @@ def page(shared) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def greedy(model, folder) -> Callable[[str], list[int]]:
-    """The search of the int8 graphs in Python: text → ids of the translation with start and end."""
+    """Greedy search with the int8 graphs in Python: text → ids of the translation with start and end."""
     original, tokenizer = model
     engine = OnnxModel(original.config, folder / "model")
     engine.generation_config = GenerationConfig(**{**original.generation_config.to_dict(), "num_beams": 1})
@@ -170,7 +170,7 @@ def sentences(number: int) -> list[str]:
     return [line.split("\t")[0] for line in lines[1 : number + 1]]
 
 
-def test_text_is_translated_while_it_is_typed_and_the_speed_is_shown(page, model, greedy):
+def test_text_is_translated_as_it_is_typed_and_the_speed_is_shown(page, model, greedy):
     text = sentences(1)[0]
     assert page.type(text) == [model[1].decode(greedy(text), skip_special_tokens=True).strip()]
     assert "sentence in" in page.text_of("speed") and "tokens a second" in page.text_of("speed")
@@ -178,7 +178,7 @@ def test_text_is_translated_while_it_is_typed_and_the_speed_is_shown(page, model
     assert page.run("return [source.lang, translation.lang]") == ["de", "en"]
 
 
-def test_200_sentences_are_the_greedy_translations_of_the_graphs_in_8_bits(page, model, greedy):
+def test_200_sentences_get_the_greedy_translations_of_the_int8_graphs(page, model, greedy):
     _, tokenizer = model
     texts = sentences(200)
     got = page.paste("\n".join(texts))
@@ -190,7 +190,7 @@ def test_200_sentences_are_the_greedy_translations_of_the_graphs_in_8_bits(page,
             continue
         others += 1
         if not TRAINED:
-            continue  # tokens at random are seldom those that their text has
+            continue  # random tokens are rarely those that their text is tokenized into
         own = [ids[0], *tokenizer(translation)["input_ids"]]
         first = next(i for i, pair in enumerate(zip(ids, own)) if pair[0] != pair[1])
         inputs = tokenizer(text, return_tensors="pt")
@@ -203,7 +203,7 @@ def test_200_sentences_are_the_greedy_translations_of_the_graphs_in_8_bits(page,
         assert 200 / seconds >= 20
 
 
-def test_a_word_that_is_pointed_at_is_marked_with_those_that_it_comes_from(page, model, greedy):
+def test_hovered_word_is_marked_together_with_its_source_words(page, model, greedy):
     original, tokenizer = model
     text = sentences(3)[1]
     [translation] = page.type(text)
@@ -220,7 +220,7 @@ def test_a_word_that_is_pointed_at_is_marked_with_those_that_it_comes_from(page,
         assert page.text_of("link") == f"{' '.join(sources) or '–'} → {word.text}"
         found[word.text] = sources
     assert "".join(found) == "".join(dict.fromkeys(translation.replace(".", " .").split())) or len(found) > 1
-    # Words that are one token on both sides, aligned by the model itself. Rounding moves few of them.
+    # Words that are one token on both sides, aligned by the model itself. Rounding changes few of them.
     output = torch.tensor([greedy(text)])
     inputs = tokenizer(text, return_tensors="pt")
     cross = forced_attentions(original, inputs, output).cross
@@ -236,7 +236,7 @@ def test_a_word_that_is_pointed_at_is_marked_with_those_that_it_comes_from(page,
         assert len(agreed) >= 2
 
 
-def test_cursor_in_the_text_shows_what_became_of_a_word(page):
+def test_cursor_in_the_text_shows_the_translation_of_a_word(page):
     page.type("Das ist mein Arzt.")
     page.element("source").send_keys(Keys.HOME)
     page.wait("document.querySelector('#mirror mark')?.textContent === 'Das'")
@@ -287,7 +287,7 @@ def test_lines_and_sentences_stay_where_they_are(page):
     assert page.run("return document.querySelector('#translation p').children.length") == 2
 
 
-def test_what_is_typed_is_never_code(page):
+def test_typed_text_is_never_interpreted_as_code(page):
     text = "<img src=x onerror='document.title=1'> <script>document.title=1</script> {{title}} &amp; </s> <pad>"
     title = page.run("return document.title")
     page.paste(text)
@@ -297,7 +297,7 @@ def test_what_is_typed_is_never_code(page):
     assert page.run("return source.value") == text
 
 
-def test_100000_characters_are_translated_while_the_page_stays_free(page):
+def test_100000_characters_are_translated_while_the_page_stays_responsive(page):
     lines, count = sentences(200), 0
     text = ""
     while len(text) < LONG:
@@ -317,7 +317,7 @@ def test_100000_characters_are_translated_while_the_page_stays_free(page):
     assert longest < 2000
 
 
-def test_text_without_sentences_or_spaces_is_divided(page):
+def test_text_without_sentences_or_spaces_is_split(page):
     for text in ("wort " * 2000, "a" * 5000, "😀" * 1000, "。" * 100):
         got = page.paste(text)
         assert len(got) == 1
@@ -325,7 +325,7 @@ def test_text_without_sentences_or_spaces_is_divided(page):
     assert page.paste("  \n\t\n ") == []
 
 
-def test_a_newer_text_is_not_kept_waiting(page):
+def test_newer_text_does_not_wait_for_the_previous_one(page):
     code = "const s = document.getElementById('source'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
     page.run(code, "\n".join(f"{text} {n}" for n, text in enumerate(sentences(200) * 5)))
     page.wait("document.querySelectorAll('.sentence').length > 900")
@@ -334,17 +334,17 @@ def test_a_newer_text_is_not_kept_waiting(page):
     assert len(got) == 1 and time.monotonic() - started < 15
 
 
-def test_right_to_left_text_is_written_from_the_right(page):
+def test_right_to_left_text_is_displayed_from_right_to_left(page):
     page.paste("مرحبا بالعالم.\nDas ist mein Arzt.")
     code = "return getComputedStyle(document.getElementById(arguments[0])).direction"
     assert page.run(code, "source") == "rtl" == page.run(code, "mirror")
     assert page.run("return [...document.querySelectorAll('#translation p')].every((p) => p.dir === 'auto')")
-    # The mirror's lines stand where those of the text area do.
+    # The lines of the mirror coincide with those of the text area.
     code = "return document.getElementById(arguments[0]).getBoundingClientRect().toJSON()"
     assert page.run(code, "source") == page.run(code, "mirror")
 
 
-def test_page_works_without_a_connection_once_it_was_open(folder, tmp_path):
+def test_page_works_offline_after_its_first_visit(folder, tmp_path):
     with chromium(tmp_path / "profile") as driver:
         with served(folder.parents[1], "pages/de-en/") as (server, address):
             page = Page(driver, address)
@@ -362,7 +362,7 @@ def test_page_works_without_a_connection_once_it_was_open(folder, tmp_path):
         assert len(kept) == 1 and kept[0].startswith(f"hf-vaswani {address} ")
 
 
-def test_update_takes_the_place_of_the_kept_files(folder, tmp_path):
+def test_update_replaces_the_cached_files(folder, tmp_path):
     site = tmp_path / "site"
     shutil.copytree(folder, site)
     with chromium(tmp_path / "profile") as driver, served(site) as (_, address):
@@ -393,7 +393,7 @@ def test_update_takes_the_place_of_the_kept_files(folder, tmp_path):
         assert len(names) == 1 and names[0] != old
 
 
-def test_nothing_is_loaded_from_or_sent_to_elsewhere(folder, tmp_path):
+def test_nothing_is_loaded_from_or_sent_to_other_origins(folder, tmp_path):
     with (
         chromium(tmp_path / "profile") as driver,
         served(folder) as (_, address),
@@ -414,12 +414,12 @@ def test_nothing_is_loaded_from_or_sent_to_elsewhere(folder, tmp_path):
         assert driver.execute_async_script(code, elsewhere) == ["refused", "refused"]
 
 
-# Changes of the model, arguments of the tokenizer, settings of the search, and the type of the weights.
+# Changes to the model, arguments of the tokenizer, settings of the search, and the type of the weights.
 VARIANTS = {
-    "widths of keys and values": ({"d_k": 6, "d_v": 10, "encoder_attention_heads": 4}, {}, {}, "int8"),
+    "key and value widths": ({"d_k": 6, "d_v": 10, "encoder_attention_heads": 4}, {}, {}, "int8"),
     "learned positions": ({"position_type": "learned", "max_position_embeddings": 40}, {}, {}, "int8"),
     "wordpiece in lower case": ({}, {"type": "wordpiece", "lowercase": True}, {}, "int8"),
-    "markers behind words, and settings": (
+    "markers after words, and settings": (
         {},
         {"pre_tokenizer": "whitespace", "word_boundary": "after"},
         {"no_repeat_ngram_size": 2, "min_new_tokens": 3, "forced_eos_token_id": 2, "repetition_penalty": 1.2},
@@ -430,16 +430,16 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_all_models_tokenizers_and_settings_give_the_same_as_in_python(name, tmp_path):
+def test_all_models_tokenizers_and_settings_give_the_same_output_as_in_python(name, tmp_path):
     changes, arguments, settings, quantization = VARIANTS[name]
     tokenizer = learn(**arguments)
     model = tiny_model(vocab_size=len(tokenizer), **changes)
-    randomise(model)
+    randomize(model)
     model.generation_config.update(max_new_tokens=9, **settings)
     export_model(model, tokenizer, tmp_path / "page", quantization, to="web", runtime=NODE_MODULES)
     engine = OnnxModel(model.config, tmp_path / "page" / "model")
     engine.generation_config = model.generation_config
-    # Of one sentence each, since that is what the page translates.
+    # One sentence each, since the page translates sentence by sentence.
     texts = [text for text in TEXTS if not re.search(r"[.!?]\s", text.strip())]
     assert len(texts) > 5
     with chromium(tmp_path / "profile") as driver, served(tmp_path / "page") as (_, address):
@@ -453,7 +453,7 @@ def test_all_models_tokenizers_and_settings_give_the_same_as_in_python(name, tmp
 
 @pytest.mark.parametrize("size", [(1280, 900), PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_fault_and_nothing_is_cut_off(page, size, scheme, tmp_path):
+def test_axe_finds_no_violations_and_nothing_is_cut_off(page, size, scheme, tmp_path):
     axe = NODE_MODULES / "axe-core" / "axe.min.js"
     if not axe.exists():
         pytest.skip("needs axe-core in HF_VASWANI_NODE_MODULES")
@@ -466,8 +466,8 @@ def test_axe_finds_no_serious_fault_and_nothing_is_cut_off(page, size, scheme, t
         page.paste("\n".join(sentences(8)) + "\n" + "Donaudampfschiff" * 20)
         page.element("source").click()
         page.driver.save_screenshot(str(tmp_path / "page.png"))
-        if pictures := os.environ.get("HF_VASWANI_SCREENSHOTS"):
-            page.driver.save_screenshot(f"{pictures}/{scheme}_{width}.png")
+        if screenshots := os.environ.get("HF_VASWANI_SCREENSHOTS"):
+            page.driver.save_screenshot(f"{screenshots}/{scheme}_{width}.png")
         assert page.run("return document.documentElement.scrollWidth") <= width
         assert violations(page.driver, axe) == []
     finally:

@@ -1,10 +1,10 @@
-"""Configs that each need a different way of exporting a model, and what the tests of all engines compare."""
+"""Configs that each need a different way of exporting a model, and helpers shared by the tests of all engines."""
 
 import torch
 
 SOURCES = torch.tensor([[5, 6, 7, 8, 9, 2], [20, 21, 2, 0, 0, 0], [30, 2, 0, 0, 0, 0]])
 MASK = (SOURCES != 0).long()
-# Each is expressed in another way.
+# Each is exported differently.
 VARIANTS = {
     "paper": {},
     "pre-norm": {"norm_position": "pre"},
@@ -26,7 +26,7 @@ VARIANTS = {
 
 
 def up_to_end(sequences):
-    """Token ids of each output up to its first end."""
+    """Token ids of each output up to its first end token."""
     rows = [ids[1:] for ids in sequences.tolist()]
     return [ids[: ids.index(2)] if 2 in ids else ids for ids in rows]
 

@@ -7,7 +7,7 @@ import torch
 from transformers import FSMTConfig, FSMTForConditionalGeneration, GenerationConfig, MarianConfig, MarianMTModel
 
 
-def randomised(model: torch.nn.Module, seed: int, scale: float = 0.3) -> torch.nn.Module:
+def randomized(model: torch.nn.Module, seed: int, scale: float = 0.3) -> torch.nn.Module:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
@@ -51,7 +51,7 @@ def random_marian(seed: int, **changes) -> MarianMTModel:
         "max_position_embeddings": 64,
     }
     torch.manual_seed(seed)
-    return randomised(MarianMTModel(MarianConfig(**{**fields, **changes})), seed)
+    return randomized(MarianMTModel(MarianConfig(**{**fields, **changes})), seed)
 
 
 def random_fsmt(seed: int, **changes) -> FSMTForConditionalGeneration:
@@ -66,11 +66,11 @@ def random_fsmt(seed: int, **changes) -> FSMTForConditionalGeneration:
         "max_position_embeddings": 64,
     }
     torch.manual_seed(seed)
-    return randomised(FSMTForConditionalGeneration(FSMTConfig(**{**fields, **changes})), seed)
+    return randomized(FSMTForConditionalGeneration(FSMTConfig(**{**fields, **changes})), seed)
 
 
 def random_batch(padding: int, start: int, vocab_size: int, side: str = "right") -> dict[str, torch.Tensor]:
-    """Three sources of different length and their mask, padded at one side, and targets behind the start token."""
+    """Three sources of different lengths and their mask, padded on one side, and targets after the start token."""
     lengths, longest = torch.tensor([9, 4, 6]), 9
     generator = torch.Generator().manual_seed(vocab_size)
     ids = torch.randint(3, vocab_size - 1, (3, longest), generator=generator)
@@ -97,7 +97,7 @@ def search(config, num_beams: int) -> GenerationConfig:
 
 
 def counts_positions(foreign) -> bool:
-    """Whether a model counts positions on from its cache; older versions' FSMT began anew at each step."""
+    """Whether a model continues its positions from the cache; older versions of FSMT started over at each step."""
     if not isinstance(foreign, FSMTForConditionalGeneration):
         return True
     positions = foreign.model.decoder.embed_positions.forward
@@ -105,14 +105,14 @@ def counts_positions(foreign) -> bool:
 
 
 def assert_same_model(foreign, imported, batch: dict[str, torch.Tensor]) -> None:
-    """Logits within 1e-5, and greedy and beam search token for token."""
+    """Compare logits to within 1e-5, and greedy and beam search token for token."""
     with torch.no_grad():
-        # With a cache FSMT takes its input for one step and masks nothing.
+        # With a cache, FSMT takes its input for a single step and masks nothing.
         expected = foreign(**batch, use_cache=False).logits
         torch.testing.assert_close(imported(**batch).logits, expected, atol=1e-5, rtol=1e-5)
     source = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
     vocab_size = foreign.config.vocab_size
-    # Older versions' beam search reads the source's size for the target's.
+    # Beam search of older versions uses the source's vocabulary size for the target.
     foreign.config.vocab_size = imported.config.decoder_vocab_size
     for num_beams in (1, 4) if counts_positions(foreign) else ():
         settings = search(foreign.config, num_beams)

@@ -51,7 +51,7 @@ VARIANTS = {
     "gelu, unscaled": {"activation_fn": "gelu", "no_scale_embedding": True},
     "no positions": {"no_token_positional_embeddings": True},
     "one matrix": {"share_all_embeddings": True, "share_decoder_input_output_embed": True},
-    "target and softmax shared": {"share_decoder_input_output_embed": True},
+    "target and output projection shared": {"share_decoder_input_output_embed": True},
 }
 
 
@@ -109,7 +109,7 @@ def write_checkpoint(folder, changes, form="args", **further):
 
 
 def fairseq_positions(args, state, stack, count):
-    """The first token has number pad + 1; a learned table has as many rows before it."""
+    """The first token has position pad + 1; a learned table has as many rows before it."""
     if args.get("no_token_positional_embeddings"):
         return 0
     if args["encoder_learned_pos"]:
@@ -136,7 +136,7 @@ def expected_logits(args, state, source, target):
 
 
 def sentences():
-    """Three sources that end with </s>, and targets behind the </s> that fairseq starts with."""
+    """Three sources that end with </s>, and targets after the </s> that fairseq starts with."""
     generator = np.random.default_rng(0)
     sources = [[*generator.integers(4, SOURCE, length), EOS] for length in (8, 3, 5)]
     targets = [[EOS, *generator.integers(4, SOURCE, 4)] for _ in sources]
@@ -162,12 +162,12 @@ def assert_same_logits(model, args, state):
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS.keys())
-def test_imported_model_gives_the_logits_of_the_formulas(tmp_path, changes):
+def test_imported_model_matches_the_formulas(tmp_path, changes):
     path, args, state = write_checkpoint(tmp_path, changes)
     assert_same_logits(import_model(path), args, state)
 
 
-def test_options_in_cfg_are_read_as_those_in_args(tmp_path):
+def test_options_in_cfg_are_read_like_those_in_args(tmp_path):
     path, args, state = write_checkpoint(tmp_path, PRE, form="cfg")
     assert_same_logits(import_model(tmp_path), args, state)
 
@@ -186,12 +186,12 @@ def test_nested_options_are_read(tmp_path):
     assert imported.config.label_smoothing == 0.2
 
 
-def test_shared_matrices_stay_one(tmp_path):
+def test_shared_matrices_stay_shared(tmp_path):
     model = import_model(write_checkpoint(tmp_path, VARIANTS["one matrix"])[0])
     assert model.lm_head.weight is model.model.encoder.embed_tokens.weight
 
 
-def test_names_of_older_versions_are_read(tmp_path):
+def test_weight_names_of_older_versions_are_read(tmp_path):
     path, args, state = write_checkpoint(tmp_path, {})
     old = {}
     norms = {"self_attn_layer_norm": 0, "encoder_attn_layer_norm": 1, "final_layer_norm": {"encoder": 1, "decoder": 2}}
@@ -221,7 +221,7 @@ def test_weights_in_half_precision_become_float32(tmp_path):
     assert_same_logits(model, args, state)
 
 
-def test_all_unsupported_options_are_named_at_once(tmp_path):
+def test_all_unsupported_options_are_reported_together(tmp_path):
     changes = {
         "layernorm_embedding": True,
         "adaptive_softmax_cutoff": "100,200",
@@ -242,7 +242,7 @@ def test_all_unsupported_options_are_named_at_once(tmp_path):
         assert expected in str(error.value)
 
 
-def test_weights_that_do_not_fit_the_options_are_named(tmp_path):
+def test_weights_that_do_not_match_the_options_are_reported(tmp_path):
     path, args, state = write_checkpoint(tmp_path, {})
     state["decoder.layers.0.fc1.weight"] = torch.zeros(5, D)
     state["encoder.layers.0.ffn_layernorm.weight"] = torch.zeros(D)
@@ -254,7 +254,7 @@ def test_weights_that_do_not_fit_the_options_are_named(tmp_path):
         assert name in str(error.value)
 
 
-def test_norm_at_the_end_of_one_stack_alone_is_refused(tmp_path):
+def test_final_norm_in_only_one_stack_is_rejected(tmp_path):
     path, args, state = write_checkpoint(tmp_path, PRE)
     state = {name: tensor for name, tensor in state.items() if not name.startswith("decoder.layer_norm")}
     torch.save({"model": state, "args": Namespace(**args)}, path)
@@ -271,7 +271,7 @@ def write_dictionary(folder, language, symbols, padded_to):
     (folder / f"dict.{language}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_dictionaries_become_a_tokenizer_of_tokens_separated_by_spaces(tmp_path):
+def test_dictionaries_become_a_tokenizer_of_space_separated_tokens(tmp_path):
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "de", ["ein", "Hu@@", "nd", "."], SOURCE)
     write_dictionary(tmp_path, "en", ["a", "d@@", "og", "!"], TARGET)
@@ -282,7 +282,7 @@ def test_dictionaries_become_a_tokenizer_of_tokens_separated_by_spaces(tmp_path)
     assert (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id) == (PAD, EOS, 0)
 
 
-def test_dictionary_that_does_not_fit_the_weights_is_refused(tmp_path):
+def test_dictionary_that_does_not_match_the_weights_is_rejected(tmp_path):
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "de", ["ein", "Hund"], SOURCE - 3)
     write_dictionary(tmp_path, "en", ["a", "dog"], TARGET)
@@ -290,7 +290,7 @@ def test_dictionary_that_does_not_fit_the_weights_is_refused(tmp_path):
         import_tokenizer(path)
 
 
-def test_lines_of_a_dictionary_without_a_count_are_named(tmp_path):
+def test_invalid_dictionary_lines_are_reported(tmp_path):
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "en", ["a", "dog"], TARGET)
     (tmp_path / "dict.de.txt").write_text("ein 5\nHund\nein 2\n", encoding="utf-8")
@@ -300,7 +300,7 @@ def test_lines_of_a_dictionary_without_a_count_are_named(tmp_path):
     assert "line 3: 'ein' is repeated" in str(error.value)
 
 
-def test_missing_dictionary_of_one_language_is_named(tmp_path):
+def test_missing_dictionary_of_one_language_is_reported(tmp_path):
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "de", ["ein"], SOURCE)
     with pytest.raises(InputError, match=r"missing: .*dict\.en\.txt"):
@@ -311,14 +311,14 @@ def test_checkpoint_without_dictionaries_has_no_tokenizer(tmp_path):
     assert import_tokenizer(write_checkpoint(tmp_path, {})[0]) is None
 
 
-def test_codes_beside_the_checkpoint_split_text_into_subwords(tmp_path):
+def test_bpe_codes_beside_the_checkpoint_split_text_into_subwords(tmp_path):
     pytest.importorskip("sacremoses")
     path, *_ = write_checkpoint(tmp_path, {})
     (tmp_path / "bpecodes").write_text("#version: 0.2\nH u\nn d</w>\nHu nd</w>\no g</w>\n", encoding="utf-8")
     write_dictionary(tmp_path, "de", ["Hund", "Hu@@", "n@@", "d", ".", "r@@"], SOURCE)
     write_dictionary(tmp_path, "en", ["d@@", "og", "."], TARGET)
     tokenizer = import_tokenizer(path)
-    # Moses sets the full stop apart.
+    # Moses separates the period.
     assert tokenizer("Hund.").input_ids == [4, 8, EOS]
     assert tokenizer("rd").input_ids == [9, 7, EOS]
     assert tokenizer.eos_token_id == EOS
@@ -334,7 +334,7 @@ def test_sentencepiece_model_beside_the_checkpoint_splits_text(tmp_path):
     )
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "sentencepiece.bpe.model"))
     path, *_ = write_checkpoint(tmp_path, {})
-    # In another order than the pieces have in their model.
+    # In a different order from the pieces of the SentencePiece model.
     pieces = sorted(processor.id_to_piece(number) for number in range(3, processor.get_piece_size()))
     write_dictionary(tmp_path, "de", pieces, SOURCE)
     write_dictionary(tmp_path, "en", pieces, TARGET)
@@ -344,7 +344,7 @@ def test_sentencepiece_model_beside_the_checkpoint_splits_text(tmp_path):
     assert tokenizer.decode(tokenizer(text_target="eine Katze").input_ids, skip_special_tokens=True) == "eine Katze"
 
 
-def test_softmax_that_is_missing_is_named_unless_it_is_shared(tmp_path):
+def test_missing_output_projection_is_reported_unless_it_is_shared(tmp_path):
     path, args, state = write_checkpoint(tmp_path, {})
     del state["decoder.output_projection.weight"]
     torch.save({"model": state, "args": Namespace(**args)}, path)
@@ -357,7 +357,7 @@ def test_softmax_that_is_missing_is_named_unless_it_is_shared(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gelu_accurate", "gelu_fast"])
-def test_approximate_gelu_is_the_one_by_tanh(tmp_path, name):
+def test_approximate_gelu_is_the_tanh_approximation(tmp_path, name):
     def approximate(x):
         return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
@@ -368,7 +368,7 @@ def test_approximate_gelu_is_the_one_by_tanh(tmp_path, name):
     np.testing.assert_allclose(activation(x), approximate(x.double().numpy()), atol=1e-6)
 
 
-def test_training_options_are_taken_over(tmp_path):
+def test_training_options_are_imported(tmp_path):
     changes = {"dropout": 0.3, "attention_dropout": 0.2, "relu_dropout": 0.15, "encoder_layerdrop": 0.05}
     config = import_model(write_checkpoint(tmp_path, changes)[0]).config
     assert (config.dropout, config.attention_dropout, config.activation_dropout) == (0.3, 0.2, 0.15)
@@ -377,7 +377,7 @@ def test_training_options_are_taken_over(tmp_path):
     assert config.label_smoothing == 0.1
 
 
-def test_copies_of_weights_that_version_0_12_2_stored_are_passed_over(tmp_path):
+def test_duplicate_weights_stored_by_version_0_12_2_are_ignored(tmp_path):
     path, args, state = write_checkpoint(tmp_path, {})
     copies = {f"encoder.layers.{i}.{name}": torch.zeros(3) for i in (0, 1) for name in ("in_proj_weight", "fc1_bias")}
     torch.save({"model": state | copies, "args": Namespace(**args)}, path)
@@ -399,12 +399,12 @@ def test_pre_norm_models_of_old_versions_have_no_final_norms(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{"arch": "transformer_unidirectional"}, {"_name": "transformer_monotonic"}])
-def test_architecture_with_another_forward_pass_is_refused(tmp_path, changes):
+def test_architecture_with_a_different_forward_pass_is_rejected(tmp_path, changes):
     with pytest.raises(InputError, match="is not supported; only transformer"):
         import_model(write_checkpoint(tmp_path, changes)[0])
 
 
-def test_weights_that_nothing_here_reads_are_named(tmp_path):
+def test_unknown_weights_are_reported(tmp_path):
     path, args, state = write_checkpoint(tmp_path, {})
     torch.save({"model": state | {"adapter.weight": torch.zeros(2, 2)}, "args": Namespace(**args)}, path)
     with pytest.raises(InputError, match=r"do not belong to this model: model\.adapter\.weight"):
@@ -426,13 +426,13 @@ def test_weights_that_nothing_here_reads_are_named(tmp_path):
     ],
     ids=str,
 )
-def test_contents_that_are_no_checkpoint_are_one_clear_error(tmp_path, contents):
+def test_contents_that_are_not_a_checkpoint_raise_one_clear_error(tmp_path, contents):
     torch.save(contents, tmp_path / "model.pt")
     with pytest.raises(InputError, match=r"model\.pt"):
         import_model(tmp_path / "model.pt")
 
 
-def test_integers_as_weights_are_refused(tmp_path):
+def test_integer_weights_are_rejected(tmp_path):
     path, args, state = write_checkpoint(tmp_path, {})
     state["encoder.layers.0.fc1.weight"] = torch.zeros(FFN, D, dtype=torch.int8)
     torch.save({"model": state, "args": Namespace(**args)}, path)
@@ -440,13 +440,13 @@ def test_integers_as_weights_are_refused(tmp_path):
         import_model(path)
 
 
-def test_options_of_the_wrong_kind_are_one_clear_error(tmp_path):
+def test_options_of_the_wrong_type_raise_one_clear_error(tmp_path):
     path, *_ = write_checkpoint(tmp_path, {"dropout": "0.1"})
     with pytest.raises(InputError, match="its configuration is invalid.*dropout"):
         import_model(path)
 
 
-def test_special_symbol_in_a_dictionary_is_refused(tmp_path):
+def test_special_symbol_in_a_dictionary_is_rejected(tmp_path):
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "de", ["ein", "</s>"], SOURCE)
     write_dictionary(tmp_path, "en", ["a"], TARGET)
@@ -463,8 +463,8 @@ def test_symbol_marked_to_overwrite_takes_the_later_id(tmp_path):
     assert import_tokenizer(path)("ein Hund").input_ids == [SOURCE - 1, 5, EOS]
 
 
-@pytest.mark.parametrize("content", [b"ein \xff 3\n", None], ids=["no UTF-8", "folder"])
-def test_unreadable_dictionary_is_one_clear_error(tmp_path, content):
+@pytest.mark.parametrize("content", [b"ein \xff 3\n", None], ids=["not UTF-8", "folder"])
+def test_unreadable_dictionary_raises_one_clear_error(tmp_path, content):
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "en", ["a"], TARGET)
     file = tmp_path / "dict.de.txt"
@@ -473,14 +473,14 @@ def test_unreadable_dictionary_is_one_clear_error(tmp_path, content):
         import_tokenizer(path)
 
 
-def test_folder_of_dictionaries_that_has_none_is_an_error(tmp_path):
+def test_folder_without_the_dictionaries_is_rejected(tmp_path):
     path, *_ = write_checkpoint(tmp_path, {})
     (tmp_path / "other").mkdir()
     with pytest.raises(InputError, match=r"other has no dict\.de\.txt and dict\.en\.txt"):
         import_tokenizer(path, vocabularies=tmp_path / "other")
 
 
-def test_damaged_sub_word_model_is_one_clear_error(tmp_path):
+def test_damaged_subword_model_raises_one_clear_error(tmp_path):
     pytest.importorskip("sentencepiece")
     path, *_ = write_checkpoint(tmp_path, {})
     write_dictionary(tmp_path, "de", ["ein"], SOURCE)
@@ -490,7 +490,7 @@ def test_damaged_sub_word_model_is_one_clear_error(tmp_path):
         import_tokenizer(path)
 
 
-def test_statistics_that_versions_pickled_with_their_classes_are_no_obstacle(tmp_path, monkeypatch):
+def test_pickled_statistics_with_fairseq_classes_do_not_prevent_the_import(tmp_path, monkeypatch):
     module = types.ModuleType("fairseq.meters")
     module.AverageMeter = type("AverageMeter", (), {"__module__": "fairseq.meters", "__qualname__": "AverageMeter"})
     monkeypatch.setitem(sys.modules, "fairseq", types.ModuleType("fairseq"))

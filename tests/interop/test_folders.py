@@ -22,7 +22,7 @@ from hf_vaswani.interop import export_marian, folders
 from hf_vaswani.interop.vocabulary import word_backend
 
 from ..conftest import tiny_model
-from ..core.test_modeling_vaswani import randomise
+from ..core.test_modeling_vaswani import randomize
 from .foreign import random_fsmt, random_marian
 from .test_fairseq import SOURCE, TARGET, write_checkpoint, write_dictionary
 from .test_opennmt import write_checkpoint as opennmt_checkpoint
@@ -34,7 +34,7 @@ TEXT = ["der Hund sieht die Katze .", "eine Katze schläft ."]
 
 @pytest.fixture(scope="module")
 def opus(tmp_path_factory):
-    """A folder as that of an OPUS-MT model: weights, two SentencePiece models and their joint vocabulary."""
+    """A folder like that of an OPUS-MT model: weights, two SentencePiece models and their joint vocabulary."""
     sentencepiece = pytest.importorskip("sentencepiece")
     folder = tmp_path_factory.mktemp("opus")
     (folder / "text").write_text("\n".join(TEXT * 30), encoding="utf-8")
@@ -73,14 +73,14 @@ def test_imported_opus_folder_translates_as_marian_does(opus, tmp_path):
     assert any(expected)
 
 
-def test_opus_model_that_was_imported_and_exported_converts_with_ctranslate2s_own_converter(opus, tmp_path):
+def test_reexported_opus_model_converts_with_ctranslate2s_own_converter(opus, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
     assert main(["import", str(opus), str(tmp_path / "imported")]) == 0
     assert main(["export", str(tmp_path / "imported"), str(tmp_path / "marian")]) == 0
     ctranslate2.converters.TransformersConverter(str(tmp_path / "marian")).convert(str(tmp_path / "ct2"))
     translator = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
     marian, tokenizer = MarianMTModel.from_pretrained(opus), AutoTokenizer.from_pretrained(opus)
-    marian.generation_config.forced_eos_token_id = None  # which the engine does not have
+    marian.generation_config.forced_eos_token_id = None  # which the engine does not support
     for text in TEXT:
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
         # The converter removes padding from the vocabulary, so that it cannot be generated.
@@ -117,7 +117,7 @@ def test_imported_fairseq_folder_keeps_its_tokenizer(tmp_path, subwords):
     assert "translation_text" in translator("Hund .")[0]
 
 
-def test_exported_folder_is_marians(saved_model, tmp_path):
+def test_exported_folder_loads_as_a_marian_model(saved_model, tmp_path):
     assert main(["export", str(saved_model), str(tmp_path / "marian")]) == 0
     marian = MarianMTModel.from_pretrained(tmp_path / "marian").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "marian")
@@ -129,7 +129,7 @@ def test_exported_folder_is_marians(saved_model, tmp_path):
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_output_that_holds_anything_is_left_as_it_is(tmp_path, capsys):
+def test_nonempty_output_folder_is_left_unchanged(tmp_path, capsys):
     random_marian(0).save_pretrained(tmp_path / "marian")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
@@ -138,7 +138,7 @@ def test_output_that_holds_anything_is_left_as_it_is(tmp_path, capsys):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["notes.txt"]
 
 
-def test_output_below_a_file_is_refused_before_anything_is_read(tmp_path, capsys):
+def test_output_below_a_file_is_rejected_before_anything_is_read(tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     assert main(["import", "/absent/source", str(tmp_path / "file" / "out")]) == 2
     assert "out cannot be created in" in capsys.readouterr().err
@@ -155,7 +155,7 @@ def test_failed_import_leaves_no_folder(tmp_path, capsys):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_disk_that_fills_while_writing_leaves_no_folder(tmp_path, monkeypatch):
+def test_full_disk_leaves_no_folder(tmp_path, monkeypatch):
     random_marian(0).save_pretrained(tmp_path / "marian")
 
     def full(self, folder, *args, **kwargs):
@@ -169,7 +169,7 @@ def test_disk_that_fills_while_writing_leaves_no_folder(tmp_path, monkeypatch):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_vocabulary_that_does_not_fit_leaves_no_folder(opus, tmp_path, capsys):
+def test_vocabulary_that_does_not_match_leaves_no_folder(opus, tmp_path, capsys):
     broken = shutil.copytree(opus, tmp_path / "broken")
     vocabulary = json.loads((broken / "vocab.json").read_text())
     vocabulary["too-many"] = len(vocabulary)
@@ -181,7 +181,7 @@ def test_vocabulary_that_does_not_fit_leaves_no_folder(opus, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("output", ["file/out", "nul\0", "file"])
-def test_output_that_cannot_be_written_is_one_clear_error(tmp_path, capsys, output):
+def test_unwritable_output_is_reported_as_one_clear_error(tmp_path, capsys, output):
     random_marian(0).save_pretrained(tmp_path / "marian")
     (tmp_path / "file").write_text("no folder")
     assert main(["import", str(tmp_path / "marian"), str(tmp_path / output)]) == 2
@@ -198,7 +198,7 @@ def test_output_may_be_a_link_to_an_empty_folder(tmp_path):
     assert (tmp_path / "link").is_symlink()
 
 
-def test_vocabulary_of_another_model_is_refused(opus, tmp_path, capsys):
+def test_vocabulary_of_another_model_is_rejected(opus, tmp_path, capsys):
     broken = shutil.copytree(opus, tmp_path / "broken")
     vocabulary = json.loads((broken / "vocab.json").read_text())
     pieces = [token for token in vocabulary if token != "<pad>"][:-3]
@@ -209,7 +209,7 @@ def test_vocabulary_of_another_model_is_refused(opus, tmp_path, capsys):
 
 @pytest.fixture
 def separate(tmp_path):
-    """A folder with a model of two vocabularies and its tokenizer."""
+    """A folder with a model with two vocabularies and its tokenizer."""
     model = tiny_model(share_encoder_decoder_embeddings=False, decoder_vocab_size=30)
     source, target = ["<pad>", "<s>", "</s>", "<unk>"], ["<pad>", "<s>", "</s>", "<unk>"]
     source += [f"s{i}" for i in range(36)]
@@ -219,7 +219,7 @@ def separate(tmp_path):
         split_special_tokens=True,
         **SPECIAL_TOKENS,
     )
-    randomise(model)
+    randomize(model)
     model.save_pretrained(tmp_path / "separate")
     tokenizer.save_pretrained(tmp_path / "separate")
     return tmp_path / "separate"
@@ -234,7 +234,7 @@ def test_exported_vocabularies_are_two_plain_tokenizers(separate, tmp_path, caps
     assert sides[1].decode([7, 9, 2], skip_special_tokens=True) == "t3 t5"
 
 
-def test_exported_model_of_two_vocabularies_translates_and_comes_back(separate, tmp_path, write_lines):
+def test_exported_model_with_two_vocabularies_translates_and_reimports(separate, tmp_path, write_lines):
     folders = [separate, tmp_path / "marian", tmp_path / "imported"]
     texts = ["s3 s5 s6 s1", "s9", "<unk> s30"]
     assert main(["export", str(folders[0]), str(folders[1])]) == 0
@@ -281,7 +281,7 @@ def test_exported_vocabularies_are_not_mistaken_for_a_joint_one_without_this_pac
     assert failed.endswith("Error")
 
 
-def test_one_of_several_end_tokens_may_be_the_tokenizers(opus, tmp_path):
+def test_tokenizers_end_token_may_be_one_of_several(opus, tmp_path):
     folder = shutil.copytree(opus, tmp_path / "marian")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": [0, 5]}))
@@ -311,7 +311,7 @@ def test_empty_texts_have_empty_translations(tmp_path):
     assert main(["translate", str(tmp_path / "imported"), "--input", str(tmp_path / "in.txt")]) == 0
 
 
-def test_folder_without_a_tokenizer_says_so_when_it_should_translate(tmp_path, capsys):
+def test_translating_with_an_imported_folder_reports_its_missing_tokenizer(tmp_path, capsys):
     random_marian(0).save_pretrained(tmp_path / "marian")
     main(["import", str(tmp_path / "marian"), str(tmp_path / "imported")])
     (tmp_path / "in.txt").write_text("text\n")
@@ -319,7 +319,7 @@ def test_folder_without_a_tokenizer_says_so_when_it_should_translate(tmp_path, c
     assert "imported has no tokenizer" in capsys.readouterr().err
 
 
-def test_imported_model_knows_the_languages_that_its_source_says(opus, tmp_path):
+def test_imported_model_knows_the_languages_of_its_source(opus, tmp_path):
     write_checkpoint(tmp_path, {})
     fsmt = tmp_path / "fsmt"
     random_fsmt(0, langs=["ru", "en"]).save_pretrained(fsmt)

@@ -22,7 +22,7 @@ def test_imported_model_gives_fsmts_logits_and_translations(seed, side):
     assert_same_model(fsmt, import_model(fsmt), random_batch(1, 2, 35, side))
 
 
-def test_matrices_that_are_equal_become_one():
+def test_equal_matrices_become_one():
     fsmt = random_fsmt(0, tgt_vocab_size=35)
     decoder = fsmt.model.decoder
     with torch.no_grad():
@@ -37,7 +37,7 @@ def test_matrices_that_are_equal_become_one():
     assert_same_model(fsmt, model, random_batch(1, 2, 35))
 
 
-def test_tokenizer_of_two_vocabularies_names_each_side_and_encodes_no_targets(tmp_path):
+def test_tokenizer_with_two_vocabularies_decodes_both_sides_but_encodes_no_targets(tmp_path):
     pytest.importorskip("sacremoses")
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     for side, tokens in (("src", ["Hund</w>", "und</w>", "ein</w>"]), ("tgt", ["dog</w>"])):
@@ -75,7 +75,7 @@ def test_folder_with_its_tokenizer_is_imported(tmp_path):
     )
 
 
-def test_vocabulary_whose_ids_are_no_numbers_is_refused(tmp_path):
+def test_vocabulary_with_ids_that_are_not_numbers_is_rejected(tmp_path):
     pytest.importorskip("sacremoses")
     for side in ("src", "tgt"):
         tokens = ["<s>", "<pad>", "</s>", "<unk>", *(f"unused{i}</w>" for i in range(31))]

@@ -6,7 +6,7 @@ from hf_vaswani.errors import InputError
 from hf_vaswani.interop import export_marian, import_model
 
 from ..conftest import tiny_model
-from ..core.test_modeling_vaswani import batch, randomise
+from ..core.test_modeling_vaswani import batch, randomize
 from .foreign import assert_same_model, random_batch, random_marian
 
 
@@ -29,24 +29,24 @@ def test_random_configs_cover_what_differs_between_marian_models():
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_round_trip_gives_back_the_same_tensors(seed):
+def test_round_trip_returns_the_same_tensors(seed):
     marian = random_marian(seed)
     before, after = marian.state_dict(), export_marian(import_model(marian)).state_dict()
     if marian.config.share_encoder_decoder_embeddings and not marian.config.tie_word_embeddings:
-        # transformers then ties nothing: the shared matrix is there, but nothing reads it.
+        # transformers then ties nothing: the shared matrix exists, but nothing reads it.
         before.pop("model.shared.weight")
     assert after.keys() == before.keys()
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
 
 
-def test_shared_embeddings_and_tied_softmax_stay_one_matrix():
+def test_shared_embeddings_and_tied_output_projection_stay_one_matrix():
     marian = random_marian(0, share_encoder_decoder_embeddings=True, tie_word_embeddings=True, decoder_vocab_size=None)
     model = import_model(marian)
     assert model.lm_head.weight is model.model.encoder.embed_tokens.weight
     assert model.lm_head.weight is model.model.decoder.embed_tokens.weight
 
 
-def test_imported_folder_searches_as_the_source_does(tmp_path):
+def test_imported_folder_generates_as_the_source_does(tmp_path):
     marian = random_marian(4)
     marian.generation_config.max_length = 12
     marian.generation_config.num_beams = 3
@@ -55,7 +55,7 @@ def test_imported_folder_searches_as_the_source_does(tmp_path):
     assert torch.equal(import_model(tmp_path).generate(source), marian.generate(source))
 
 
-def test_source_that_names_no_length_ends_where_transformers_does():
+def test_source_without_a_length_limit_ends_where_transformers_does():
     marian = random_marian(4)
     source = random_batch(marian.config.pad_token_id, 0, 30)["input_ids"]
     assert torch.equal(import_model(marian).generate(source), marian.generate(source))
@@ -66,7 +66,7 @@ def test_source_that_names_no_length_ends_where_transformers_does():
 @pytest.mark.parametrize("tie", [True, False])
 def test_exported_model_gives_the_same_logits(tmp_path, layout, share, tie):
     model = tiny_model(sinusoid_layout=layout, share_encoder_decoder_embeddings=share, tie_word_embeddings=tie)
-    randomise(model)
+    randomize(model)
     export_marian(model).save_pretrained(tmp_path)
     marian = MarianMTModel.from_pretrained(tmp_path).eval()
     with torch.no_grad():
@@ -75,13 +75,13 @@ def test_exported_model_gives_the_same_logits(tmp_path, layout, share, tie):
 
 def test_exported_model_without_biases_gives_the_same_logits():
     model = tiny_model(attention_bias=False, ffn_bias=False, output_bias=True)
-    randomise(model)
+    randomize(model)
     with torch.no_grad():
         expected = model(**batch()).logits
         torch.testing.assert_close(export_marian(model)(**batch()).logits, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_all_that_marian_cannot_express_is_named_at_once():
+def test_everything_marian_cannot_express_is_reported_together():
     model = tiny_model(
         norm_position="pre", position_type="learned", layer_norm_eps=1e-6, decoder_start_embedding="zero", d_k=3
     )
@@ -91,14 +91,14 @@ def test_all_that_marian_cannot_express_is_named_at_once():
         assert expected in str(error.value)
 
 
-def test_marian_decoder_without_an_encoder_is_refused():
+def test_marian_decoder_without_an_encoder_is_rejected():
     marian = random_marian(0)
     marian.config.is_decoder = True
     with pytest.raises(InputError, match="without an encoder"):
         import_model(marian)
 
 
-def test_import_leaves_the_source_alone():
+def test_import_leaves_the_source_unchanged():
     marian = random_marian(0)
     before = {name: tensor.clone() for name, tensor in marian.state_dict().items()}
     model = import_model(marian)
@@ -108,7 +108,7 @@ def test_import_leaves_the_source_alone():
     assert all(torch.equal(marian.state_dict()[name], tensor) for name, tensor in before.items())
 
 
-def test_import_trains_on_marians_loss():
+def test_imported_config_trains_on_marians_loss():
     config = import_model(random_marian(0)).config
     assert (config.label_smoothing, config.dropout, config.embedding_dropout) == (0, 0.1, None)
 
@@ -122,7 +122,7 @@ def test_exported_model_translates_long_sentences_to_their_end():
     assert export_marian(model).generation_config.max_length == 100
 
 
-def test_table_of_positions_that_is_not_marians_is_refused():
+def test_position_table_other_than_marians_is_rejected():
     marian = random_marian(0)
     with torch.no_grad():
         marian.model.encoder.embed_positions.weight.normal_()

@@ -139,7 +139,7 @@ DAMAGES = {
     "tokenizer smaller": (tokenizer_of_size(10), "tokenizer has 14 tokens, but the model has embeddings for 40"),
     "tokenizer larger": (tokenizer_of_size(40), "tokenizer has 44 tokens, but the model has embeddings for 40"),
 }
-OF_THE_TOKENIZER = [name for name in DAMAGES if "tokenizer" in name or name in ("no limit", "no padding")]
+TOKENIZER_DAMAGES = [name for name in DAMAGES if "tokenizer" in name or name in ("no limit", "no padding")]
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -147,13 +147,13 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_named_with_its_file_and_nothing_changes(saved_model, tmp_path, name, monkeypatch):
+def test_damage_is_reported_with_its_file_and_nothing_changes(saved_model, tmp_path, name, monkeypatch):
     monkeypatch.chdir(tmp_path)
     damage, message = DAMAGES[name]
     damage(saved_model)
     before = contents(saved_model)
     ways = {"load": lambda: load(str(saved_model))}
-    if name not in OF_THE_TOKENIZER:
+    if name not in TOKENIZER_DAMAGES:
         ways["start_from"] = lambda: read_model(str(saved_model))
         ways["average"] = lambda: average([saved_model], tmp_path / "mean")
     for way, work in ways.items():
@@ -165,7 +165,7 @@ def test_damage_is_named_with_its_file_and_nothing_changes(saved_model, tmp_path
 
 
 @pytest.mark.parametrize("name", ["config cut", "one weight NaN", "beams as text"])
-def test_every_command_refuses_a_damaged_model_in_one_line(saved_model, tmp_path, write_lines, capsys, name):
+def test_every_command_rejects_a_damaged_model_with_one_error(saved_model, tmp_path, write_lines, capsys, name):
     DAMAGES[name][0](saved_model)
     text, output = write_lines("text", ["w1 w2"]), tmp_path / "output"
     for command in (
@@ -183,14 +183,14 @@ def test_every_command_refuses_a_damaged_model_in_one_line(saved_model, tmp_path
 
 
 @pytest.mark.parametrize("name", ["config null", "config list", "config of type 3", "beams as text"])
-def test_tokenizer_of_a_model_to_start_from_names_the_damaged_file(saved_model, name):
+def test_reading_the_tokenizer_of_a_start_model_reports_the_damaged_file(saved_model, name):
     damage, message = DAMAGES[name]
     damage(saved_model)
     with pytest.raises(InputError, match=message):
         tokenizer_of(str(saved_model))
 
 
-def test_own_model_to_start_from_without_a_tokenizer_asks_for_one(saved_model):
+def test_start_model_without_a_tokenizer_asks_for_one(saved_model):
     for file in saved_model.glob("tokenizer*"):
         file.unlink()
     with pytest.raises(InputError, match="has no tokenizer. Name one with tokenizer.path"):
@@ -201,7 +201,7 @@ def test_own_model_to_start_from_without_a_tokenizer_asks_for_one(saved_model):
     ("kind", "message"),
     [("bert", "'bert' is not an encoder-decoder"), ("unheard_of", "'unheard_of' is unknown to transformers")],
 )
-def test_model_that_does_not_translate_is_refused_by_its_kind(saved_model, kind, message):
+def test_model_of_an_unsupported_type_is_rejected_by_name(saved_model, kind, message):
     change("config.json", model_type=kind)(saved_model)
     with pytest.raises(InputError, match=message):
         load(str(saved_model))
@@ -230,7 +230,7 @@ def marian(tmp_path):
         "no limit",
     ],
 )
-def test_models_of_others_are_loaded_and_imported_as_strictly(marian, tmp_path, name):
+def test_foreign_models_are_checked_just_as_strictly(marian, tmp_path, name):
     damage, message = DAMAGES[name]
     damage(marian)
     for work in (lambda: load(str(marian)), lambda: import_checkpoint(marian, tmp_path / "imported")):
@@ -239,7 +239,7 @@ def test_models_of_others_are_loaded_and_imported_as_strictly(marian, tmp_path, 
     assert not (tmp_path / "imported").exists()
 
 
-def test_other_models_may_have_more_embeddings_than_tokens_and_weights_that_nothing_needs(marian):
+def test_foreign_models_may_have_extra_embeddings_and_unused_weights(marian):
     model = AutoModelForSeq2SeqLM.from_pretrained(marian)
     model.resize_token_embeddings(100)
     model.save_pretrained(marian)
@@ -247,7 +247,7 @@ def test_other_models_may_have_more_embeddings_than_tokens_and_weights_that_noth
     assert load(str(marian))[0].config.vocab_size == 100
 
 
-def test_import_refuses_a_vocabulary_of_another_size(marian, tmp_path):
+def test_import_rejects_a_vocabulary_of_a_different_size(marian, tmp_path):
     model = AutoModelForSeq2SeqLM.from_pretrained(marian)
     model.resize_token_embeddings(100)
     model.save_pretrained(marian)
@@ -255,7 +255,7 @@ def test_import_refuses_a_vocabulary_of_another_size(marian, tmp_path):
         import_checkpoint(marian, tmp_path / "imported")
 
 
-def test_layers_beyond_the_config_of_another_model_are_refused(marian):
+def test_foreign_model_with_more_layers_than_its_config_is_rejected(marian):
     change("config.json", encoder_layers=1)(marian)
     with pytest.raises(InputError, match=r"do not belong to this model: model\.encoder\.layers\.1"):
         load(str(marian))
@@ -268,13 +268,13 @@ def test_bias_on_the_logits_may_rule_out_a_token(value, is_damage):
     assert damaged_weights(model.named_parameters()) == ["lm_head.bias"] * is_damage
 
 
-def test_embeddings_padded_for_speed_are_no_damage(saved_model):
+def test_padded_embeddings_are_not_damage(saved_model):
     tokenizer_of_size(30)(saved_model)
     tiny_model(vocab_size=64).save_pretrained(saved_model)
     assert load(str(saved_model))[0].config.vocab_size == 64
 
 
-def test_pipeline_refuses_damaged_weights_and_the_tokenizer_of_another_model(tokenizer, marian):
+def test_pipeline_rejects_damaged_weights_and_the_tokenizer_of_another_model(tokenizer, marian):
     model = tiny_model(vocab_size=100)
     with pytest.raises(ValueError, match="tokenizer has 40 tokens, but the model has embeddings for 100"):
         TranslationPipeline(model, tokenizer=tokenizer)

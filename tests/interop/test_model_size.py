@@ -23,7 +23,7 @@ def test_parameters_are_counted_without_building_the_layers(changes):
     assert parameter_count(config) == VaswaniForConditionalGeneration(config).num_parameters()
 
 
-def test_model_that_fits_into_no_memory_is_told_by_its_size(monkeypatch):
+def test_model_too_large_for_memory_is_reported_with_its_size(monkeypatch):
     monkeypatch.setattr(model_size, "free_memory", lambda: 10 * 10**9)
     config = VaswaniConfig(d_model=100_000, encoder_attention_heads=10, decoder_attention_heads=10)
     [error] = memory_errors(config, WEIGHTS)
@@ -34,7 +34,7 @@ def test_model_that_fits_into_no_memory_is_told_by_its_size(monkeypatch):
     assert memory_errors(VaswaniConfig(), TRAINING) == []
 
 
-def test_container_has_what_its_limit_leaves_and_what_its_page_cache_gives_back(tmp_path, monkeypatch):
+def test_free_memory_in_a_container_respects_its_limit_and_counts_page_cache(tmp_path, monkeypatch):
     monkeypatch.setattr(model_size, "CGROUP", tmp_path)
     monkeypatch.setattr(model_size, "MEMORY_FILE", tmp_path / "meminfo")
     (tmp_path / "meminfo").write_text("MemAvailable: 5000 kB\nSwapFree: 0 kB\n")
@@ -47,7 +47,7 @@ def test_container_has_what_its_limit_leaves_and_what_its_page_cache_gives_back(
     assert free_memory() == 5000 * 1024
 
 
-def test_training_of_a_model_that_cannot_fit_ends_before_any_work(tmp_path, write_lines):
+def test_training_a_model_too_large_for_memory_fails_before_any_work(tmp_path, write_lines):
     from hf_vaswani.training.recipe.recipe import load_recipe
 
     text, path = write_lines("text", ["a b"]), tmp_path / "recipe.yaml"

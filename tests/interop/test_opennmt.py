@@ -82,7 +82,7 @@ def write_checkpoint(folder, options=None, state=None, generator=None, vocab=Non
 
 
 def expected_logits(contents, source, target, layout="interleaved", exponent="paper", positions=True):
-    """OpenNMT's order of operations is pre-norm, whatever its names: one map of names says which norm is where."""
+    """OpenNMT is pre-norm, whatever its names suggest; the map of names shows which norm is where."""
     names = {
         "encoder.transformer": "encoder.layers",
         "decoder.transformer_layers": "decoder.layers",
@@ -128,7 +128,7 @@ def assert_same_logits(model, contents, **positions):
         np.testing.assert_allclose(logits[row], expected, atol=1e-5)
 
 
-def test_checkpoint_of_version_3_gives_the_logits_of_the_formulas(tmp_path):
+def test_version_3_checkpoint_matches_the_formulas(tmp_path):
     path, contents = write_checkpoint(tmp_path)
     model = import_model(path)
     assert_same_logits(model, contents)
@@ -174,10 +174,10 @@ def test_shared_decoder_embeddings_stay_one_matrix(tmp_path):
     assert_same_logits(model, contents)
 
 
-def test_tokens_separated_by_spaces_are_translated_to_ids(tmp_path):
+def test_space_separated_tokens_are_converted_to_ids(tmp_path):
     path, _ = write_checkpoint(tmp_path)
     tokenizer = import_tokenizer(path)
-    # OpenNMT-py puts nothing behind the source.
+    # OpenNMT-py appends nothing to the source.
     assert tokenizer("s0 s3 unknown").input_ids == [4, 7, 0]
     assert tokenizer(text_target="t0 t3").input_ids == [4, 7, 3]
     assert tokenizer.decode([2, 4, 7, 3, 1], skip_special_tokens=True) == "t0 t3"
@@ -185,7 +185,7 @@ def test_tokens_separated_by_spaces_are_translated_to_ids(tmp_path):
 
 @pytest.fixture
 def torchtext(monkeypatch):
-    """Stand-ins for the classes that versions 1 and 2 pickled, under their names, as they are where they are saved."""
+    """Stand-ins for the classes that versions 1 and 2 pickled, under their original names."""
 
     def module(name, *classes):
         created = types.ModuleType(name)
@@ -214,7 +214,7 @@ def test_vocabularies_of_versions_1_and_2_are_read_without_torchtext(tmp_path, t
         outer.fields = [("src", inner)]
         return outer
 
-    # There the source's vocabulary has neither <s> nor </s>.
+    # In these versions the source vocabulary has neither <s> nor </s>.
     source = ["<unk>", "<blank>", *(f"s{i}" for i in range(19))]
     path, contents = write_checkpoint(tmp_path, vocab={"src": field(source), "tgt": field(TARGET)})
     for name in [name for name in sys.modules if name.split(".")[0] in ("torchtext", "onmt")]:
@@ -226,7 +226,7 @@ def test_vocabularies_of_versions_1_and_2_are_read_without_torchtext(tmp_path, t
     assert tokenizer.decode([2, 4, 7, 3, 1], skip_special_tokens=True) == "t0 t3"
 
 
-def test_all_unsupported_options_are_named_at_once(tmp_path):
+def test_all_unsupported_options_are_reported_together(tmp_path):
     options = {"copy_attn": True, "max_relative_positions": -1, "pos_ffn_activation_fn": "silu", "layer_norm": "rms"}
     path, _ = write_checkpoint(tmp_path, options)
     with pytest.raises(InputError) as error:
@@ -235,7 +235,7 @@ def test_all_unsupported_options_are_named_at_once(tmp_path):
         assert part in str(error.value)
 
 
-def test_vocabulary_that_does_not_fit_the_weights_is_refused(tmp_path):
+def test_vocabulary_that_does_not_match_the_weights_is_rejected(tmp_path):
     path, _ = write_checkpoint(tmp_path, vocab={"src": SOURCE[:-2], "tgt": [*TARGET, "more"]})
     with pytest.raises(InputError) as error:
         import_model(path)
@@ -243,13 +243,13 @@ def test_vocabulary_that_does_not_fit_the_weights_is_refused(tmp_path):
     assert "tgt vocabulary has 30 tokens, but there are 29 embeddings" in str(error.value)
 
 
-def test_start_token_and_eps_of_the_checkpoint_are_taken_over(tmp_path):
+def test_start_token_and_eps_are_read_from_the_checkpoint(tmp_path):
     vocab = {"src": SOURCE, "tgt": TARGET, "decoder_start_token": "t3"}
     config = import_model(write_checkpoint(tmp_path, {"norm_eps": 1e-4}, vocab=vocab)[0]).config
     assert (config.decoder_start_token_id, config.layer_norm_eps) == (TARGET.index("t3"), 1e-4)
 
 
-def test_names_of_norms_before_version_0_7_are_read(tmp_path):
+def test_norm_names_before_version_0_7_are_read(tmp_path):
     old = {
         name.replace("norm.weight", "norm.a_2").replace("norm.bias", "norm.b_2"): tensor
         for name, tensor in random_state().items()
@@ -260,12 +260,12 @@ def test_names_of_norms_before_version_0_7_are_read(tmp_path):
     assert_same_logits(import_model(path), contents)
 
 
-def test_stored_table_of_positions_goes_before_the_options(tmp_path):
+def test_stored_position_table_overrides_the_options(tmp_path):
     path, contents = write_checkpoint(tmp_path, state=random_state(layout=("halves", "tensor2tensor")))
     assert_same_logits(import_model(path), contents, layout="halves", exponent="tensor2tensor")
 
 
-def test_unknown_table_of_positions_is_refused(tmp_path):
+def test_unknown_position_table_is_rejected(tmp_path):
     state = random_state()
     state["encoder.embeddings.make_embedding.pe.pe"] = torch.randn(50, 1, D)
     with pytest.raises(InputError, match="holds unsupported sinusoids"):
@@ -288,14 +288,14 @@ def test_unknown_table_of_positions_is_refused(tmp_path):
     ],
     ids=str,
 )
-def test_contents_that_are_no_checkpoint_are_one_clear_error(tmp_path, change):
+def test_contents_that_are_not_a_checkpoint_raise_one_clear_error(tmp_path, change):
     path, contents = write_checkpoint(tmp_path)
     torch.save({**contents, **change}, path)
     with pytest.raises(InputError, match=r"model_step_100\.pt"):
         import_model(path)
 
 
-def test_missing_first_layer_is_named(tmp_path):
+def test_missing_first_layer_is_reported(tmp_path):
     state = {name: tensor for name, tensor in random_state().items() if "encoder.transformer.0.feed" not in name}
     with pytest.raises(InputError, match=r"lacks weights.*model\.encoder\.layers\.0\.fc1\.bias"):
         import_model(write_checkpoint(tmp_path, state=state)[0])

@@ -6,13 +6,13 @@ from torch.nn import functional as F
 from hf_vaswani.errors import InputError
 from hf_vaswani.interop import import_model
 
-from .foreign import randomised
+from .foreign import randomized
 
 
 def torch_transformer(**changes) -> nn.Transformer:
     torch.manual_seed(0)
     sizes = {"d_model": 16, "nhead": 4, "num_encoder_layers": 2, "num_decoder_layers": 3, "dim_feedforward": 24}
-    return randomised(nn.Transformer(**{**sizes, "batch_first": True, **changes}), seed=1)
+    return randomized(nn.Transformer(**{**sizes, "batch_first": True, **changes}), seed=1)
 
 
 def inputs():
@@ -51,25 +51,25 @@ def test_module_without_final_norms_gives_the_same_output():
     torch.testing.assert_close(output.last_hidden_state, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_embeddings_and_softmax_around_the_module_come_along():
+def test_embeddings_and_output_projection_around_the_module_are_imported():
     module = torch_transformer()
-    source_embedding, target_embedding, softmax = nn.Embedding(20, 16), nn.Embedding(30, 16), nn.Linear(16, 30)
+    source_embedding, target_embedding, projection = nn.Embedding(20, 16), nn.Embedding(30, 16), nn.Linear(16, 30)
     model = import_model(
-        module, source_embedding=source_embedding, target_embedding=target_embedding, output_projection=softmax
+        module, source_embedding=source_embedding, target_embedding=target_embedding, output_projection=projection
     )
     source, target = torch.randint(3, 20, (2, 7)), torch.randint(3, 30, (2, 5))
     mask = torch.ones(2, 7, dtype=torch.long)
     with torch.no_grad():
-        expected = softmax(torch_output(module, source_embedding(source), target_embedding(target), mask))
+        expected = projection(torch_output(module, source_embedding(source), target_embedding(target), mask))
         logits = model(input_ids=source, decoder_input_ids=target).logits
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_one_matrix_around_the_module_stays_one():
-    embedding, softmax = nn.Embedding(30, 16), nn.Linear(16, 30, bias=False)
-    softmax.weight = embedding.weight
+def test_shared_matrix_around_the_module_stays_shared():
+    embedding, projection = nn.Embedding(30, 16), nn.Linear(16, 30, bias=False)
+    projection.weight = embedding.weight
     model = import_model(
-        torch_transformer(), source_embedding=embedding, target_embedding=embedding, output_projection=softmax
+        torch_transformer(), source_embedding=embedding, target_embedding=embedding, output_projection=projection
     )
     assert model.lm_head.weight is model.model.encoder.embed_tokens.weight
     assert torch.equal(model.lm_head.weight, embedding.weight)
@@ -84,13 +84,13 @@ def test_config_fields_can_be_given():
     )
 
 
-def test_dropout_is_taken_over_where_the_module_has_it():
+def test_dropout_of_the_module_is_imported():
     config = import_model(torch_transformer(dropout=0.2)).config
     assert (config.dropout, config.attention_dropout, config.activation_dropout) == (0.2, 0.2, 0.2)
     assert config.embedding_dropout == 0
 
 
-def test_all_that_the_model_lacks_is_named_at_once():
+def test_all_unsupported_features_are_reported_together():
     module = torch_transformer(activation=F.leaky_relu)
     module.decoder.norm = None
     module.encoder.layers[0].norm_first = True
@@ -100,12 +100,12 @@ def test_all_that_the_model_lacks_is_named_at_once():
         assert expected in str(error.value)
 
 
-def test_custom_stack_is_refused():
+def test_custom_stack_is_rejected():
     with pytest.raises(InputError, match=r"custom encoder \(Identity\)"):
         import_model(torch_transformer(custom_encoder=nn.Identity()))
 
 
-def test_import_leaves_the_module_alone():
+def test_import_leaves_the_module_unchanged():
     module = torch_transformer()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     model = import_model(module)
@@ -115,7 +115,7 @@ def test_import_leaves_the_module_alone():
     assert all(torch.equal(module.state_dict()[name], tensor) for name, tensor in before.items())
 
 
-def test_padding_of_the_embeddings_is_the_models():
+def test_padding_index_of_the_embedding_becomes_the_pad_token_id():
     embedding = nn.Embedding(20, 16, padding_idx=1)
     assert import_model(torch_transformer(), source_embedding=embedding).config.pad_token_id == 1
 
@@ -128,7 +128,7 @@ def own_forward():
     return Mine(16, 4, 1, 1, 24, batch_first=True)
 
 
-def other_heads():
+def different_heads():
     module = torch_transformer()
     module.decoder.layers[1].multihead_attn.num_heads = 2
     return module
@@ -144,18 +144,18 @@ def no_norm():
     ("make", "expected"),
     [
         (own_forward, r"a forward pass of its own \(Mine\)"),
-        (other_heads, "different numbers of heads in one stack"),
+        (different_heads, "different numbers of heads in one stack"),
         (no_norm, "a norm other than LayerNorm"),
         (lambda: torch_transformer(num_encoder_layers=0), "no layers in its encoder"),
     ],
 )
-def test_module_that_computes_something_else_is_refused(make, expected):
+def test_module_that_computes_something_else_is_rejected(make, expected):
     with pytest.raises(InputError, match=expected):
         import_model(make())
 
 
 @pytest.mark.parametrize(
-    ("around", "expected"),
+    ("arguments", "expected"),
     [
         ({"source_embedding": nn.Embedding(20, 16, max_norm=1.0)}, "an embedding with max_norm"),
         ({"source_embedding": nn.Linear(20, 16)}, "a Linear for .*embed_tokens, where a Embedding is expected"),
@@ -172,11 +172,11 @@ def test_module_that_computes_something_else_is_refused(make, expected):
         ({"vocab_size": "many"}, "its configuration is invalid"),
     ],
 )
-def test_surroundings_that_do_not_fit_are_refused(around, expected):
+def test_incompatible_arguments_are_rejected(arguments, expected):
     with pytest.raises(InputError, match=expected):
-        import_model(torch_transformer(), **around)
+        import_model(torch_transformer(), **arguments)
 
 
-def test_misspelt_surroundings_are_refused():
+def test_misspelled_argument_is_rejected():
     with pytest.raises(InputError, match="sorce_embedding: not a field"):
         import_model(torch_transformer(), sorce_embedding=nn.Embedding(20, 16))

@@ -18,7 +18,7 @@ SEARCH = {"num_beams": 2, "max_new_tokens": 6}
 
 @pytest.fixture
 def make_adapter(saved_model, tmp_path):
-    """Makes the folder of an adapter of `saved_model`, whose weights are random, and its translations of `TEXTS`."""
+    """Creates an adapter of `saved_model` with random weights; returns its folder and its translations of `TEXTS`."""
 
     def make(config_class=peft.LoraConfig, **settings):
         base = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
@@ -46,7 +46,7 @@ def make_adapter(saved_model, tmp_path):
     ],
     ids=["all linear layers", "embeddings", "single tokens"],
 )
-def test_command_and_pipeline_translate_an_adapter_as_peft_does(
+def test_command_and_pipeline_translate_with_an_adapter_as_peft_does(
     make_adapter, saved_model, settings, write_lines, tmp_path
 ):
     folder, expected = make_adapter(**settings)
@@ -70,7 +70,7 @@ def test_pairs_are_scored_with_the_adapter(make_adapter, saved_model, write_line
     assert outputs[0] != outputs[1]
 
 
-def test_tokenizer_of_the_adapter_goes_before_that_of_its_base(make_adapter, saved_model):
+def test_tokenizer_of_the_adapter_overrides_that_of_its_base_model(make_adapter, saved_model):
     folder, _ = make_adapter(target_modules=["q_proj"])
     assert load(str(folder))[1].get_vocab() == AutoTokenizer.from_pretrained(saved_model).get_vocab()
     tokenizer = AutoTokenizer.from_pretrained(saved_model)
@@ -84,7 +84,7 @@ def change_config(folder, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_adapter_that_cannot_be_used_is_a_clear_error(make_adapter, monkeypatch):
+def test_unusable_adapter_raises_a_clear_error(make_adapter, monkeypatch):
     folder, _ = make_adapter(target_modules=["q_proj"])
     change_config(folder, base_model_name_or_path="no/such/folder")
     with pytest.raises(
@@ -105,7 +105,7 @@ def test_adapter_that_cannot_be_used_is_a_clear_error(make_adapter, monkeypatch)
         load(str(folder))
 
 
-def test_adapter_of_another_model_is_a_clear_error(make_adapter):
+def test_adapter_of_another_model_raises_a_clear_error(make_adapter):
     folder, _ = make_adapter(target_modules=["q_proj"], r=4)
     change_config(folder, target_modules=["q_proj", "fc1"])
     with pytest.raises(InputError, match="Found missing adapter keys"):
@@ -115,13 +115,13 @@ def test_adapter_of_another_model_is_a_clear_error(make_adapter):
         load(str(folder))
 
 
-def test_adapter_that_puts_tokens_before_the_text_is_refused(make_adapter):
+def test_adapter_that_prepends_tokens_to_the_text_is_rejected(make_adapter):
     folder, _ = make_adapter(peft.PromptTuningConfig, num_virtual_tokens=3)
     with pytest.raises(InputError, match="an adapter of type PROMPT_TUNING, which adds tokens before the text"):
         load(str(folder))
 
 
-def test_adapter_is_not_exported_unmerged(make_adapter, tmp_path, capsys):
+def test_unmerged_adapter_is_not_exported(make_adapter, tmp_path, capsys):
     folder, _ = make_adapter(target_modules=["q_proj"])
     assert main(["export", str(folder), str(tmp_path / "exported")]) == 2
     assert (

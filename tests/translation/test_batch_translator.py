@@ -20,7 +20,7 @@ TOO_LONG = "21 tokens, more than the limit of 8: use --split_sentences"
 
 @pytest.fixture
 def expected(saved_model) -> list[str | None]:
-    """The pipeline's translations of `TEXTS`; that which is too long has none."""
+    """The pipeline's translations of `TEXTS`; the one that is too long has none."""
     translator = pipeline("translation", model=str(saved_model), **OPTIONS)
     return [
         None if text is None else "" if len(text) > 50 else translator(text)[0]["translation_text"] for text in TEXTS
@@ -41,7 +41,7 @@ def as_list(column) -> list:
     ],
     ids=["lists", "arrays", "pandas", "arrow"],
 )
-def test_each_kind_of_batch_comes_back_with_its_translations(saved_model, expected, kind):
+def test_each_type_of_batch_is_returned_with_its_translations(saved_model, expected, kind):
     batch = kind({"id": list(range(6)), "text": TEXTS})
     translated = BatchTranslator(saved_model, error_column="error", **LIMITED)(batch)
     assert type(translated) is type(batch)
@@ -53,7 +53,7 @@ def test_each_kind_of_batch_comes_back_with_its_translations(saved_model, expect
     assert "translation" not in (batch.column_names if kind is pa.table else batch)
 
 
-def test_arrays_of_strings_are_texts(saved_model, expected):
+def test_arrays_of_strings_are_translated(saved_model, expected):
     translated = BatchTranslator(saved_model, "de", "en", **OPTIONS)({"de": np.array([TEXTS[0], TEXTS[2]])})
     assert list(translated["en"]) == [expected[0], expected[2]]
 
@@ -65,19 +65,19 @@ def test_missing_values_of_pandas_stay_missing(saved_model):
     assert BatchTranslator(saved_model, **OPTIONS)(frame)["translation"].iloc[1] is None
 
 
-def test_failures_are_logged_where_no_column_is_asked_for(saved_model, caplog):
+def test_failures_are_logged_without_an_error_column(saved_model, caplog):
     translated = BatchTranslator(saved_model, **LIMITED)({"text": ["w1", "w1 " * 20, "w2 " * 30]})
     assert translated["translation"][1:] == ["", ""] and "error" not in translated
     assert f"2 texts without a translation; the first: {TOO_LONG}" in caplog.text
 
 
-def test_value_that_is_no_text_costs_no_other(saved_model, expected):
+def test_value_that_is_not_a_text_does_not_affect_the_others(saved_model, expected):
     translated = BatchTranslator(saved_model, error_column="error", **OPTIONS)({"text": ["w1 w2", 7]})
     assert translated["translation"] == [expected[0], ""]
     assert translated["error"] == ["", "int, not a text"]
 
 
-def test_columns_that_cannot_be_translated_are_refused(saved_model):
+def test_columns_that_cannot_be_translated_are_rejected(saved_model):
     translate = BatchTranslator(saved_model)
     with pytest.raises(InputError, match="no column 'text': the batch has 'id', 'de'"):
         translate({"id": [1], "de": ["w1"]})
@@ -87,7 +87,7 @@ def test_columns_that_cannot_be_translated_are_refused(saved_model):
         BatchTranslator("absent")({"text": ["w1"]})
 
 
-def test_copies_are_small_and_open_their_own_model(saved_model, expected):
+def test_copies_are_small_and_load_their_own_model(saved_model, expected):
     translate = BatchTranslator(saved_model, **OPTIONS)
     before = len(pickle.dumps(translate))
     translate({"text": ["w1"]})
@@ -105,7 +105,7 @@ def test_datasets_map_translates_a_dataset(saved_model, expected, processes):
     assert translated["translation"][:] == expected
 
 
-def test_frames_are_translated_one_by_one_as_spark_does_it(saved_model, expected):
+def test_frames_are_translated_one_by_one_as_in_spark(saved_model, expected):
     frames = iter([pd.DataFrame({"text": TEXTS[:2]}), pd.DataFrame({"text": TEXTS[2:4]})])
     translated = list(map(BatchTranslator(saved_model, **OPTIONS), frames))
     assert [text for frame in translated for text in as_list(frame["translation"])] == expected[:4]

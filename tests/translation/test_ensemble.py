@@ -26,7 +26,7 @@ def members():
     return [member(1), member(2, norm_position="pre", d_model=24, decoder_layers=3, position_type="learned")]
 
 
-def test_distribution_is_the_mean_of_those_of_the_members(members):
+def test_distribution_is_the_mean_over_the_members(members):
     target = torch.tensor([[1, 7, 8], [1, 4, 3]])
     probabilities = [model(**INPUTS, decoder_input_ids=target).logits.softmax(-1) for model in members]
     logits = Ensemble(members)(**INPUTS, decoder_input_ids=target).logits
@@ -46,7 +46,7 @@ def test_search_follows_the_mean_distribution(members, num_beams):
     )
 
 
-def test_ensemble_of_one_model_is_that_model(members):
+def test_ensemble_of_one_model_equals_that_model(members):
     settings = {"num_beams": 4, "num_return_sequences": 2, "max_new_tokens": 8, "return_dict_in_generate": True}
     ours, alone = Ensemble(members[1:]).generate(**INPUTS, **settings), members[1].generate(**INPUTS, **settings)
     assert torch.equal(ours.sequences, alone.sequences)
@@ -58,18 +58,18 @@ def test_output_stays_within_the_positions_of_all_members():
     assert ensemble.generate(**INPUTS, eos_token_id=None, num_beams=2).shape[1] <= 9
 
 
-def test_models_of_other_vocabularies_are_refused(members):
+def test_models_with_different_vocabularies_are_rejected(members):
     with pytest.raises(ValueError, match="Model 2 of the ensemble has vocab_size=41"):
         Ensemble([members[0], member(3, vocab_size=41)])
 
 
-def test_attention_of_an_ensemble_is_refused(members, tokenizer):
+def test_attention_of_an_ensemble_is_rejected(members, tokenizer):
     translator = pipeline("translation", model=Ensemble(members), tokenizer=tokenizer)
     with pytest.raises(ValueError, match="An ensemble has no attention or alignments of its own"):
         translator("w1", return_alignments=True, max_new_tokens=2)
 
 
-def test_models_of_other_target_vocabularies_are_refused(tmp_path):
+def test_models_with_different_target_vocabularies_are_rejected(tmp_path):
     source = word_tokenizer(["ein", "Hund"])
     folders = []
     for words in (["a", "dog"], ["un", "chien"]):
@@ -81,7 +81,7 @@ def test_models_of_other_target_vocabularies_are_refused(tmp_path):
         load_ensemble(folders)
 
 
-def test_models_of_other_languages_are_refused():
+def test_models_with_different_languages_are_rejected():
     with pytest.raises(ValueError, match="^Model 2 of the ensemble translates en to de, the first de to en.$"):
         Ensemble([member(1, **languages) for languages in (GERMAN_ENGLISH, ENGLISH_GERMAN)])
     assert Ensemble([member(1, **GERMAN_ENGLISH), member(2)])

@@ -42,14 +42,14 @@ def test_lines_are_translated_as_by_the_pipeline_in_order(translator):
     assert len(set(expected)) > 5
 
 
-def test_line_that_is_too_long_is_reported_and_empty(translator):
+def test_too_long_line_is_reported_and_left_empty(translator):
     translate = LineTranslator(translator, max_source_length=5, max_new_tokens=3)
     written, reports = run(["w1", "w2 " * 7, "w3"], translate)
     assert [line == "" for line in written.splitlines()] == [False, True, False]
     assert reports == [(2, TOO_LONG)]
 
 
-def test_limit_above_that_of_the_tokenizer_holds(translator):
+def test_limit_above_that_of_the_tokenizer_applies(translator):
     translator.tokenizer.model_max_length = 4
     translate = LineTranslator(translator, max_source_length=8, max_new_tokens=3)
     for line in (Line("w1 w2 w3 w4 w5"), Line("w1 w2 w3 w4 w5", "w6")):
@@ -57,7 +57,7 @@ def test_limit_above_that_of_the_tokenizer_holds(translator):
         assert result["translation_text"]
 
 
-def test_limit_of_the_model_counts_where_it_is_lower(tokenizer):
+def test_lower_limit_of_the_model_applies(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=6)
     translate = LineTranslator(pipeline("translation", model=model, tokenizer=tokenizer), max_new_tokens=3)
     assert [isinstance(result, SourceTooLong) for result in translate([Line("w1 " * 5), Line("w1 " * 6)])] == [
@@ -66,7 +66,7 @@ def test_limit_of_the_model_counts_where_it_is_lower(tokenizer):
     ]
 
 
-def test_long_line_is_translated_in_pieces_where_asked_for(translator):
+def test_long_line_is_translated_in_pieces_on_request(translator):
     translate = LineTranslator(translator, max_source_length=4, split_sentences=True, max_new_tokens=3)
     texts = ["w1 w2 w3 w6", "w6", ""]
     pieces = translator(["w1 w2 w3", "w6"], max_new_tokens=3)
@@ -76,7 +76,7 @@ def test_long_line_is_translated_in_pieces_where_asked_for(translator):
     assert reports == []
 
 
-def test_line_that_breaks_the_translator_is_reported_and_costs_no_other(translator, monkeypatch):
+def test_failing_line_is_reported_and_does_not_affect_the_others(translator, monkeypatch):
     expected, _ = run(["w1", "w3"], LineTranslator(translator, max_new_tokens=3))
     bad = translator.tokenizer.convert_tokens_to_ids("w2")
     forward = translator._forward
@@ -93,7 +93,7 @@ def test_line_that_breaks_the_translator_is_reported_and_costs_no_other(translat
     assert reports == [(2, "RuntimeError: out of memory")]
 
 
-def test_line_break_in_a_translation_makes_no_second_line():
+def test_line_break_in_a_translation_does_not_start_a_second_line():
     written, _ = run(["x", "y"], lambda lines: [translated("one\ntwo\r\nthree\rfour\u2028five") for _ in lines])
     assert written.split("\n") == ["one two three four\u2028five"] * 2 + [""]
 
@@ -109,7 +109,7 @@ def test_json_has_the_source_and_its_translations():
     assert "ä" in written and reports == [(2, TOO_LONG)]
 
 
-def test_minimum_risk_samples_depend_on_the_window_alone(translator):
+def test_minimum_risk_samples_depend_only_on_the_window(translator):
     def translate(seed=0, before=()):
         line_translator = LineTranslator(translator, utility="chrf", samples=6, n_best=2, seed=seed, max_new_tokens=5)
         for line in before:
@@ -122,21 +122,21 @@ def test_minimum_risk_samples_depend_on_the_window_alone(translator):
     assert all(len(entries) == 2 and entries[0]["utility"] >= entries[1]["utility"] for entries in first)
 
 
-def test_line_without_candidates_has_an_error_among_those_ranked_by_minimum_risk(translator):
+def test_minimum_risk_ranking_returns_an_error_for_a_line_without_candidates(translator):
     translate = LineTranslator(translator, utility="chrf", samples=4, max_source_length=5, max_new_tokens=3)
     first, long, last = translate([Line("w1"), Line("w2 " * 7), Line("w3")])
     assert isinstance(long, SourceTooLong)
     assert [list(result[0]) for result in (first, last)] == [["translation_text", "utility"]] * 2
 
 
-def test_lines_with_a_prefix_begin_with_it(translator):
+def test_translation_of_a_line_begins_with_its_prefix(translator):
     translate = LineTranslator(translator, max_new_tokens=3)
     [[entry]] = translate([Line("w1", "w20 w21")])
     assert entry["translation_text"].startswith("w20 w21")
 
 
-def test_memory_stays_flat_however_many_lines():
-    class Nowhere:
+def test_memory_use_does_not_grow_with_the_number_of_lines():
+    class NullStream:
         def write(self, content):
             pass
 
@@ -145,9 +145,9 @@ def test_memory_stays_flat_however_many_lines():
 
     count = 100_000
     lines = (Line(f"a line of some length with the number {number}") for number in range(count))
-    output = StreamOutput(Nowhere())
+    output = StreamOutput(NullStream())
     tracemalloc.start()
-    translate_lines(lines, lambda those: [translated(line.text) for line in those], as_text, output, print)
+    translate_lines(lines, lambda window: [translated(line.text) for line in window], as_text, output, print)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert output.progress.lines == count

@@ -25,7 +25,7 @@ def test_candidates_are_ranked_by_their_mean_score_against_all_of_them(name, met
     assert ranking[0].text == "a dog is running"
 
 
-def test_weights_count_as_repetitions_do():
+def test_weights_are_equivalent_to_repetitions():
     once = list(dict.fromkeys(CANDIDATES))
     weighted = rank_candidates(once, weights=[0.1, 0.2, 0.1, 0.1, 0.1])
     repeated = rank_candidates(CANDIDATES)
@@ -33,12 +33,12 @@ def test_weights_count_as_repetitions_do():
     assert [e.utility for e in weighted] == pytest.approx([e.utility for e in repeated], abs=1e-9)
 
 
-def test_references_may_be_others_than_the_candidates():
+def test_references_may_differ_from_the_candidates():
     ranking = rank_candidates(["a dog", "a cat"], references=["the cat", "my cat"])
     assert [entry.text for entry in ranking] == ["a cat", "a dog"]
 
 
-def test_equal_candidates_stay_in_their_order():
+def test_equal_candidates_keep_their_order():
     assert [entry.text for entry in rank_candidates(["", " "])] == ["", " "]
 
 
@@ -50,12 +50,12 @@ def test_utility_may_be_any_function():
 
 
 @pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [-1.0, 2.0], [float("nan"), 1.0]])
-def test_weights_that_are_no_proportions_are_refused(weights):
+def test_invalid_weights_are_rejected(weights):
     with pytest.raises(ValueError, match="weights"):
         rank_candidates(["a", "b"], weights=weights)
 
 
-def test_no_candidate_is_refused():
+def test_empty_candidates_are_rejected():
     with pytest.raises(ValueError, match="at least 1"):
         rank_candidates([])
 
@@ -72,8 +72,8 @@ def test_texts_are_sampled_without_improbable_tokens_and_the_best_is_first(token
     options = {"do_sample": True, "num_beams": 1, "top_k": 0, "epsilon_cutoff": 0.03, "max_new_tokens": 4}
     drawn = translator(tokenizer)(texts, num_return_sequences=8, **options)
     candidates = [[hypothesis["translation_text"] for hypothesis in hypotheses] for hypotheses in drawn]
-    assert rankings == [rank_candidates(those) for those in candidates]
-    assert all(len(set(those)) > 2 for those in candidates)
+    assert rankings == [rank_candidates(group) for group in candidates]
+    assert all(len(set(group)) > 2 for group in candidates)
 
 
 def test_beam_search_gives_candidates_weighted_by_their_scores(tokenizer):
@@ -86,7 +86,7 @@ def test_beam_search_gives_candidates_weighted_by_their_scores(tokenizer):
     assert len({round(weight, 6) for weight in weights}) > 1
 
 
-def test_texts_are_read_as_they_are_needed():
+def test_texts_are_read_as_needed():
     read = []
 
     def texts():
@@ -102,6 +102,6 @@ def test_texts_are_read_as_they_are_needed():
     assert len(read) < 1000
 
 
-def test_one_sample_is_no_choice():
+def test_single_sample_is_rejected():
     with pytest.raises(ValueError, match="2 or more"):
         next(translate_mbr(None, ["w1"], samples=1))

@@ -37,7 +37,7 @@ def by_hand(model, tokenizer, source, target) -> np.ndarray:
 
 
 @pytest.mark.parametrize("batch_tokens", [None, 6, 1])
-def test_log_probabilities_are_those_of_the_formulas(tokenizer, batch_tokens):
+def test_log_probabilities_match_the_formulas(tokenizer, batch_tokens):
     model = tiny_model()
     scores = list(score_pairs(model, tokenizer, PAIRS, batch_tokens=batch_tokens, with_tokens=True))
     for (source, target), score in zip(PAIRS, scores):
@@ -79,14 +79,14 @@ def other_models():
     ("name", "kind", "length_penalty"),
     [("Vaswani", "gnmt", 0.6), *((name, None, penalty) for name in other_models() for penalty in (0.6, 2.0))],
 )
-def test_score_is_that_of_generate_for_what_it_generated(name, kind, length_penalty, tokenizer):
+def test_score_equals_that_of_generate_for_generated_outputs(name, kind, length_penalty, tokenizer):
     torch.manual_seed(0)
     model = other_models()[name]().eval()
     settings = model.generation_config
     settings.length_penalty, settings.renormalize_logits = length_penalty, True
     if kind:
         settings.length_penalty_type = kind
-    # Few tokens are left, so that the end is among the probable ones.
+    # Only a few tokens are allowed, so that the end token is a probable one.
     settings.bad_words_ids, settings.suppress_tokens = [[0], [3]], [1, *range(6, 40)]
     sources = ["w1 w2 w3", "w4", "w5 w6"]
     compared = 0
@@ -109,7 +109,7 @@ def test_score_is_that_of_generate_for_what_it_generated(name, kind, length_pena
     assert compared >= 3
 
 
-def test_language_that_is_forced_costs_nothing():
+def test_forced_language_token_has_no_cost():
     vocabulary = {token: i for i, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b"])}
     tokenizer = NllbTokenizer(vocab=vocabulary, merges=[], src_lang="eng_Latn", tgt_lang="fra_Latn")
     torch.manual_seed(0)
@@ -129,7 +129,7 @@ def test_language_that_is_forced_costs_nothing():
     assert got.score == pytest.approx(expected, abs=1e-5)
 
 
-def test_forced_language_of_m2m100_costs_nothing(tmp_path):
+def test_forced_language_token_of_m2m100_has_no_cost(tmp_path):
     model, tokenizer = family("M2M100", tmp_path)
     source, target = LANGUAGES["M2M100"]
     [got] = score_pairs(model, tokenizer, [("ein hund", "haus")], with_tokens=True, src_lang=source, tgt_lang=target)
@@ -137,7 +137,7 @@ def test_forced_language_of_m2m100_costs_nothing(tmp_path):
     assert got.log_probability == pytest.approx(sum(value for _, value in got.tokens[1:]))
 
 
-def test_length_penalty_is_that_of_the_config(tokenizer):
+def test_length_penalty_of_the_config_is_used(tokenizer):
     model = tiny_model()
     settings = model.generation_config
     settings.length_penalty, settings.length_penalty_type = 0.6, None
@@ -148,27 +148,27 @@ def test_length_penalty_is_that_of_the_config(tokenizer):
     assert score.score == pytest.approx(score.log_probability / 2**0.6)
 
 
-def test_pair_that_cannot_be_scored_is_reported_and_loses_no_other(tokenizer):
+def test_pair_that_cannot_be_scored_is_reported_and_does_not_affect_the_others(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=8)
     pairs = [("w1", "w2"), ("w1", "w3 " * 8), ("w4", "w5")]
     reports = []
-    scores = list(score_pairs(model, tokenizer, pairs, report=lambda *fault: reports.append(fault)))
+    scores = list(score_pairs(model, tokenizer, pairs, report=lambda *error: reports.append(error)))
     assert scores[1] is None and scores[0] and scores[2]
     assert reports == [(2, "9 tokens on one side, more than the limit of 8")]
     assert list(score_pairs(model, tokenizer, pairs, max_length=1, report=lambda *_: None)) == [None] * 3
 
 
-def test_side_without_a_token_is_reported(tokenizer):
+def test_side_without_tokens_is_reported(tokenizer):
     bare = PreTrainedTokenizerFast(tokenizer_object=word_tokenizer(["w1"]), **SPECIAL_TOKENS)
     bare._tokenizer.post_processor = None
     reports = []
-    report = lambda *fault: reports.append(fault)  # noqa: E731
+    report = lambda *error: reports.append(error)  # noqa: E731
     scores = list(score_pairs(tiny_model(), bare, [("", "w1"), ("w1", "w1"), ("w1", "")], report=report))
     assert [score is None for score in scores] == [True, False, True]
     assert [number for number, _ in reports] == [1, 3]
 
 
-def test_pairs_are_read_as_they_are_needed(tokenizer, monkeypatch):
+def test_pairs_are_read_as_needed(tokenizer, monkeypatch):
     monkeypatch.setattr("hf_vaswani.translation.pair_scores.PAIRS_AT_ONCE", 4)
     read = []
     pairs = ((f"w{read.append(number) or number}", "w1") for number in itertools.count(1))
@@ -177,7 +177,7 @@ def test_pairs_are_read_as_they_are_needed(tokenizer, monkeypatch):
     assert len(read) == 8
 
 
-def test_model_in_training_goes_on_training_and_is_scored_without_dropout(tokenizer):
+def test_model_in_training_mode_scores_without_dropout_and_stays_in_it(tokenizer):
     model = tiny_model(dropout=0.5)
     expected = list(score_pairs(model, tokenizer, PAIRS))
     assert list(score_pairs(model.train(), tokenizer, PAIRS)) == expected
@@ -185,12 +185,12 @@ def test_model_in_training_goes_on_training_and_is_scored_without_dropout(tokeni
 
 
 @pytest.mark.parametrize("name", ["src_lang", "tgt_lang"])
-def test_language_that_is_no_text_is_refused_by_name(name, tokenizer):
+def test_language_that_is_not_a_string_is_rejected_by_name(name, tokenizer):
     with pytest.raises(ValueError, match=f"{name} must be a str, got int"):
         score_pairs(tiny_model(), tokenizer, PAIRS, **{name: 1})
 
 
-def test_half_a_surrogate_pair_is_scored_as_the_replacement_character(tokenizer):
+def test_lone_surrogate_is_scored_as_the_replacement_character(tokenizer):
     model = tiny_model()
     [got] = score_pairs(model, tokenizer, [("w1 \ud800", "w2 \ud800")])
     [expected] = score_pairs(model, tokenizer, [("w1 \ufffd", "w2 \ufffd")])

@@ -22,7 +22,7 @@ ON_LOAD = {
 
 @pytest.fixture
 def quantized(saved_model, tmp_path):
-    """The folder of a model with weights of 8 bits."""
+    """The folder of a model with 8-bit weights."""
     config = TorchAoConfig(quantization.Int8WeightOnlyConfig())
     model = AutoModelForSeq2SeqLM.from_pretrained(saved_model, quantization_config=config)
     model.save_pretrained(tmp_path / "quantized")
@@ -50,7 +50,7 @@ def test_pairs_are_scored_with_a_quantized_model(quantized, write_lines, capsys)
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
-def test_no_other_model_is_made_of_quantized_weights(quantized, tmp_path, capsys):
+def test_quantized_weights_cannot_be_averaged_or_exported(quantized, tmp_path, capsys):
     assert main(["average", str(quantized), str(quantized), "--output", str(tmp_path / "mean")]) == 2
     assert "has quantized weights" in capsys.readouterr().err
     assert main(["export", str(quantized), str(tmp_path / "marian")]) == 2
@@ -58,22 +58,22 @@ def test_no_other_model_is_made_of_quantized_weights(quantized, tmp_path, capsys
 
 
 @pytest.mark.parametrize("make_config, kind", ON_LOAD.values(), ids=ON_LOAD.keys())
-def test_model_quantized_on_load_computes_nearly_the_same_with_weights_of_8_bits(saved_model, make_config, kind):
+def test_model_quantized_on_load_has_8_bit_weights_and_nearly_the_same_logits(saved_model, make_config, kind):
     if kind == "WeightQBytesTensor":
         pytest.importorskip("optimum.quanto")
-    whole = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
+    original = AutoModelForSeq2SeqLM.from_pretrained(saved_model)
     model = AutoModelForSeq2SeqLM.from_pretrained(saved_model, quantization_config=make_config())
     layers = [
         name for name, module in model.model.named_modules()
         if isinstance(module, torch.nn.Linear) and type(module.weight).__name__ == kind
     ]  # fmt: skip
-    # Two layers of each stack: attention of four products each, once and twice, and two of the feed-forward network.
+    # Two layers per stack: four projections per attention (the decoder has two) and two in the feed-forward network.
     assert len(layers) == 2 * (4 + 2) + 2 * (8 + 2)
     # Embeddings and output projection are one matrix, which stays as it is.
-    assert torch.equal(model.get_input_embeddings().weight, whole.get_input_embeddings().weight)
+    assert torch.equal(model.get_input_embeddings().weight, original.get_input_embeddings().weight)
     assert model.lm_head.weight is model.get_input_embeddings().weight
     ids = torch.tensor([[5, 9, 12, 7, 2]])
-    expected, found = (m(input_ids=ids, decoder_input_ids=ids).logits for m in (whole, model))
+    expected, found = (m(input_ids=ids, decoder_input_ids=ids).logits for m in (original, model))
     difference = (found - expected).norm() / expected.norm()
     assert 0 < difference < 0.03
 

@@ -16,7 +16,7 @@ def path(tmp_path):
 
 
 def begun(path, done: int = 2):
-    """An output of which so many lines are written, one a window."""
+    """An output of which `done` lines are written, one per window."""
     output = ResumableOutput(path)
     output.begin({"beams": 4}, iter(LINES))
     for line in LINES[:done]:
@@ -24,13 +24,13 @@ def begun(path, done: int = 2):
     return output
 
 
-def test_finished_output_holds_what_was_written_and_nothing_lies_beside_it(path):
+def test_finished_output_contains_what_was_written_and_leaves_no_other_files(path):
     begun(path, done=3).finish()
     assert path.read_text() == "one\ntwo\nthree\n"
     assert [entry.name for entry in path.parent.iterdir()] == ["out"]
 
 
-def test_unfinished_output_goes_on_after_its_last_window(path):
+def test_unfinished_output_resumes_after_its_last_window(path):
     begun(path)
     path.write_text(path.read_text() + "thr")
     output = ResumableOutput(path, resume=True)
@@ -43,7 +43,7 @@ def test_unfinished_output_goes_on_after_its_last_window(path):
     assert path.read_text() == "one\ntwo\nthree\n"
 
 
-def test_interrupted_before_its_first_window_it_begins_anew(path):
+def test_output_interrupted_before_its_first_window_starts_over(path):
     begun(path, done=0)
     output = ResumableOutput(path, resume=True)
     lines = iter(LINES)
@@ -51,14 +51,14 @@ def test_interrupted_before_its_first_window_it_begins_anew(path):
     assert list(lines) == LINES
 
 
-def test_resume_without_an_output_begins_one(path):
+def test_resume_without_an_output_starts_one(path):
     output = ResumableOutput(path, resume=True)
     output.begin({}, iter(LINES))
     output.finish()
     assert path.read_bytes() == b""
 
 
-def test_output_of_other_settings_is_left_alone_and_they_are_named(path):
+def test_output_with_different_settings_is_left_unchanged_and_they_are_reported(path):
     begun(path)
     with pytest.raises(
         InputError, match="begun with other settings: beams was 4 and is now 5; new was None and is now True"
@@ -76,14 +76,14 @@ def test_output_of_other_settings_is_left_alone_and_they_are_named(path):
         ([("one", "")], "input has 1 line,"),
     ],
 )
-def test_output_of_other_lines_is_left_alone(path, lines, message):
+def test_output_of_different_lines_is_left_unchanged(path, lines, message):
     begun(path)
     with pytest.raises(InputError, match=message):
         ResumableOutput(path, resume=True).begin({"beams": 4}, iter(lines))
     assert path.read_text() == "one\ntwo\n"
 
 
-def test_output_that_exists_is_refused(path):
+def test_existing_output_is_rejected(path):
     path.write_text("precious")
     with pytest.raises(InputError, match="exists. Name another file, or replace it"):
         ResumableOutput(path)
@@ -92,7 +92,7 @@ def test_output_that_exists_is_refused(path):
     assert path.read_text() == "precious"
 
 
-def test_unfinished_output_is_refused_unless_one_says_what_to_do_with_it(path):
+def test_unfinished_output_is_rejected_without_resume_or_overwrite(path):
     begun(path)
     with pytest.raises(InputError, match="is unfinished. Resume it"):
         ResumableOutput(path)
@@ -102,21 +102,21 @@ def test_unfinished_output_is_refused_unless_one_says_what_to_do_with_it(path):
     assert path.read_bytes() == b""
 
 
-def test_output_that_lost_what_was_written_is_refused(path):
+def test_truncated_output_is_rejected(path):
     begun(path)
     path.write_text("one")
     with pytest.raises(InputError, match="has 3 bytes, but 8 were written"):
         ResumableOutput(path, resume=True)
 
 
-def test_damaged_progress_is_a_clear_error(path):
+def test_damaged_progress_raises_a_clear_error(path):
     output = begun(path)
     output.side_file.write_text("{")
     with pytest.raises(InputError, match="cannot be resumed"):
         ResumableOutput(path, resume=True)
 
 
-def test_full_disk_is_a_clear_error_after_which_it_can_go_on(path, monkeypatch):
+def test_full_disk_raises_a_clear_error_after_which_the_output_can_be_resumed(path, monkeypatch):
     output = begun(path, done=1)
 
     def full(_):
@@ -133,7 +133,7 @@ def test_full_disk_is_a_clear_error_after_which_it_can_go_on(path, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"resume": True}])
-def test_output_that_another_run_is_writing_is_refused(path, options):
+def test_output_that_another_run_is_writing_is_rejected(path, options):
     first = begun(path)
     second = ResumableOutput(path, **options)
     with pytest.raises(InputError, match="Another run is writing"):
@@ -144,7 +144,7 @@ def test_output_that_another_run_is_writing_is_refused(path, options):
 
 
 @pytest.mark.parametrize("done", [0, 2])
-def test_output_that_another_run_has_written_since_it_was_looked_at_is_left_alone(path, done):
+def test_output_that_another_run_wrote_in_the_meantime_is_left_unchanged(path, done):
     if done:
         begun(path, done)
     late = ResumableOutput(path, resume=True)
@@ -153,13 +153,13 @@ def test_output_that_another_run_has_written_since_it_was_looked_at_is_left_alon
     other.begin({"beams": 4}, lines)
     other.write(b"rest\n", list(lines))
     other.finish()
-    whole = path.read_text()
+    content = path.read_text()
     with pytest.raises(InputError, match="Another run wrote to"):
         late.begin({"beams": 4}, iter(LINES))
-    assert path.read_text() == whole != ""
+    assert path.read_text() == content != ""
 
 
-def test_output_that_cannot_be_made_does_not_ask_to_be_gone_on_with(path, monkeypatch):
+def test_error_for_an_output_that_cannot_be_created_does_not_suggest_resuming(path, monkeypatch):
     output = ResumableOutput(path)
 
     def refuse(*_):
@@ -171,13 +171,13 @@ def test_output_that_cannot_be_made_does_not_ask_to_be_gone_on_with(path, monkey
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst", ".bz2"])
-def test_name_of_a_packed_file_is_refused(path, suffix):
+def test_name_of_a_compressed_file_is_rejected(path, suffix):
     with pytest.raises(InputError, match="would be plain text. Name it .*out, and compress it afterwards"):
         ResumableOutput(path.with_suffix(suffix))
 
 
 def replacing(path, **options):
-    """A run that has written two lines of three that are to replace a file."""
+    """A run that has written two of the three lines that are to replace a file."""
     path.write_text("precious\n")
     output = ResumableOutput(path, overwrite=True)
     output.begin({"beams": 4}, iter(LINES))
@@ -186,7 +186,7 @@ def replacing(path, **options):
     return output
 
 
-def test_what_is_overwritten_stays_until_its_successor_is_whole(path):
+def test_overwritten_file_stays_until_its_replacement_is_complete(path):
     path.write_text("precious\n")
     path.chmod(0o640)
     output = replacing(path)
@@ -199,7 +199,7 @@ def test_what_is_overwritten_stays_until_its_successor_is_whole(path):
     assert [entry.name for entry in path.parent.iterdir()] == ["out"]
 
 
-def test_interrupted_replacement_goes_on_and_keeps_what_it_replaces(path):
+def test_interrupted_replacement_resumes_and_keeps_the_old_file_until_then(path):
     replacing(path).close()
     with pytest.raises(InputError, match="is unfinished"):
         ResumableOutput(path)
@@ -223,7 +223,7 @@ def test_replacement_through_a_symbolic_link_keeps_the_link(path, tmp_path):
     assert [entry.name for entry in target.parent.iterdir()] == ["target"]
 
 
-def test_remains_of_an_interrupted_replacement_are_not_taken_for_a_later_run(path):
+def test_leftovers_of_an_interrupted_replacement_are_not_mistaken_for_a_later_run(path):
     replacing(path).close()
     path.unlink()
     begun(path, done=1)
@@ -242,7 +242,7 @@ def test_remains_of_an_interrupted_replacement_are_not_taken_for_a_later_run(pat
         ([], "holds \\[\\], not keys with values"),
     ],
 )
-def test_progress_of_wrong_types_is_one_error_that_names_its_file(path, record, message):
+def test_progress_of_wrong_types_raises_one_error_that_names_its_file(path, record, message):
     output = begun(path)
     output.side_file.write_text(json.dumps(record))
     with pytest.raises(InputError, match=f"out.progress.json.*{message}"):

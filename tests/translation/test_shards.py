@@ -48,13 +48,13 @@ def folder(tmp_path) -> Path:
 
 @pytest.fixture
 def translate(saved_model, tmp_path, folder):
-    """Translates the folder into `out`: the shards, what was reported, and how many windows were translated."""
+    """Translates the folder into `out`; returns the shards, the reports, and how many windows were translated."""
     work = OpenWorker(TranslatorSettings((str(saved_model),), arguments=OPTIONS))()
 
     def run(stop_after: int | None = None, settings=None):
         done, reports = [], []
 
-        def over(jobs):
+        def run_jobs(jobs):
             for shard, job in jobs:
                 if job is not None and len(done) == stop_after:
                     raise KeyboardInterrupt
@@ -67,7 +67,7 @@ def translate(saved_model, tmp_path, folder):
             shards = [shard for shard in find_shards(folder, output, COLUMNS)[0] if not shard.is_finished]
             try:
                 report_of = lambda name: lambda number, what: reports.append((Path(name).name, number, what))  # noqa: E731
-                translate_shards(shards, over, settings or {"model": 1}, report_of)
+                translate_shards(shards, run_jobs, settings or {"model": 1}, report_of)
             except KeyboardInterrupt:
                 pass
         return shards, reports, len(done)
@@ -75,7 +75,7 @@ def translate(saved_model, tmp_path, folder):
     return run
 
 
-def test_text_is_what_the_command_makes_of_it(translate, folder, saved_model, tmp_path):
+def test_text_shards_match_the_output_of_the_translate_command(translate, folder, saved_model, tmp_path):
     lines = some_lines(700)
     (folder / "a.txt").write_bytes(text_of(lines))
     (folder / "b.txt.gz").write_bytes(gzip.compress(text_of(lines[:40])))
@@ -84,19 +84,19 @@ def test_text_is_what_the_command_makes_of_it(translate, folder, saved_model, tm
     shards, reports, _ = translate()
     assert [shard.error for shard in shards] == [None] * 4 and reports == []
     for name in ("a.txt", "b.txt.gz", "c.txt.zst", "empty.txt"):
-        whole = tmp_path / "whole"
+        alone = tmp_path / "alone"
         options = ["--max_new_tokens", "4", "--num_beams", "1", "--overwrite"]
         assert (
-            main(["translate", str(saved_model), "--input", str(folder / name), "--output", str(whole), *options]) == 0
+            main(["translate", str(saved_model), "--input", str(folder / name), "--output", str(alone), *options]) == 0
         )
         translated = "".join(f"{line}\n" for line in iterate_lines(tmp_path / "out" / name, print))
-        assert translated == whole.read_text()
+        assert translated == alone.read_text()
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         ".translation.json", "a.txt", "b.txt.gz", "c.txt.zst", "empty.txt",
     ]  # fmt: skip
 
 
-def test_tables_get_a_column(translate, folder, saved_model, tmp_path):
+def test_tables_get_a_translation_column(translate, folder, saved_model, tmp_path):
     texts = ["w1 w2", None, "w3 w4 w5", ""]
     translator = pipeline("translation", model=str(saved_model), **OPTIONS)
     expected = [None if text is None else translator(text)[0]["translation_text"] for text in texts]
@@ -112,7 +112,7 @@ def test_tables_get_a_column(translate, folder, saved_model, tmp_path):
     assert table.to_pydict() == {"id": [0, 1, 2, 3], "text": texts, "translation": expected}
 
 
-def test_shard_that_cannot_be_read_costs_no_other_and_is_done_once_it_can(translate, folder, tmp_path):
+def test_unreadable_shard_does_not_affect_the_others_and_is_translated_once_readable(translate, folder, tmp_path):
     lines = some_lines(300)
     (folder / "a.txt.gz").write_bytes(b"not gzip")
     (folder / "b.parquet").write_bytes(b"not parquet")
@@ -138,7 +138,7 @@ def test_shard_that_cannot_be_read_costs_no_other_and_is_done_once_it_can(transl
     assert len((tmp_path / "out" / "c.jsonl").read_text().splitlines()) == 1
 
 
-def test_interrupted_folder_continues_with_the_windows_that_are_missing(translate, folder, tmp_path):
+def test_interrupted_folder_continues_with_the_missing_windows(translate, folder, tmp_path):
     (folder / "a.txt").write_bytes(text_of(some_lines(700)))  # windows of 128, 512 and 60
     (folder / "b.txt").write_bytes(text_of(some_lines(200, seed=1)))  # 128 and 72
     assert translate()[2] == 5
@@ -149,7 +149,7 @@ def test_interrupted_folder_continues_with_the_windows_that_are_missing(translat
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.txt")} == expected
 
 
-def test_unfinished_shard_with_another_text_is_begun_again(translate, folder, tmp_path):
+def test_unfinished_shard_whose_text_changed_starts_over(translate, folder, tmp_path):
     (folder / "a.txt").write_bytes(text_of(some_lines(700)))
     translate(stop_after=1)
     (folder / "a.txt").write_bytes(b"w1\n\nw2\n")
@@ -157,7 +157,7 @@ def test_unfinished_shard_with_another_text_is_begun_again(translate, folder, tm
     assert len((tmp_path / "out" / "a.txt").read_text().splitlines()) == 3
 
 
-def test_shard_that_cannot_be_read_for_a_while_keeps_its_translations(translate, folder, tmp_path):
+def test_temporarily_unreadable_shard_keeps_its_translations(translate, folder, tmp_path):
     (folder / "a.txt").write_bytes(text_of(some_lines(700)))  # windows of 128, 512 and 60
     translate(stop_after=2)
     (folder / "a.txt").rename(folder / "elsewhere")
@@ -175,7 +175,7 @@ def test_lines_with_problems_are_reported_with_their_file(translate, folder):
     assert translate()[1] == [("a.txt", 2, "byte 0xff at column 1 is not UTF-8 and read as U+FFFD")]
 
 
-def test_folder_is_made_with_one_model_and_one_set_of_options(translate, folder, tmp_path):
+def test_folder_rejects_different_settings_and_a_second_run(translate, folder, tmp_path):
     (folder / "a.txt").write_bytes(b"w1\n")
     translate(settings={"model": "x", "num_beams": 2})
     with pytest.raises(InputError, match="num_beams was 2 and is now 3"):
@@ -184,7 +184,7 @@ def test_folder_is_made_with_one_model_and_one_set_of_options(translate, folder,
         translate(settings={"model": "x", "num_beams": 2})
 
 
-def test_files_of_other_kinds_are_named_and_hidden_ones_are_not(folder, tmp_path):
+def test_files_of_other_types_are_listed_but_hidden_ones_are_not(folder, tmp_path):
     for name in ("a.txt", "b.TXT.GZ", "README.md", "x.parquet.gz", ".hidden.txt", "_SUCCESS"):
         (folder / name).write_bytes(b"")
     (folder / "sub.txt").mkdir()
@@ -195,7 +195,7 @@ def test_files_of_other_kinds_are_named_and_hidden_ones_are_not(folder, tmp_path
         find_shards(tmp_path, tmp_path / "out", COLUMNS)
 
 
-def test_folders_that_cannot_be_used_are_refused(folder, tmp_path):
+def test_unusable_folders_are_rejected(folder, tmp_path):
     (tmp_path / "file").write_text("")
     assert "is not a folder" in folder_errors(str(tmp_path / "absent"), str(tmp_path / "out"))[0]
     assert "is a file" in folder_errors(str(folder), str(tmp_path / "file"))[0]

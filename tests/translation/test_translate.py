@@ -16,7 +16,7 @@ TEXTS = ["w1 w2 w3 w4", "w5", "", "w6 w7", "w8 w9 w10"]
 @pytest.mark.parametrize("batch_size", [1, 2, 10])
 def test_translations_come_in_the_order_of_the_texts(tokenizer, batch_size):
     model = tiny_model()
-    options = {"max_new_tokens": 8, "suppress_tokens": [0, 1, 2, 3]}  # words alone
+    options = {"max_new_tokens": 8, "suppress_tokens": [0, 1, 2, 3]}  # only words
     expected = []
     for text in TEXTS:
         output = model.generate(**tokenizer(text, return_tensors="pt"), **options)
@@ -25,17 +25,17 @@ def test_translations_come_in_the_order_of_the_texts(tokenizer, batch_size):
     assert translate(model, tokenizer, TEXTS, batch_size, **options) == expected
 
 
-def test_no_text_gives_no_translation(tokenizer):
+def test_no_texts_give_no_translations(tokenizer):
     assert translate(tiny_model(), tokenizer, []) == []
 
 
-def test_model_in_training_goes_on_training_afterwards(tokenizer):
+def test_model_in_training_mode_stays_in_training_mode(tokenizer):
     model = tiny_model().train()
     translate(model, tokenizer, ["w1"], max_new_tokens=2)
     assert model.training
 
 
-def test_text_beyond_the_positions_is_cut_with_a_warning(tokenizer, caplog):
+def test_text_beyond_the_positions_is_truncated_with_a_warning(tokenizer, caplog):
     model = tiny_model(position_type="learned", max_position_embeddings=4)
     options = {"max_new_tokens": 3, "suppress_tokens": [0, 1, 2, 3]}
     with caplog.at_level("WARNING", logger="hf_vaswani"):
@@ -44,7 +44,7 @@ def test_text_beyond_the_positions_is_cut_with_a_warning(tokenizer, caplog):
     assert "Cut 1 text to 4 tokens" in caplog.text
 
 
-def test_bleu_is_that_of_sacrebleu_with_its_signature():
+def test_bleu_matches_sacrebleu_and_has_its_signature():
     hypotheses = ["the cat sat on the mat .", "a dog runs fast"]
     references = ["the cat is on the mat .", "a dog runs very fast"]
     score = bleu(hypotheses, references)
@@ -61,20 +61,20 @@ def test_saved_model_loads_with_its_tokenizer(saved_model):
 
 
 @pytest.mark.parametrize(("missing", "message"), [("model.safetensors", "no weights"), ("config.json", "config.json")])
-def test_folder_with_a_file_missing_is_a_clear_error(saved_model, missing, message):
+def test_folder_with_a_missing_file_raises_a_clear_error(saved_model, missing, message):
     (saved_model / missing).unlink()
     with pytest.raises(InputError, match=message):
         load(str(saved_model))
 
 
-def test_damaged_weights_are_a_clear_error(saved_model):
+def test_damaged_weights_raise_a_clear_error(saved_model):
     weights = saved_model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(InputError, match=r"model\.safetensors cannot be read: it is truncated"):
         load(str(saved_model))
 
 
-def test_model_that_lacks_weights_is_a_clear_error(saved_model):
+def test_model_that_lacks_weights_raises_a_clear_error(saved_model):
     weights = load_file(saved_model / "model.safetensors")
     del weights["model.encoder.layers.0.fc1.weight"]
     save_file(weights, saved_model / "model.safetensors", metadata={"format": "pt"})
@@ -82,12 +82,12 @@ def test_model_that_lacks_weights_is_a_clear_error(saved_model):
         load(str(saved_model))
 
 
-def test_tokenizer_of_another_model_is_a_clear_error(saved_model):
+def test_tokenizer_of_another_model_raises_a_clear_error(saved_model):
     tiny_model(vocab_size=20).save_pretrained(saved_model)
     with pytest.raises(InputError, match="the tokenizer has 40 tokens, but the model has embeddings for 20"):
         load(str(saved_model))
 
 
-def test_unknown_model_is_a_clear_error():
+def test_unknown_model_raises_a_clear_error():
     with pytest.raises(InputError, match="no/such-model is not a local folder, and cannot be loaded"):
         load("no/such-model")

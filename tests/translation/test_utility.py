@@ -20,7 +20,7 @@ def texts() -> list[str]:
     ("ours", "metric"), [(sentence_chrf, CHRF()), (sentence_bleu, BLEU(effective_order=True))], ids=["chrf", "bleu"]
 )
 @pytest.mark.parametrize("features_at_once", [1 << 16, 7])
-def test_every_pair_has_the_score_of_sacrebleu(ours, metric, features_at_once, monkeypatch):
+def test_every_pair_gets_the_score_of_sacrebleu(ours, metric, features_at_once, monkeypatch):
     monkeypatch.setattr(utility, "FEATURES_AT_ONCE", features_at_once)
     hypotheses, references = texts(), texts()[::-1] + ["the dog"]
     expected = np.array([[metric.sentence_score(h, [r]).score for r in references] for h in hypotheses])
@@ -31,6 +31,6 @@ def test_every_pair_has_the_score_of_sacrebleu(ours, metric, features_at_once, m
 
 
 @pytest.mark.parametrize("ours", [sentence_chrf, sentence_bleu])
-def test_no_hypothesis_and_no_reference_have_no_scores(ours):
+def test_empty_hypotheses_or_references_give_no_scores(ours):
     assert ours([], ["a"]).shape == (0, 1)
     assert ours(["a"], []).shape == (1, 0)
