@@ -133,7 +133,7 @@ def marked(page: Page) -> tuple[list[str], list[str]]:
     return page.run(code, ".linked .on"), page.run(code, ".linked .to")
 
 
-def test_text_is_typed_translated_and_read_with_its_scores(page, expected):
+def test_typed_text_is_translated_with_scores(page, expected):
     page.element("#text textarea").send_keys(TEXT)
     page.element("#translate").click()
     page.wait("document.querySelector('#state p')?.innerText === 'Done.'")
@@ -143,7 +143,7 @@ def test_text_is_typed_translated_and_read_with_its_scores(page, expected):
     page.picture("translate")
 
 
-def test_word_that_is_pointed_at_or_tapped_is_marked_with_those_that_belong_to_it(page):
+def test_hovered_or_tapped_word_is_highlighted_with_its_aligned_words(page):
     page.translate(TEXT)
     words = page.driver.find_elements("css selector", ".linked .target .word")
     linked = next(word for word in words if word.get_attribute("data-to"))
@@ -164,7 +164,7 @@ def test_word_that_is_pointed_at_or_tapped_is_marked_with_those_that_belong_to_i
         assert of["man"] == ["Mann"] and of["coat"] == ["Mantel"]
 
 
-def test_keyboard_alone_translates_and_reads_word_by_word(page):
+def test_keyboard_alone_translates_and_steps_through_words(page):
     keys = webdriver.ActionChains(page.driver)
     page.run("document.querySelector('#text textarea').focus()")
     keys.send_keys("Das ist mein Arzt.").perform()
@@ -198,7 +198,7 @@ def test_keyboard_alone_translates_and_reads_word_by_word(page):
     assert marked(page) == ([], [])
 
 
-def test_another_head_is_another_heat_map(page):
+def test_choosing_another_head_changes_the_heat_map(page):
     page.tab("Attention")
     page.put("#attention-text", "Ein Mann kauft einen Mantel.")
     page.element("#show-attention").click()
@@ -215,7 +215,7 @@ def test_another_head_is_another_heat_map(page):
     page.picture("attention")
 
 
-def test_two_models_stand_side_by_side(page, folders, expected):
+def test_two_models_are_compared_side_by_side(page, folders, expected):
     page.tab("Compare")
     page.put("#compared-text", TEXT)
     page.element("#compare").click()
@@ -225,7 +225,7 @@ def test_two_models_stand_side_by_side(page, folders, expected):
     assert page.value("#compared-1") not in ("", page.value("#compared-0"))
 
 
-def test_file_is_uploaded_translated_and_can_be_downloaded(page, expected, tmp_path):
+def test_uploaded_file_is_translated_and_can_be_downloaded(page, expected, tmp_path):
     lines = ["Das ist mein Arzt.", "", "Wer kommt?"]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     page.tab("File")
@@ -243,7 +243,7 @@ def test_file_is_uploaded_translated_and_can_be_downloaded(page, expected, tmp_p
     page.picture("file")
 
 
-def test_scores_and_the_search_are_shown(page):
+def test_scores_and_search_tree_are_shown(page):
     page.tab("Score")
     page.put("#scored-text", "Das ist mein Arzt.\nWer kommt?")
     page.put("#references", "This is my doctor.\nWho is coming?")
@@ -257,7 +257,7 @@ def test_scores_and_the_search_are_shown(page):
     page.picture("search")
 
 
-def test_right_to_left_text_is_written_from_the_right(page):
+def test_right_to_left_text_is_displayed_right_to_left(page):
     page.translate("مرحبا بالعالم.\nDas ist mein Arzt.")
     direction = "return getComputedStyle(document.querySelector(arguments[0])).direction"
     assert page.run(direction, "#text textarea") == "rtl"
@@ -266,7 +266,7 @@ def test_right_to_left_text_is_written_from_the_right(page):
     page.picture("right_to_left")
 
 
-def test_what_is_typed_is_never_code(page):
+def test_typed_markup_is_never_executed(page):
     text = (
         "<img src=x onerror='document.title=1'> <script>document.title=1</script> <b>Arzt</b> &amp; [a](javascript:1)"
     )
@@ -278,7 +278,7 @@ def test_what_is_typed_is_never_code(page):
     assert shown.split() == text.split()
 
 
-def test_100000_characters_are_translated_and_more_are_answered_in_words(page):
+def test_100000_characters_are_translated_and_more_give_a_clear_message(page):
     line = "Das ist mein Arzt.\n"
     text = (line * (100_000 // len(line) + 1))[:100_000]
     started = time.monotonic()
@@ -294,7 +294,7 @@ def test_100000_characters_are_translated_and_more_are_answered_in_words(page):
     assert "The text is empty." in page.message()
 
 
-def test_stop_ends_a_translation_where_it_is(page):
+def test_stop_keeps_what_is_translated_so_far(page):
     page.put("#text", "Das ist mein Arzt.\n" * 5000)
     page.element("#translate").click()
     page.wait("document.querySelector('#state p')?.innerText.includes(' of 5,000 sentences')")
@@ -306,7 +306,7 @@ def test_stop_ends_a_translation_where_it_is(page):
     assert page.translate("Das ist mein Arzt.")
 
 
-def test_nothing_comes_from_elsewhere(page):
+def test_page_loads_nothing_from_other_hosts(page):
     page.translate("Das ist mein Arzt.")
     loaded = page.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert len(loaded) > 5
@@ -315,7 +315,7 @@ def test_nothing_comes_from_elsewhere(page):
 
 @pytest.mark.parametrize("size", [(1280, 900), PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_fault_and_nothing_is_cut_off(page, size, scheme):
+def test_axe_finds_no_serious_violation_and_nothing_is_cut_off(page, size, scheme):
     if not AXE.exists():
         pytest.skip("needs axe-core in HF_VASWANI_NODE_MODULES")
     width, height = size

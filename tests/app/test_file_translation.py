@@ -12,7 +12,7 @@ from hf_vaswani.errors import InputError
 LINES = ["w1 w2", "", "w3 w4 w5", "w6"]
 
 
-def test_file_is_that_of_the_command(loaded, model_folder, tmp_path, write_lines):
+def test_file_translation_matches_the_command(loaded, model_folder, tmp_path, write_lines):
     path = write_lines("my text.txt", LINES)
     steps = []
     result = translate_file(loaded, path, tmp_path, progress=lambda *step: steps.append(step))
@@ -23,7 +23,7 @@ def test_file_is_that_of_the_command(loaded, model_folder, tmp_path, write_lines
     assert summary(result) == ["4 lines translated."]
 
 
-def test_packed_file_is_read_and_bytes_that_are_not_utf_8_are_reported(loaded, tmp_path):
+def test_compressed_file_is_read_and_invalid_utf_8_is_reported(loaded, tmp_path):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"w1\nw2 \xff\n"))
     result = translate_file(loaded, path, tmp_path)
@@ -31,7 +31,7 @@ def test_packed_file_is_read_and_bytes_that_are_not_utf_8_are_reported(loaded, t
     assert summary(result)[1:] == ["Line 2: byte 0xff at column 4 is not UTF-8 and read as U+FFFD"]
 
 
-def test_what_cannot_be_read_is_said_in_words_without_the_server_s_folders(loaded, tmp_path, monkeypatch):
+def test_unreadable_file_gives_a_clear_error_without_server_paths(loaded, tmp_path, monkeypatch):
     def refused(name: str, content: bytes) -> str:
         path = tmp_path / name
         path.write_bytes(content)
