@@ -66,7 +66,7 @@ def read(path) -> list[str]:
         return file.read().splitlines()
 
 
-def test_published_score_from_a_file_and_several_references(evaluate, write_lines):
+def test_published_score_is_reproduced_with_several_references(evaluate, write_lines):
     references = [write_lines(f"reference{i}", [text]) for i, text in enumerate(REFERENCES)]
     hypothesis = write_lines("hypothesis", [HYPOTHESIS])
     lines = evaluate("--hypotheses", hypothesis, "--reference", *references).splitlines()
@@ -74,7 +74,7 @@ def test_published_score_from_a_file_and_several_references(evaluate, write_line
     assert lines[0].startswith("BLEU 50.46 (nrefs:3|case:mixed|eff:no|tok:13a|smooth:exp|version:")
 
 
-def test_json_is_that_of_the_command_sacrebleu_to_the_last_digit(evaluate, files):
+def test_json_matches_the_sacrebleu_command_to_the_last_digit(evaluate, files):
     reference, hypothesis, _ = files
     options = ["--tokenize", "intl", "--lowercase"]
     sacrebleu = [
@@ -111,14 +111,14 @@ def test_model_is_evaluated_on_a_test_set(evaluate, saved_model, tokenizer, writ
     assert evaluate(*files[:2], saved_model, *files[2:], "--num_beams", 2) == expected
 
 
-def test_chosen_metrics_and_settings(evaluate, files):
+def test_chosen_metrics_and_settings_are_used(evaluate, files):
     reference, hypothesis, _ = files
     options = ["--metrics", "ter", "chrf", "--chrf_word_order", "2"]
     lines = evaluate("--hypotheses", hypothesis, "--reference", reference, *options).splitlines()
     assert [line.split()[0] for line in lines] == ["TER", "chrF2++"]
 
 
-def test_sentence_scores_go_into_the_json(evaluate, files):
+def test_json_contains_sentence_scores(evaluate, files):
     reference, _, good = files
     options = ["--hypotheses", good, "--reference", reference, "--metrics", "ter", "--format", "json", "--sentences"]
     [system] = json.loads(evaluate(*options))["systems"]
@@ -153,7 +153,7 @@ def test_models_and_files_are_compared(evaluate, saved_model, write_lines):
     assert table[2].startswith(reference) and " 0.00 ± 0.00" in table[2]
 
 
-def test_confidence_interval_of_one_system(evaluate, files):
+def test_confidence_interval_of_one_system_is_printed_on_request(evaluate, files):
     reference, _, good = files
     options = ["--hypotheses", good, "--reference", reference, "--metrics", "bleu"]
     assert "±" not in evaluate(*options)
@@ -162,7 +162,7 @@ def test_confidence_interval_of_one_system(evaluate, files):
     assert f" ± {score.ci:.2f} (nrefs:1|bs:30|seed:12345|" in str(score)
 
 
-def test_all_errors_of_the_input_are_named_at_once(refused, tmp_path, write_lines):
+def test_all_input_errors_are_reported_together(refused, tmp_path, write_lines):
     reference = write_lines("reference", ["a", "b", "c"])
     latin = tmp_path / "latin"
     latin.write_bytes(b"a\nb\nGr\xfc\xdfe\n")
@@ -187,15 +187,13 @@ def test_all_errors_of_the_input_are_named_at_once(refused, tmp_path, write_line
     assert read(taken) == ["mine"]
 
 
-def test_output_that_exists_is_replaced_where_that_is_asked_for(evaluate, saved_model, write_lines):
+def test_existing_output_is_replaced_with_overwrite(evaluate, saved_model, write_lines):
     source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
     evaluate(saved_model, "--source", source, "--reference", source, "--output", taken, "--overwrite")
     assert len(read(taken)) == len(SOURCES)
 
 
-def test_output_that_exists_stays_where_its_successor_finds_no_room(
-    refused, saved_model, write_lines, monkeypatch, tmp_path
-):
+def test_existing_output_is_kept_when_the_disk_is_full(refused, saved_model, write_lines, monkeypatch, tmp_path):
     source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
     files = set(tmp_path.iterdir())
 
@@ -209,7 +207,7 @@ def test_output_that_exists_stays_where_its_successor_finds_no_room(
     assert read(taken) == ["old"] and set(tmp_path.iterdir()) == files
 
 
-def test_output_that_is_read_only_is_not_replaced(refused, saved_model, write_lines, monkeypatch):
+def test_read_only_output_is_not_replaced(refused, saved_model, write_lines, monkeypatch):
     source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
     access = os.access  # a test may run as root, who may write everything
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "taken" and access(path, mode))
@@ -218,14 +216,14 @@ def test_output_that_is_read_only_is_not_replaced(refused, saved_model, write_li
     assert read(taken) == ["old"]
 
 
-def test_output_through_a_link_replaces_what_it_points_to(evaluate, saved_model, write_lines, tmp_path):
+def test_output_through_a_symlink_replaces_the_link_target(evaluate, saved_model, write_lines, tmp_path):
     source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
     (tmp_path / "link").symlink_to(taken)
     evaluate(saved_model, "--source", source, "--reference", source, "--output", tmp_path / "link", "--overwrite")
     assert len(read(taken)) == len(SOURCES) and (tmp_path / "link").is_symlink()
 
 
-def test_output_that_would_replace_an_input_is_refused(refused, saved_model, write_lines):
+def test_output_that_would_overwrite_an_input_is_rejected(refused, saved_model, write_lines):
     source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
     options = ["--source", source, "--reference", reference, "--overwrite"]
     assert f"{reference} is named twice" in refused(saved_model, *options, "--output", reference)[0]
@@ -236,7 +234,7 @@ def test_output_that_would_replace_an_input_is_refused(refused, saved_model, wri
 
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
-def test_output_that_is_an_input_by_another_name_is_refused(refused, saved_model, write_lines, tmp_path, link):
+def test_output_that_links_to_an_input_is_rejected(refused, saved_model, write_lines, tmp_path, link):
     source, reference = write_lines("source", ["w1"]), write_lines("reference", ["w2"])
     getattr(tmp_path / "out", link)(reference)
     options = ["--source", source, "--reference", reference, "--output", tmp_path / "out", "--overwrite"]
@@ -244,7 +242,7 @@ def test_output_that_is_an_input_by_another_name_is_refused(refused, saved_model
     assert Path(reference).read_text() == "w2\n"
 
 
-def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved_model, write_lines, tmp_path):
+def test_unwritable_output_is_reported_before_translating(refused, saved_model, write_lines, tmp_path):
     source = write_lines("s", SOURCES)
     options = [saved_model, "--source", source, "--reference", source, "--output"]
     assert f"{tmp_path} is a folder" in refused(*options, tmp_path)[0]
@@ -252,7 +250,7 @@ def test_output_that_cannot_be_written_is_noticed_before_the_work(refused, saved
     assert "its folder does not exist" in refused(*options, tmp_path / "absent" / "out")[0]
 
 
-def test_what_is_missing_or_contradicts_is_named(refused, saved_model, files):
+def test_missing_and_contradictory_options_are_reported(refused, saved_model, files):
     reference, hypothesis, _ = files
     assert "Nothing to evaluate" in refused("--reference", reference)[0]
     assert "Name its file with --source" in refused(saved_model, "--reference", reference)[0]
@@ -261,7 +259,7 @@ def test_what_is_missing_or_contradicts_is_named(refused, saved_model, files):
     assert "is a file, not a model" in refused(hypothesis, "--reference", reference, "--source", reference)[0]
 
 
-def test_output_that_the_disk_has_no_room_for_leaves_no_part_behind(refused, saved_model, write_lines, monkeypatch):
+def test_full_disk_leaves_no_partial_output(refused, saved_model, write_lines, monkeypatch):
     source, output = write_lines("s", SOURCES), Path(write_lines("taken", ["old"])).with_name("out")
 
     def full(path, *_, **__):
@@ -284,7 +282,7 @@ def test_output_that_the_disk_has_no_room_for_leaves_no_part_behind(refused, sav
         (["--num_beams", "1001"], "must be at most 1,000, got '1001'"),
     ],
 )
-def test_absurd_numbers_leave_with_status_2(option, message, capsys):
+def test_out_of_range_numbers_exit_with_status_2(option, message, capsys):
     with pytest.raises(SystemExit) as leave:
         main(["evaluate", "model", "--source", "a", "--reference", "b", *option])
     assert leave.value.code == 2

@@ -31,7 +31,7 @@ def long_options(parser) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_every_command_suggests_the_option_that_was_misspelt(name, refusal):
+def test_every_command_suggests_the_right_spelling_of_an_option(name, refusal):
     option = max(long_options(PARSERS[name]), key=len)
     misspelt = f"--{option[:-2]}{option[-1]}{option[-2]}"
     if name in ("train", "sweep"):  # whose recipe comes before all options
@@ -41,7 +41,7 @@ def test_every_command_suggests_the_option_that_was_misspelt(name, refusal):
         assert line == f"{misspelt} is not an option of hf-vaswani {name}; did you mean '--{option}'?"
 
 
-def test_all_unknown_options_are_named_at_once_before_missing_ones(refusal):
+def test_all_unknown_options_are_reported_together_before_missing_ones(refusal):
     assert refusal("translate", "--outptu", "x", "--beam_size=5", "--max-new", "3", "--zzz", "-o", "-xresume") == [
         "--outptu is not an option of hf-vaswani translate; did you mean '--output'?",
         "--beam_size is not an option of hf-vaswani translate; here it is '--num_beams'",
@@ -64,18 +64,18 @@ def test_options_may_be_written_with_hyphens():
 
 
 @pytest.mark.parametrize("command", ["translate", "evaluate"])
-def test_processes_is_another_name_of_num_workers(command):
+def test_processes_is_an_alias_of_num_workers(command):
     files = ["--source", "a", "--reference", "b"] if command == "evaluate" else []
     assert _parser().parse_args([command, "m", *files, "--processes", "3"]).num_workers == 3
 
 
-def test_options_are_not_abbreviated(refusal):
+def test_abbreviated_options_are_rejected(refusal):
     assert refusal("score", "m", "--source", "a", "--targ", "b") == [
         "--targ is not an option of hf-vaswani score; did you mean '--target'?"
     ]
 
 
-def test_arguments_that_nothing_takes_are_refused(refusal):
+def test_unexpected_arguments_are_rejected(refusal):
     assert refusal("corpus", "one", "two") == ["unexpected argument 'two'; see hf-vaswani corpus --help"]
 
 
@@ -83,12 +83,12 @@ def test_arguments_that_nothing_takes_are_refused(refusal):
     ("command", "expected"),
     [("trian", "did you mean 'train'?"), ("avarage", "did you mean 'average'?"), ("x", "see hf-vaswani --help")],
 )
-def test_command_that_was_misspelt_is_suggested(command, expected, refusal):
+def test_misspelled_command_gets_a_suggestion(command, expected, refusal):
     assert refusal(command, "--help") == [f"'{command}' is not a command; {expected}"]
     assert refusal("help", command) == [f"'{command}' is not a command; {expected}"]
 
 
-def test_no_command_shows_the_commands(capsys):
+def test_missing_command_lists_the_commands(capsys):
     with pytest.raises(SystemExit) as leave:
         main([])
     assert leave.value.code == 2
@@ -110,7 +110,7 @@ def test_help_explains_every_option_of_a_command(name, capsys):
     assert len(PARSERS[name].description) > 30
 
 
-def test_each_line_of_other_names_is_of_a_recipe_or_of_a_command():
+def test_other_names_map_to_existing_recipe_keys_or_options():
     keys = recipe_keys()
     of_recipe = {f"{section}.{key}" for section in keys for key in keys[section]} | {
         k for s in keys.values() for k in s

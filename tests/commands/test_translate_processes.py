@@ -54,7 +54,7 @@ def end_of(process: subprocess.Popen) -> tuple[int, str]:
     return process.returncode, output
 
 
-def test_two_processes_write_what_one_writes(saved_model, source, tmp_path, one_process):
+def test_two_processes_write_the_same_output_as_one(saved_model, source, tmp_path, one_process):
     output = tmp_path / "two"
     status, said = end_of(start(saved_model, "--input", source, "--output", output, *SHORT))
     assert status == 0, said
@@ -65,7 +65,7 @@ def test_two_processes_write_what_one_writes(saved_model, source, tmp_path, one_
 
 
 @pytest.mark.slow
-def test_streams_are_refused_by_one_process(saved_model):
+def test_streams_are_rejected_with_errors_from_one_process(saved_model):
     status, said = end_of(start(saved_model, *SHORT))
     assert status != 0
     assert [line for line in said.splitlines() if line.startswith("error: ")] == [
@@ -76,7 +76,7 @@ def test_streams_are_refused_by_one_process(saved_model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", ["first", "last", "launcher"])
-def test_killed_processes_continue_to_the_same_bytes(saved_model, source, tmp_path, killed):
+def test_killed_processes_resume_to_identical_output(saved_model, source, tmp_path, killed):
     many, whole, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
     many.write_text(source.read_text() * 60)
     process = start(saved_model, "--input", many, "--output", output, *SHORT)
@@ -96,7 +96,7 @@ def test_killed_processes_continue_to_the_same_bytes(saved_model, source, tmp_pa
 
 
 @pytest.mark.slow
-def test_two_machines_write_what_one_process_writes(saved_model, source, tmp_path, one_process):
+def test_two_machines_write_the_same_output_as_one_process(saved_model, source, tmp_path, one_process):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
