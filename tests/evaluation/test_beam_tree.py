@@ -69,7 +69,7 @@ def test_best_path_is_the_output_of_generate(tokenizer, num_beams, length_penalt
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_candidates_are_the_best_continuations_of_what_was_kept(tokenizer, num_beams):
+def test_candidates_are_the_best_continuations_of_the_kept_hypotheses(tokenizer, num_beams):
     model = random_model(1)
     tree = beam_tree(model, tokenizer, TEXT, num_beams=num_beams, max_new_tokens=6)
     living = [None]
@@ -123,12 +123,12 @@ MANY_ENDS = list(range(2, 20))
         ({"num_beams": 1}, "greedy search"),
     ],
 )
-def test_reason_of_the_end_is_told(tokenizer, settings, reason):
+def test_stop_reason_is_reported(tokenizer, settings, reason):
     tree = beam_tree(random_model(1), tokenizer, TEXT, **{"num_beams": 2, "max_new_tokens": 30, **settings})
     assert reason in tree.stop_reason
 
 
-def test_search_whose_next_hypothesis_is_forced_has_no_candidates_that_do_not_exist(tokenizer):
+def test_forced_token_leaves_no_impossible_candidates(tokenizer):
     settings = {"num_beams": 4, "forced_bos_token_id": 7, "max_new_tokens": 6}
     model = random_model(0)
     tree = beam_tree(model, tokenizer, TEXT, **settings)
@@ -140,7 +140,7 @@ def test_search_whose_next_hypothesis_is_forced_has_no_candidates_that_do_not_ex
     )
 
 
-def test_search_is_the_same_whether_it_is_watched_or_not(tokenizer):
+def test_observing_the_search_does_not_change_it(tokenizer):
     model, inputs = random_model(3), tokenizer([TEXT, "w3", "w5 w6"], return_tensors="pt", padding=True)
     settings = {"num_beams": 3, "max_new_tokens": 8}
     alone = model.generate(**inputs, **settings)
@@ -151,7 +151,7 @@ def test_search_is_the_same_whether_it_is_watched_or_not(tokenizer):
     assert observer.steps[0].numbers.tolist() == [0, 1, 2]
 
 
-def test_text_model_and_settings_that_have_no_tree_are_refused(tokenizer):
+def test_text_model_or_settings_without_a_tree_are_rejected(tokenizer):
     model = random_model(0)
     with pytest.raises(InputError, match="text is empty"):
         beam_tree(model, tokenizer, " ")
@@ -171,7 +171,7 @@ def test_text_model_and_settings_that_have_no_tree_are_refused(tokenizer):
         beam_tree(model, tokenizer, TEXT, num_beams=1, logits_processor=[Unknown()])
 
 
-def test_text_longer_than_learned_positions_is_refused(tokenizer):
+def test_text_longer_than_the_learned_positions_is_rejected(tokenizer):
     model = tiny_model(position_type="learned", max_position_embeddings=4)
     with pytest.raises(InputError, match="5 tokens, but the model has 4 positions"):
         beam_tree(model, tokenizer, TEXT)
@@ -245,7 +245,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_page_is_well_formed_and_each_box_leads_to_its_row(tree):
+def test_page_is_well_formed_and_each_box_links_to_its_row(tree):
     page = Page(beam_tree_page(tree))
     assert page.open == [] and len(set(page.ids)) == len(page.ids)
     assert page.links == ["#ranking", *(f"#candidate-{number}" for number in range(len(tree.candidates)))]
@@ -260,7 +260,7 @@ def test_page_loads_nothing_and_runs_nothing(tree):
     assert "\x0b" not in text
 
 
-def test_page_tells_rank_and_score_of_finished_hypotheses(tree):
+def test_page_shows_rank_and_score_of_finished_hypotheses(tree):
     text = beam_tree_page(tree)
     for candidate in tree.ranking:
         assert f"finished, rank {candidate.rank}<" in text

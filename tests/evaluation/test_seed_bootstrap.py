@@ -22,7 +22,7 @@ def test_value_is_the_difference_of_mean_corpus_bleu():
     assert difference.value == pytest.approx(means[1] - means[0], abs=1e-9)
 
 
-def test_replicates_are_mean_bleu_of_drawn_runs_on_drawn_sentences():
+def test_replicates_are_the_mean_bleu_of_sampled_runs_on_sampled_sentences():
     systems, resamples = [[GOOD, MIXED, POOR], [POOR, MIXED]], 40
     [difference] = seed_bootstrap(systems, REFERENCE, resamples, seed=3)
     # The same draws, scored by sacreBLEU from the drawn texts.
@@ -41,7 +41,7 @@ def test_replicates_are_mean_bleu_of_drawn_runs_on_drawn_sentences():
     assert difference.p_value == pytest.approx((further + 1) / (resamples + 1))
 
 
-def test_one_run_of_each_is_sacrebleus_paired_bootstrap():
+def test_single_runs_match_sacrebleus_paired_bootstrap():
     close = [text.replace("hill", "rock") if i % 8 == 1 else text for i, text in enumerate(GOOD)]
     [difference] = seed_bootstrap([[GOOD], [close]], REFERENCE)
     _, [score] = bootstrap([GOOD, close], REFERENCE, ["bleu"])
@@ -49,7 +49,7 @@ def test_one_run_of_each_is_sacrebleus_paired_bootstrap():
     assert difference.p_value == pytest.approx(score.p_value, abs=0.05)
 
 
-def test_spread_of_seeds_is_in_the_interval_even_where_sentences_do_not_differ():
+def test_interval_includes_seed_variance_even_without_sentence_variance():
     reference = ["a b c d e"] * 20
     best, worst = ["a b c d e"] * 20, ["a b c d x"] * 20
     [difference] = seed_bootstrap([[best], [best, worst]], reference)
@@ -67,7 +67,7 @@ def test_system_does_not_beat_itself():
     assert (difference.value, difference.p_value) == (0, 1)
 
 
-def test_single_sentence_of_a_single_run_shows_nothing():
+def test_single_sentence_of_a_single_run_is_never_significant():
     [difference] = seed_bootstrap([[["a b c d"]], [["a b c e"]]], ["a b c d"], resamples=20)
     assert difference.value < 0 and difference.p_value == 1
 
@@ -78,6 +78,6 @@ def test_result_of_a_system_does_not_depend_on_the_others():
     assert both[1:] == alone
 
 
-def test_texts_of_other_lengths_are_refused():
+def test_texts_of_different_lengths_are_rejected():
     with pytest.raises(InputError, match="31 translations and 32 references"):
         seed_bootstrap([[GOOD], [POOR[1:]]], REFERENCE, 2)
