@@ -89,7 +89,7 @@ def planned(options) -> SweepPlan:
 
 
 @pages_with("python")
-def test_python_runs(page, world, monkeypatch):
+def test_python_blocks_run(page, world, monkeypatch):
     monkeypatch.chdir(world)
     namespace = {"__name__": "__main__"}
     for block in blocks(page, "python"):
@@ -99,7 +99,7 @@ def test_python_runs(page, world, monkeypatch):
 
 
 @pages_with("bash")
-def test_commands_have_their_options(page, capsys, monkeypatch):
+def test_commands_use_existing_options(page, capsys, monkeypatch):
     # Of sweeps, too, only keys and values are checked: their texts may be on the Hub.
     monkeypatch.setattr(plan_module, "source_errors", lambda data, sources: [])
     parser = _parser()
@@ -121,7 +121,7 @@ def test_commands_have_their_options(page, capsys, monkeypatch):
 
 
 @pages_with("yaml")
-def test_recipes_have_their_keys(page, tmp_path):
+def test_recipes_use_existing_keys(page, tmp_path):
     for block in blocks(page, "yaml"):
         path = tmp_path / "recipe.yaml"
         path.write_text(block["code"], encoding="utf-8")
@@ -132,7 +132,7 @@ def test_recipes_have_their_keys(page, tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
-def test_links_lead_to_files(page):
+def test_links_point_to_files(page):
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
     for target in LINK.findall(text):
         places = (page.parent / target, ROOT / target.removeprefix("../"))  # model cards become pages of the site
@@ -143,7 +143,7 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1300
 
 
-def test_what_pages_take_from_the_code_is_there(monkeypatch):
+def test_content_that_pages_take_from_the_code_exists(monkeypatch):
     specification = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
     hooks = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(hooks)

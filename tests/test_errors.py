@@ -17,7 +17,7 @@ from hf_vaswani.errors import nearest, reason
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_reason_of_an_error_is_one_line_that_says_something(error, told):
+def test_reason_of_an_error_is_one_informative_line(error, told):
     assert reason(error) == told
 
 
@@ -25,5 +25,5 @@ def test_reason_of_an_error_is_one_line_that_says_something(error, told):
     ("name", "found"),
     [("quikstart", "quickstart"), ("pap", "paper_base"), ("pa", None), ("marian", None)],
 )
-def test_nearest_name_is_similar_or_begins_alike(name, found):
+def test_nearest_name_is_similar_or_starts_alike(name, found):
     assert nearest(name, ["quickstart", "paper_base", "multi30k_de_en"]) == found

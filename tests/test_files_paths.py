@@ -111,7 +111,7 @@ def errors_of(folder, capsys):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_folder_that_may_not_be_entered_is_one_clear_error(errors_of, folder, name):
+def test_inaccessible_folder_is_one_clear_error(errors_of, folder, name):
     bad = f"{folder}/closed/file.png"
     assert errors_of(COMMANDS[name], bad) == [f"error: {bad}: {DENIED}"]
 
@@ -124,18 +124,18 @@ def test_link_to_itself_is_one_clear_error(errors_of, folder, name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_name_that_no_file_has_is_one_clear_error(errors_of, name):
+def test_invalid_file_name_is_one_clear_error(errors_of, name):
     message = "error: 'a\\x00b' is not a valid file name: it holds a NUL or is not UTF-8. Name another."
     assert errors_of(COMMANDS[name], "a\0b") == [message]
 
 
-def test_all_paths_are_told_at_once(errors_of, folder):
+def test_all_path_errors_are_reported_together(errors_of, folder):
     bad = [f"{folder}/closed/{name}" for name in ("model", "text", "output")]
     errors = errors_of(["translate", bad[0], "--input", bad[1], "--output", bad[2]], "")
     assert errors == [f"error: {path}: {DENIED}" for path in bad]
 
 
-def test_file_in_a_folder_that_may_not_be_entered_is_one_clear_error(errors_of, folder):
+def test_file_in_an_inaccessible_folder_is_one_clear_error(errors_of, folder):
     for command in ("average BAD --output OUT", "translate BAD --input TEXT", "curves BAD --output OUT", "card BAD"):
         [error] = errors_of(command.split(), f"{folder}/closed")
         assert error.startswith(f"error: {folder}/closed/") and error.endswith(DENIED)
@@ -166,7 +166,7 @@ def recipe_file(folder):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_path_of_a_recipe_that_the_system_refuses_is_one_clear_error(train, folder, key):
+def test_bad_path_in_a_recipe_is_one_clear_error(train, folder, key):
     closed, loop = f"{folder}/closed/file", f"{folder}/loop/file"
     for bad, reason in ((closed, "Permission denied"), (loop, "Too many levels of symbolic links")):
         options = {key: f"{{further: {{source: {bad}, target: {bad}}}}}" if key == "tests" else bad}
@@ -176,7 +176,7 @@ def test_path_of_a_recipe_that_the_system_refuses_is_one_clear_error(train, fold
         assert errors and all(error.startswith(f"error: {KEYS[key]}: {bad}: {reason}.") for error in errors)
 
 
-def test_all_paths_of_a_recipe_are_told_at_once(train, folder):
+def test_all_path_errors_of_a_recipe_are_reported_together(train, folder):
     bad = f"{folder}/closed/file"
     errors = train(train_source=bad, validation_target=bad, output_dir=bad, cache_dir=bad)
     keys = ("data.train", "data.validation", "training.output_dir", "data.cache_dir")
@@ -184,7 +184,7 @@ def test_all_paths_of_a_recipe_are_told_at_once(train, folder):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are UTF-8 there")
-def test_file_whose_name_is_not_utf8_is_read_and_none_is_written(tmp_path, capsys):
+def test_file_with_a_non_utf8_name_can_be_read_but_not_written(tmp_path, capsys):
     name = os.fsencode(tmp_path) + b"/caf\xe9"
     with open(name, "w") as file:
         file.write("a b c d\n")
@@ -196,18 +196,18 @@ def test_file_whose_name_is_not_utf8_is_read_and_none_is_written(tmp_path, capsy
     assert capsys.readouterr().err.endswith(message)
 
 
-def test_path_where_nothing_is_may_be_written(tmp_path):
+def test_nonexistent_path_may_be_written(tmp_path):
     assert path_error(tmp_path) is path_error(tmp_path / "none" / "file", is_output=True) is None
 
 
-def test_descriptor_is_not_a_path_that_is_not_there(tmp_path):
+def test_descriptor_is_not_the_same_file_as_a_missing_path(tmp_path):
     with open(tmp_path / "there", "w") as file:
         assert not is_same_file(file.fileno(), tmp_path / "absent")
         assert not is_same_file(tmp_path / "absent", file.fileno())
         assert is_same_file(file.fileno(), tmp_path / "there")
 
 
-def test_name_that_is_nearly_that_of_a_folder_beside_it_is_told(tmp_path):
+def test_similar_folder_name_is_suggested(tmp_path):
     (tmp_path / "quick").mkdir()
     assert where_not_found(tmp_path / "quik") == f" is not a local folder (did you mean {tmp_path / 'quick'}?), and"
     assert where_not_found(tmp_path / "other") == where_not_found("no/such/folder") == " is not a local folder, and"

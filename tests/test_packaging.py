@@ -43,7 +43,7 @@ def packages(tmp_path_factory) -> Path:
     return folder
 
 
-def test_data_of_the_package_is_in_the_wheel_and_the_source_package(packages):
+def test_package_data_is_in_the_wheel_and_the_sdist(packages):
     [wheel], [source] = packages.glob("*.whl"), packages.glob("*.tar.gz")
     in_wheel = set(zipfile.ZipFile(wheel).namelist())
     with tarfile.open(source) as file:
