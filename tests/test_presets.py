@@ -90,7 +90,7 @@ def test_fields_of_other_toolkits_are_rejected():
         VaswaniConfig(encoder_normalize_before=True)
 
 
-def cut(name: str) -> VaswaniConfig:
+def shrunk(name: str) -> VaswaniConfig:
     """The preset with its sizes cut, and its choices kept."""
     fields = PRESETS[name]
     sizes = {**SMALL, "decoder_vocab_size": 50 if fields.get("share_encoder_decoder_embeddings", True) else 40}
@@ -103,7 +103,7 @@ def cut(name: str) -> VaswaniConfig:
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_trains_generates_saves_and_reloads(tmp_path, name):
     torch.manual_seed(0)
-    config = cut(name)
+    config = shrunk(name)
     model = VaswaniForConditionalGeneration(config).train()
     source, labels = torch.randint(5, 40, (4, 9)), torch.randint(5, 40, (4, 8))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

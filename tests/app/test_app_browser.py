@@ -91,16 +91,16 @@ class Page(OpenPage):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> list[str]:
     """Folders of two models."""
-    tokenizer, made = learn(), []
-    for place in range(1 if TRAINED else 2):
-        model = tiny_model(vocab_size=len(tokenizer), decoder_layers=2 + place)
+    tokenizer, paths = learn(), []
+    for index in range(1 if TRAINED else 2):
+        model = tiny_model(vocab_size=len(tokenizer), decoder_layers=2 + index)
         randomise(model)
         model.generation_config.max_new_tokens = 12
-        folder = tmp_path_factory.mktemp("models") / f"model{place}"
+        folder = tmp_path_factory.mktemp("models") / f"model{index}"
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        made.append(str(folder))
-    return [*[TRAINED] * bool(TRAINED), *made]
+        paths.append(str(folder))
+    return [*[TRAINED] * bool(TRAINED), *paths]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def expected(folders):
     return lambda text, n_best=1: list(translate_text(loaded, text, n_best=n_best))[-1].text
 
 
-def marked(page: Page) -> tuple[list[str], list[str]]:
+def highlighted(page: Page) -> tuple[list[str], list[str]]:
     """The word that is pointed at, and those that belong to it."""
     code = "return [...document.querySelectorAll(arguments[0])].map((word) => word.textContent)"
     return page.run(code, ".linked .on"), page.run(code, ".linked .to")
@@ -148,19 +148,19 @@ def test_hovered_or_tapped_word_is_highlighted_with_its_aligned_words(page):
     words = page.driver.find_elements("css selector", ".linked .target .word")
     linked = next(word for word in words if word.get_attribute("data-to"))
     webdriver.ActionChains(page.driver).move_to_element(linked).perform()
-    [on], to = marked(page)
+    [on], to = highlighted(page)
     pair = page.run("return arguments[0].closest('.pair').querySelector('.source').innerText", linked)
     assert on == linked.text and to and all(word in pair for word in to)
     assert page.run("return document.querySelector('.linked .link').textContent") == f"{' '.join(to)} → {on}"
     other = page.driver.find_elements("css selector", ".linked .source .word")[0]
     other.click()
-    assert marked(page)[0] == [other.text]
+    assert highlighted(page)[0] == [other.text]
     page.picture("words")
     if TRAINED:
         of = {}
         for word in words[:7]:
             webdriver.ActionChains(page.driver).move_to_element(word).perform()
-            of[word.text] = marked(page)[1]
+            of[word.text] = highlighted(page)[1]
         assert of["man"] == ["Mann"] and of["coat"] == ["Mantel"]
 
 
@@ -186,16 +186,16 @@ def test_keyboard_alone_translates_and_steps_through_words(page):
     sources = page.run("return [...document.querySelectorAll('.linked .source .word')].map((w) => w.textContent)")
     seen = []
     for _ in targets:
-        seen += marked(page)[0]
+        seen += highlighted(page)[0]
         keys.send_keys(Keys.ARROW_RIGHT).perform()
     assert seen == targets
-    linked = marked(page)[1]
+    linked = highlighted(page)[1]
     keys.send_keys(Keys.ARROW_UP).perform()
-    assert marked(page)[0] == (linked[:1] or sources[:1])
+    assert highlighted(page)[0] == (linked[:1] or sources[:1])
     keys.send_keys(Keys.HOME).perform()
-    assert marked(page)[0] == sources[:1]
+    assert highlighted(page)[0] == sources[:1]
     keys.send_keys(Keys.ESCAPE).perform()
-    assert marked(page) == ([], [])
+    assert highlighted(page) == ([], [])
 
 
 def test_choosing_another_head_changes_the_heat_map(page):

@@ -32,7 +32,7 @@ def test_compressed_file_is_read_and_invalid_utf_8_is_reported(loaded, tmp_path)
 
 
 def test_unreadable_file_gives_a_clear_error_without_server_paths(loaded, tmp_path, monkeypatch):
-    def refused(name: str, content: bytes) -> str:
+    def error_of(name: str, content: bytes) -> str:
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(InputError) as error:
@@ -40,11 +40,11 @@ def test_unreadable_file_gives_a_clear_error_without_server_paths(loaded, tmp_pa
         assert str(tmp_path) not in str(error.value)
         return str(error.value)
 
-    assert refused("empty.txt", b"") == "empty.txt is empty."
-    assert refused("cut.gz", gzip.compress(b"w1 w2\n" * 99)[:-9]).startswith("cut.gz is truncated")
+    assert error_of("empty.txt", b"") == "empty.txt is empty."
+    assert error_of("cut.gz", gzip.compress(b"w1 w2\n" * 99)[:-9]).startswith("cut.gz is truncated")
     monkeypatch.setattr(file_translation, "LARGEST_FILE", 2**20)
-    assert refused("large.txt", b"w1\n" * 400_000).startswith("The file has 1.1 MB, but at most 1 MB are allowed.")
+    assert error_of("large.txt", b"w1\n" * 400_000).startswith("The file has 1.1 MB, but at most 1 MB are allowed.")
     packed = gzip.compress(b"w1\n" * 400_000)
-    assert refused("bomb.gz", packed) == "Decompressed, the file has more than 1 MB. Split it."
+    assert error_of("bomb.gz", packed) == "Decompressed, the file has more than 1 MB. Split it."
     with pytest.raises(InputError, match="No file was chosen."):
         translate_file(loaded, None, tmp_path)

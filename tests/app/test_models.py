@@ -12,7 +12,7 @@ from hf_vaswani.errors import InputError
 from ..families import family
 
 
-def refusal(*names) -> list[str]:
+def errors_of(*names) -> list[str]:
     with pytest.raises(InputError) as error:
         chosen_models([str(name) for name in names])
     return str(error.value).splitlines()
@@ -24,7 +24,7 @@ def test_all_unusable_models_are_reported_together(tmp_path, model_folder):
     (tmp_path / "bert" / "tokenizer.json").write_text("{}")
     (tmp_path / "file.txt").write_text("text")
     (tmp_path / "empty").mkdir()
-    errors = refusal(model_folder, tmp_path / "bert", tmp_path / "file.txt", tmp_path / "empty", tmp_path / "absent")
+    errors = errors_of(model_folder, tmp_path / "bert", tmp_path / "file.txt", tmp_path / "empty", tmp_path / "absent")
     assert len(errors) == 4
     assert "is not an encoder-decoder. Name one that translates." in errors[0]
     assert errors[1] == f"{tmp_path}/file.txt is a file. Name the folder of a model."
@@ -34,7 +34,7 @@ def test_all_unusable_models_are_reported_together(tmp_path, model_folder):
 
 def test_default_is_the_quickstart_model_or_an_error_that_says_how_to_train_it(tmp_path, monkeypatch, model_folder):
     monkeypatch.chdir(tmp_path)
-    [error] = refusal()
+    [error] = errors_of()
     assert "outputs/quickstart does not exist" in error and error.endswith("bash scripts/quickstart.sh")
     (tmp_path / "outputs").mkdir()
     model_folder.rename(tmp_path / "outputs" / "quickstart")
@@ -44,7 +44,7 @@ def test_default_is_the_quickstart_model_or_an_error_that_says_how_to_train_it(t
 def test_unknown_model_type_needs_trust_remote_code(model_folder):
     config = json.loads((model_folder / "config.json").read_text())
     (model_folder / "config.json").write_text(json.dumps({**config, "model_type": "mystery"}))
-    assert "'mystery' is unknown to transformers" in refusal(model_folder)[0]
+    assert "'mystery' is unknown to transformers" in errors_of(model_folder)[0]
     assert chosen_models([str(model_folder)], trust_remote_code=True) == [str(model_folder)]
 
 

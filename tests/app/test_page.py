@@ -46,9 +46,9 @@ def test_all_startup_errors_are_reported_together(without_gradio, tmp_path, caps
 
 @pytest.mark.parametrize("port", ["0", "-1", "65536", "http"])
 def test_invalid_port_is_rejected(port, capsys):
-    with pytest.raises(SystemExit) as leave:
+    with pytest.raises(SystemExit) as exit_info:
         main(["app", "--port", port])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert "argument --port: must be" in capsys.readouterr().err
 
 
@@ -86,18 +86,18 @@ def test_api_streams_translations(client, loaded, model_folder):
 
 
 def test_api_errors_are_readable_and_models_not_offered_are_rejected(client, model_folder):
-    def refused(*arguments) -> str:
+    def error_of(*arguments) -> str:
         with pytest.raises(Exception) as error:
             client.predict(*arguments, api_name="/translate")
         assert "Traceback" not in str(error.value)
         return str(error.value)
 
-    assert "The text is empty." in refused(str(model_folder), None, None, " ", 1)
-    assert "100,001 characters" in refused(str(model_folder), None, None, "w" * 100_001, 1)
-    assert "not in the list of choices" in refused("/etc", None, None, "w1", 1)
+    assert "The text is empty." in error_of(str(model_folder), None, None, " ", 1)
+    assert "100,001 characters" in error_of(str(model_folder), None, None, "w" * 100_001, 1)
+    assert "not in the list of choices" in error_of("/etc", None, None, "w1", 1)
 
 
-def called(address: str, arguments: list) -> str:
+def raw_response(address: str, arguments: list) -> str:
     """What the server answers to a call that no client has looked through."""
     body = json.dumps({"data": arguments}).encode()
     started = urlopen(Request(address, body, {"Content-Type": "application/json"}))
@@ -115,7 +115,7 @@ def test_only_the_pages_own_files_can_be_read(page, client, model_folder, tmp_pa
         assert error.value.code in (403, 404)
     # A path on the server in place of an upload.
     data = {"path": str(secret), "meta": {"_type": "gradio.FileData"}}
-    outcome = called(f"{page}gradio_api/call/translate_file", [str(model_folder), None, None, data])
+    outcome = raw_response(f"{page}gradio_api/call/translate_file", [str(model_folder), None, None, data])
     assert outcome.startswith("event: error") and "translated" not in outcome
     assert not list(Path(os.environ["GRADIO_TEMP_DIR"]).rglob("secret*"))
     _, translated = client.predict(str(model_folder), None, None, handle_file(secret), api_name="/translate_file")

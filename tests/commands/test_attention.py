@@ -111,7 +111,7 @@ def test_nonexistent_layers_and_heads_are_rejected_for_each_kind(saved_model, tm
 
 
 def test_non_numeric_layer_is_rejected(capsys):
-    with pytest.raises(SystemExit) as leave:
+    with pytest.raises(SystemExit) as exit_info:
         attention("no model", "--text", TEXT, "--layer", "first", "--output", "a.png")
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert "argument --layer: must be a whole number, mean or all, got 'first'" in capsys.readouterr().err

@@ -39,7 +39,7 @@ def evaluate(capsys):
 
 
 @pytest.fixture
-def refused(capsys):
+def errors_of(capsys):
     """Runs the command, which must be refused, and returns its error lines."""
 
     def run(*arguments) -> list[str]:
@@ -162,13 +162,13 @@ def test_confidence_interval_of_one_system_is_printed_on_request(evaluate, files
     assert f" ± {score.ci:.2f} (nrefs:1|bs:30|seed:12345|" in str(score)
 
 
-def test_all_input_errors_are_reported_together(refused, tmp_path, write_lines):
+def test_all_input_errors_are_reported_together(errors_of, tmp_path, write_lines):
     reference = write_lines("reference", ["a", "b", "c"])
     latin = tmp_path / "latin"
     latin.write_bytes(b"a\nb\nGr\xfc\xdfe\n")
     short, empty, taken = write_lines("short", ["a", "b"]), write_lines("empty", []), write_lines("taken", ["mine"])
     options = ["--source", reference, "--reference", reference, "--tokenize", "13b", "--sentences"]
-    lines = refused(
+    lines = errors_of(
         tmp_path / "no_model", *options, "--hypotheses", short, latin, empty, "absent", "--output", taken
     )  # fmt: skip
     expected = [
@@ -193,7 +193,7 @@ def test_existing_output_is_replaced_with_overwrite(evaluate, saved_model, write
     assert len(read(taken)) == len(SOURCES)
 
 
-def test_existing_output_is_kept_when_the_disk_is_full(refused, saved_model, write_lines, monkeypatch, tmp_path):
+def test_existing_output_is_kept_when_the_disk_is_full(errors_of, saved_model, write_lines, monkeypatch, tmp_path):
     source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
     files = set(tmp_path.iterdir())
 
@@ -203,16 +203,16 @@ def test_existing_output_is_kept_when_the_disk_is_full(refused, saved_model, wri
 
     monkeypatch.setattr(Path, "write_text", write_half)
     options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
-    assert "No space left on device. Free up space" in refused(saved_model, *options)[0]
+    assert "No space left on device. Free up space" in errors_of(saved_model, *options)[0]
     assert read(taken) == ["old"] and set(tmp_path.iterdir()) == files
 
 
-def test_read_only_output_is_not_replaced(refused, saved_model, write_lines, monkeypatch):
+def test_read_only_output_is_not_replaced(errors_of, saved_model, write_lines, monkeypatch):
     source, taken = write_lines("s", SOURCES), write_lines("taken", ["old"])
     access = os.access  # a test may run as root, who may write everything
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "taken" and access(path, mode))
     options = ["--source", source, "--reference", source, "--output", taken, "--overwrite"]
-    assert f"{taken} cannot be written: no permission" in refused(saved_model, *options)[0]
+    assert f"{taken} cannot be written: no permission" in errors_of(saved_model, *options)[0]
     assert read(taken) == ["old"]
 
 
@@ -223,43 +223,43 @@ def test_output_through_a_symlink_replaces_the_link_target(evaluate, saved_model
     assert len(read(taken)) == len(SOURCES) and (tmp_path / "link").is_symlink()
 
 
-def test_output_that_would_overwrite_an_input_is_rejected(refused, saved_model, write_lines):
+def test_output_that_would_overwrite_an_input_is_rejected(errors_of, saved_model, write_lines):
     source, reference = write_lines("s", SOURCES), write_lines("r", SOURCES)
     options = ["--source", source, "--reference", reference, "--overwrite"]
-    assert f"{reference} is named twice" in refused(saved_model, *options, "--output", reference)[0]
+    assert f"{reference} is named twice" in errors_of(saved_model, *options, "--output", reference)[0]
     twice = ["--output", "./out", "out"]
-    assert "out is named twice" in refused(saved_model, saved_model, *options, *twice)[0]
-    assert "names 1 file for 2 models" in refused(saved_model, saved_model, *options, "--output", "out")[0]
+    assert "out is named twice" in errors_of(saved_model, saved_model, *options, *twice)[0]
+    assert "names 1 file for 2 models" in errors_of(saved_model, saved_model, *options, "--output", "out")[0]
     assert read(reference) == SOURCES
 
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
-def test_output_that_links_to_an_input_is_rejected(refused, saved_model, write_lines, tmp_path, link):
+def test_output_that_links_to_an_input_is_rejected(errors_of, saved_model, write_lines, tmp_path, link):
     source, reference = write_lines("source", ["w1"]), write_lines("reference", ["w2"])
     getattr(tmp_path / "out", link)(reference)
     options = ["--source", source, "--reference", reference, "--output", tmp_path / "out", "--overwrite"]
-    assert "out is named twice" in refused(saved_model, *options)[0]
+    assert "out is named twice" in errors_of(saved_model, *options)[0]
     assert Path(reference).read_text() == "w2\n"
 
 
-def test_unwritable_output_is_reported_before_translating(refused, saved_model, write_lines, tmp_path):
+def test_unwritable_output_is_reported_before_translating(errors_of, saved_model, write_lines, tmp_path):
     source = write_lines("s", SOURCES)
     options = [saved_model, "--source", source, "--reference", source, "--output"]
-    assert f"{tmp_path} is a folder" in refused(*options, tmp_path)[0]
-    assert "null is not an ordinary file" in refused(*options, "/dev/null", "--overwrite")[0]
-    assert "its folder does not exist" in refused(*options, tmp_path / "absent" / "out")[0]
+    assert f"{tmp_path} is a folder" in errors_of(*options, tmp_path)[0]
+    assert "null is not an ordinary file" in errors_of(*options, "/dev/null", "--overwrite")[0]
+    assert "its folder does not exist" in errors_of(*options, tmp_path / "absent" / "out")[0]
 
 
-def test_missing_and_contradictory_options_are_reported(refused, saved_model, files):
+def test_missing_and_contradictory_options_are_reported(errors_of, saved_model, files):
     reference, hypothesis, _ = files
-    assert "Nothing to evaluate" in refused("--reference", reference)[0]
-    assert "Name its file with --source" in refused(saved_model, "--reference", reference)[0]
-    lines = refused("--hypotheses", hypothesis, "--reference", reference, "--source", reference, "--num_beams", 2)
+    assert "Nothing to evaluate" in errors_of("--reference", reference)[0]
+    assert "Name its file with --source" in errors_of(saved_model, "--reference", reference)[0]
+    lines = errors_of("--hypotheses", hypothesis, "--reference", reference, "--source", reference, "--num_beams", 2)
     assert ["--source is for models" in lines[0], "--num_beams is for models" in lines[1]] == [True, True]
-    assert "is a file, not a model" in refused(hypothesis, "--reference", reference, "--source", reference)[0]
+    assert "is a file, not a model" in errors_of(hypothesis, "--reference", reference, "--source", reference)[0]
 
 
-def test_full_disk_leaves_no_partial_output(refused, saved_model, write_lines, monkeypatch):
+def test_full_disk_leaves_no_partial_output(errors_of, saved_model, write_lines, monkeypatch):
     source, output = write_lines("s", SOURCES), Path(write_lines("taken", ["old"])).with_name("out")
 
     def full(path, *_, **__):
@@ -267,7 +267,7 @@ def test_full_disk_leaves_no_partial_output(refused, saved_model, write_lines, m
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    lines = refused(saved_model, "--source", source, "--reference", source, "--output", output)
+    lines = errors_of(saved_model, "--source", source, "--reference", source, "--output", output)
     assert lines == [
         f"error: {output} cannot be written: No space left on device. Free up space, or name another file."
     ]
@@ -283,7 +283,7 @@ def test_full_disk_leaves_no_partial_output(refused, saved_model, write_lines, m
     ],
 )
 def test_out_of_range_numbers_exit_with_status_2(option, message, capsys):
-    with pytest.raises(SystemExit) as leave:
+    with pytest.raises(SystemExit) as exit_info:
         main(["evaluate", "model", "--source", "a", "--reference", "b", *option])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert message in capsys.readouterr().err

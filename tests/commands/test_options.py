@@ -12,13 +12,13 @@ PARSERS = _parser().commands
 
 
 @pytest.fixture
-def refusal(capsys):
+def errors_of(capsys):
     """Runs a command line that must be refused, and returns its error lines without the usage before them."""
 
     def run(*arguments: str) -> list[str]:
-        with pytest.raises(SystemExit) as leave:
+        with pytest.raises(SystemExit) as exit_info:
             main(list(arguments))
-        assert leave.value.code == 2
+        assert exit_info.value.code == 2
         lines = capsys.readouterr().err.splitlines()
         assert lines[0].startswith("usage: hf-vaswani")
         return [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
@@ -31,18 +31,18 @@ def long_options(parser) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_every_command_suggests_the_right_spelling_of_an_option(name, refusal):
+def test_every_command_suggests_the_right_spelling_of_an_option(name, errors_of):
     option = max(long_options(PARSERS[name]), key=len)
-    misspelt = f"--{option[:-2]}{option[-1]}{option[-2]}"
+    misspelled = f"--{option[:-2]}{option[-1]}{option[-2]}"
     if name in ("train", "sweep"):  # whose recipe comes before all options
-        assert refusal(name, misspelt)[0].startswith("the recipe is missing")
+        assert errors_of(name, misspelled)[0].startswith("the recipe is missing")
     else:
-        [line] = refusal(name, f"{misspelt}=3")
-        assert line == f"{misspelt} is not an option of hf-vaswani {name}; did you mean '--{option}'?"
+        [line] = errors_of(name, f"{misspelled}=3")
+        assert line == f"{misspelled} is not an option of hf-vaswani {name}; did you mean '--{option}'?"
 
 
-def test_all_unknown_options_are_reported_together_before_missing_ones(refusal):
-    assert refusal("translate", "--outptu", "x", "--beam_size=5", "--max-new", "3", "--zzz", "-o", "-xresume") == [
+def test_all_unknown_options_are_reported_together_before_missing_ones(errors_of):
+    assert errors_of("translate", "--outptu", "x", "--beam_size=5", "--max-new", "3", "--zzz", "-o", "-xresume") == [
         "--outptu is not an option of hf-vaswani translate; did you mean '--output'?",
         "--beam_size is not an option of hf-vaswani translate; here it is '--num_beams'",
         "--max-new is not an option of hf-vaswani translate; did you mean '--max_new_tokens'?",
@@ -50,7 +50,7 @@ def test_all_unknown_options_are_reported_together_before_missing_ones(refusal):
         "-o is not an option of hf-vaswani translate; see hf-vaswani translate --help",
         "-xresume is not an option of hf-vaswani translate; did you mean '--resume'?",
     ]
-    assert refusal("score", "model", "--src", "a", "--ref", "b") == [
+    assert errors_of("score", "model", "--src", "a", "--ref", "b") == [
         "--src is not an option of hf-vaswani score; here it is '--source'",
         "--ref is not an option of hf-vaswani score; here it is '--target'",
     ]
@@ -69,29 +69,29 @@ def test_processes_is_an_alias_of_num_workers(command):
     assert _parser().parse_args([command, "m", *files, "--processes", "3"]).num_workers == 3
 
 
-def test_abbreviated_options_are_rejected(refusal):
-    assert refusal("score", "m", "--source", "a", "--targ", "b") == [
+def test_abbreviated_options_are_rejected(errors_of):
+    assert errors_of("score", "m", "--source", "a", "--targ", "b") == [
         "--targ is not an option of hf-vaswani score; did you mean '--target'?"
     ]
 
 
-def test_unexpected_arguments_are_rejected(refusal):
-    assert refusal("corpus", "one", "two") == ["unexpected argument 'two'; see hf-vaswani corpus --help"]
+def test_unexpected_arguments_are_rejected(errors_of):
+    assert errors_of("corpus", "one", "two") == ["unexpected argument 'two'; see hf-vaswani corpus --help"]
 
 
 @pytest.mark.parametrize(
     ("command", "expected"),
     [("trian", "did you mean 'train'?"), ("avarage", "did you mean 'average'?"), ("x", "see hf-vaswani --help")],
 )
-def test_misspelled_command_gets_a_suggestion(command, expected, refusal):
-    assert refusal(command, "--help") == [f"'{command}' is not a command; {expected}"]
-    assert refusal("help", command) == [f"'{command}' is not a command; {expected}"]
+def test_misspelled_command_gets_a_suggestion(command, expected, errors_of):
+    assert errors_of(command, "--help") == [f"'{command}' is not a command; {expected}"]
+    assert errors_of("help", command) == [f"'{command}' is not a command; {expected}"]
 
 
 def test_missing_command_lists_the_commands(capsys):
-    with pytest.raises(SystemExit) as leave:
+    with pytest.raises(SystemExit) as exit_info:
         main([])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert re.findall(r"^    ([a-z-]+) +\w", capsys.readouterr().err, re.MULTILINE) == list(PARSERS)
     assert len(PARSERS) == len(COMMANDS)
 
@@ -99,9 +99,9 @@ def test_missing_command_lists_the_commands(capsys):
 @pytest.mark.parametrize("name", PARSERS)
 def test_help_explains_every_option_of_a_command(name, capsys):
     for arguments in (["help", name], [name, "--help"]):
-        with pytest.raises(SystemExit) as leave:
+        with pytest.raises(SystemExit) as exit_info:
             main(arguments)
-        assert leave.value.code == 0
+        assert exit_info.value.code == 0
         shown = capsys.readouterr().out
         assert shown.startswith(f"usage: hf-vaswani {name}")
     for action in PARSERS[name]._actions:

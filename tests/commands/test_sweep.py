@@ -20,9 +20,9 @@ def test_sweep_options_are_distinguished_from_recipe_keys():
 
 
 def test_missing_recipe_is_reported_with_an_example(capsys):
-    with pytest.raises(SystemExit) as leave:
+    with pytest.raises(SystemExit) as exit_info:
         main(["sweep", "--grid", "dropout=0,1"])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert "error: the recipe is missing: it comes first, as in: hf-vaswani sweep" in capsys.readouterr().err
 
 
@@ -80,8 +80,8 @@ def test_odd_values_never_cause_a_traceback(option, value, plan_of, runs, tmp_pa
         arguments[-1] = f"--output_dir={odd}/{value}"
     try:
         status = main(arguments)
-    except SystemExit as leave:
-        status = leave.code
+    except SystemExit as exit_info:
+        status = exit_info.code
     error = capsys.readouterr().err
     # Runs themselves fail here.
     assert status in (1, 2) and "error: " in error and "Traceback" not in error

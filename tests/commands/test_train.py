@@ -13,9 +13,9 @@ PROJECT = Path(__file__).parents[2]
 
 
 def errors_of(capsys, *arguments: str) -> list[str]:
-    with pytest.raises(SystemExit) as leave:
+    with pytest.raises(SystemExit) as exit_info:
         main(list(arguments))
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     return [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
 
 
@@ -36,7 +36,7 @@ def test_trainer_option_may_come_before_or_after_the_recipe():
         assert (options.trainer, options.recipe, options.options) == (True, "r.yaml", ["--seed", "3"])
 
 
-def refused_keys(*options: str) -> list[str]:
+def key_errors(*options: str) -> list[str]:
     with pytest.raises(InputError) as error:
         load_recipe("quickstart", list(options))
     return str(error.value).splitlines()
@@ -69,7 +69,7 @@ def refused_keys(*options: str) -> list[str]:
     ],
 )
 def test_key_names_of_other_toolkits_suggest_ours(foreign, own):
-    assert refused_keys(f"--{foreign}=1") == [f"--{foreign.replace('-', '_')}: unknown key; here it is {own}"]
+    assert key_errors(f"--{foreign}=1") == [f"--{foreign.replace('-', '_')}: unknown key; here it is {own}"]
 
 
 def test_key_names_of_other_toolkits_in_a_file_suggest_key_and_section(tmp_path):

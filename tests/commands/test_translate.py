@@ -38,7 +38,7 @@ def translate(saved_model, capsys):
 
 
 @pytest.fixture
-def refused(translate):
+def error_of(translate):
     """Runs a command that must be refused and returns its error lines."""
 
     def run(*options) -> str:
@@ -181,12 +181,12 @@ def test_invalid_options_exit_with_status_2_before_the_model_is_loaded(options, 
     assert message in error and "no-model" not in error
 
 
-def test_translator_error_is_reported_once_and_not_for_each_line(refused, source, tmp_path, monkeypatch):
+def test_translator_error_is_reported_once_and_not_for_each_line(error_of, source, tmp_path, monkeypatch):
     def refuse(self, lines):
         raise ValueError("tgt_lang is missing.")
 
     monkeypatch.setattr(LineTranslator, "__call__", refuse)
-    error = refused("--input", source, "--output", tmp_path / "out")
+    error = error_of("--input", source, "--output", tmp_path / "out")
     assert error == "error: --target_language is missing.\n"
     assert not (tmp_path / "out").exists()
 
@@ -211,24 +211,24 @@ def test_translator_error_is_reported_once_and_not_for_each_line(refused, source
     ],
 )
 def test_invalid_numbers_exit_with_status_2(saved_model, option, message, capsys):
-    with pytest.raises(SystemExit) as leave:
+    with pytest.raises(SystemExit) as exit_info:
         main(["translate", str(saved_model), *option])
-    assert leave.value.code == 2
+    assert exit_info.value.code == 2
     assert message in capsys.readouterr().err
 
 
-def test_existing_output_is_kept_without_overwrite(refused, translate, source, tmp_path):
+def test_existing_output_is_kept_without_overwrite(error_of, translate, source, tmp_path):
     output = tmp_path / "out"
     output.write_text("precious")
-    assert "exists" in refused("--input", source, "--output", output)
-    assert "is the input" in refused("--input", output, "--output", output, "--overwrite")
+    assert "exists" in error_of("--input", source, "--output", output)
+    assert "is the input" in error_of("--input", output, "--output", output, "--overwrite")
     assert output.read_text() == "precious"
     assert translate("--input", source, "--output", output, "--overwrite", *SHORT)[0] == 0
     assert len(output.read_text().splitlines()) == 300
 
 
 def test_truncated_file_yields_its_intact_lines_and_can_be_resumed(translate, source, tmp_path):
-    packed, output, whole = tmp_path / "source.gz", tmp_path / "out", tmp_path / "whole"
+    packed, output, uninterrupted = tmp_path / "source.gz", tmp_path / "out", tmp_path / "whole"
     source.write_text(source.read_text() * 15)  # more than is unpacked at once
     packed.write_bytes(gzip.compress(source.read_bytes())[:-20])
     status, _, err = translate("--input", packed, "--output", output, *SHORT)
@@ -236,8 +236,8 @@ def test_truncated_file_yields_its_intact_lines_and_can_be_resumed(translate, so
     assert 1000 < len(output.read_text().splitlines()) < 4500
     packed.write_bytes(gzip.compress(source.read_bytes()))
     assert translate("--input", packed, "--output", output, "--resume", *SHORT)[0] == 0
-    translate("--input", source, "--output", whole, *SHORT)
-    assert output.read_text() == whole.read_text()
+    translate("--input", source, "--output", uninterrupted, *SHORT)
+    assert output.read_text() == uninterrupted.read_text()
 
 
 def interrupt(monkeypatch, number: int) -> list[int]:
@@ -255,10 +255,10 @@ def interrupt(monkeypatch, number: int) -> list[int]:
 
 
 @pytest.mark.parametrize("options", [SHORT, ["--mbr", "chrf", "--samples", "4", "--max_new_tokens", "3"]])
-def test_interrupted_run_resumes_where_it_stopped(translate, refused, source, tmp_path, monkeypatch, options):
-    whole, output = tmp_path / "whole", tmp_path / "out"
+def test_interrupted_run_resumes_where_it_stopped(translate, error_of, source, tmp_path, monkeypatch, options):
+    uninterrupted, output = tmp_path / "whole", tmp_path / "out"
     options = ["--input", source, "--format", "jsonl", *options]
-    assert translate(*options, "--output", whole)[0] == 0
+    assert translate(*options, "--output", uninterrupted)[0] == 0
     with monkeypatch.context() as patch:
         calls = interrupt(patch, 3)
         status, _, err = translate(*options, "--output", output)
@@ -266,17 +266,17 @@ def test_interrupted_run_resumes_where_it_stopped(translate, refused, source, tm
     assert calls == [1, 128, 172]
     with output.open("ab") as file:
         file.write(b"half a li")
-    assert "seed was 0 and is now 7" in refused(*options, "--output", output, "--resume", "--seed", 7)
+    assert "seed was 0 and is now 7" in error_of(*options, "--output", output, "--resume", "--seed", 7)
     if "--mbr" in options:  # the samples depend on it
-        assert "batch_size was None and is now 5" in refused(
+        assert "batch_size was None and is now 5" in error_of(
             *options, "--output", output, "--resume", "--batch_size", 5
         )
-    assert "is unfinished" in refused(*options, "--output", output)
+    assert "is unfinished" in error_of(*options, "--output", output)
     assert translate(*options, "--output", output, "--resume")[0] == 0
-    assert output.read_bytes() == whole.read_bytes()
+    assert output.read_bytes() == uninterrupted.read_bytes()
 
 
-def test_output_of_another_model_is_not_resumed(refused, translate, source, saved_model, tmp_path, monkeypatch):
+def test_output_of_another_model_is_not_resumed(error_of, translate, source, saved_model, tmp_path, monkeypatch):
     output = tmp_path / "out"
     with monkeypatch.context() as patch:
         interrupt(patch, 3)
@@ -285,7 +285,7 @@ def test_output_of_another_model_is_not_resumed(refused, translate, source, save
     with torch.no_grad():
         model.model.decoder.layers[1].fc1.bias += 0.01
     model.save_pretrained(saved_model)
-    assert "model was" in refused("--input", source, "--output", output, "--resume", *SHORT)
+    assert "model was" in error_of("--input", source, "--output", output, "--resume", *SHORT)
     assert len(output.read_text().splitlines()) == 128
 
 
@@ -297,7 +297,7 @@ def command(*arguments, **kwargs) -> subprocess.Popen:
 
 
 def test_killed_run_resumes_to_identical_output(saved_model, translate, source, tmp_path):
-    many, whole, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
+    many, uninterrupted, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
     many.write_text(source.read_text() * 20)
     process = command(saved_model, "--input", many, "--output", output, *SHORT)
     while process.poll() is None and not (output.exists() and output.stat().st_size):
@@ -307,8 +307,8 @@ def test_killed_run_resumes_to_identical_output(saved_model, translate, source, 
     assert process.wait() == -signal.SIGKILL
     assert (tmp_path / ".out.progress.json").exists()
     assert translate("--input", many, "--output", output, "--resume", *SHORT)[0] == 0
-    assert translate("--input", many, "--output", whole, *SHORT)[0] == 0
-    assert output.read_bytes() == whole.read_bytes()
+    assert translate("--input", many, "--output", uninterrupted, *SHORT)[0] == 0
+    assert output.read_bytes() == uninterrupted.read_bytes()
 
 
 def test_translations_are_streamed_and_a_closed_pipe_is_no_error(saved_model):
@@ -329,7 +329,7 @@ def test_ensemble_of_a_model_with_itself_equals_the_model(translate, saved_model
     assert translate("--input", str(source), *SHORT, "--ensemble", str(saved_model)) == alone
 
 
-def test_ensemble_with_a_different_tokenizer_is_rejected(refused, saved_model, source, tmp_path):
+def test_ensemble_with_a_different_tokenizer_is_rejected(error_of, saved_model, source, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(saved_model, other)
     tokenizer = AutoTokenizer.from_pretrained(other)
@@ -338,22 +338,22 @@ def test_ensemble_with_a_different_tokenizer_is_rejected(refused, saved_model, s
     model = AutoModelForSeq2SeqLM.from_pretrained(other)
     model.resize_token_embeddings(len(tokenizer))
     model.save_pretrained(other)
-    assert "different tokenizer" in refused("--input", str(source), "--ensemble", str(other))
+    assert "different tokenizer" in error_of("--input", str(source), "--ensemble", str(other))
 
 
-def test_prefix_file_is_not_overwritten(refused, source, write_lines):
+def test_prefix_file_is_not_overwritten(error_of, source, write_lines):
     prefixes = write_lines("prefixes", ["w1"] * 300)
-    message = refused("--input", source, "--prefix", prefixes, "--output", prefixes, "--overwrite")
+    message = error_of("--input", source, "--prefix", prefixes, "--output", prefixes, "--overwrite")
     assert f"{prefixes} is the file of prefixes" in message
     assert Path(prefixes).read_text() == "w1\n" * 300
 
 
-def test_beam_too_large_for_memory_is_one_error(refused, source, monkeypatch):
+def test_beam_too_large_for_memory_is_one_error(error_of, source, monkeypatch):
     def fail(*_):
         raise RuntimeError("can't allocate memory:\nyou tried to allocate 40000000000 bytes")
 
     monkeypatch.setattr(LineTranslator, "__call__", fail)
-    message = refused("--input", source, "--num_beams", 9)
+    message = error_of("--input", source, "--num_beams", 9)
     assert message.startswith("error: Nothing can be translated with these options: can't allocate memory: you tried")
 
 
@@ -378,7 +378,7 @@ def test_unreadable_input_leaves_the_existing_output_intact(translate, source, t
 
 
 def test_killed_overwrite_keeps_the_old_file_and_resumes_to_identical_output(saved_model, translate, source, tmp_path):
-    many, whole, output, part = (tmp_path / name for name in ("many", "whole", "out", ".out.part"))
+    many, uninterrupted, output, part = (tmp_path / name for name in ("many", "whole", "out", ".out.part"))
     many.write_text(source.read_text() * 20)
     output.write_text("precious\n")
     process = command(saved_model, "--input", many, "--output", output, "--overwrite", *SHORT)
@@ -388,18 +388,18 @@ def test_killed_overwrite_keeps_the_old_file_and_resumes_to_identical_output(sav
     assert process.wait() == -signal.SIGKILL
     assert output.read_text() == "precious\n"
     assert translate("--input", many, "--output", output, "--resume", *SHORT)[0] == 0
-    assert translate("--input", many, "--output", whole, *SHORT)[0] == 0
-    assert output.read_bytes() == whole.read_bytes()
+    assert translate("--input", many, "--output", uninterrupted, *SHORT)[0] == 0
+    assert output.read_bytes() == uninterrupted.read_bytes()
 
 
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
 @pytest.mark.parametrize("option", ["--input", "--prefix"])
-def test_output_that_links_to_an_input_is_rejected(refused, source, tmp_path, link, option):
+def test_output_that_links_to_an_input_is_rejected(error_of, source, tmp_path, link, option):
     output, other = tmp_path / "out", tmp_path / "other"
     other.write_text("w1\n" * 300)
     getattr(output, link)(other)
     inputs = [word for pair in {"--input": source, option: other}.items() for word in pair]
-    error = refused(*inputs, "--output", output, "--overwrite")
+    error = error_of(*inputs, "--output", output, "--overwrite")
     assert f"{output} is the {'input' if option == '--input' else 'file of prefixes'}" in error
     assert other.read_text() == "w1\n" * 300
 
@@ -421,7 +421,7 @@ def test_standard_stream_that_is_the_same_file_is_rejected(saved_model, source, 
     assert source.read_bytes() == before
 
 
-def test_resuming_a_finished_output_says_so_and_exits_with_status_0(translate, refused, source, tmp_path):
+def test_resuming_a_finished_output_says_so_and_exits_with_status_0(translate, error_of, source, tmp_path):
     output = tmp_path / "out"
     options = ["--input", source, "--output", output, *SHORT]
     assert translate(*options)[0] == 0
@@ -433,5 +433,5 @@ def test_resuming_a_finished_output_says_so_and_exits_with_status_0(translate, r
     )
     with source.open("a") as file:
         file.write("w1\n")
-    assert "finished, or was made in another way" in refused(*options, "--resume")
+    assert "finished, or was made in another way" in error_of(*options, "--resume")
     assert output.read_bytes() == before

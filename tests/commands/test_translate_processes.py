@@ -49,26 +49,26 @@ def start(*arguments, launcher=("--standalone", "--nproc_per_node=2")) -> subpro
     )
 
 
-def end_of(process: subprocess.Popen) -> tuple[int, str]:
+def finish(process: subprocess.Popen) -> tuple[int, str]:
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
 
 
 def test_two_processes_write_the_same_output_as_one(saved_model, source, tmp_path, one_process):
     output = tmp_path / "two"
-    status, said = end_of(start(saved_model, "--input", source, "--output", output, *SHORT))
-    assert status == 0, said
+    status, log = finish(start(saved_model, "--input", source, "--output", output, *SHORT))
+    assert status == 0, log
     assert output.read_bytes() == one_process
-    assert said.count("warning: ") == 1
-    assert f"{source}, line 701: 31 tokens, more than the limit of 12" in said
+    assert log.count("warning: ") == 1
+    assert f"{source}, line 701: 31 tokens, more than the limit of 12" in log
     assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.slow
 def test_streams_are_rejected_with_errors_from_one_process(saved_model):
-    status, said = end_of(start(saved_model, *SHORT))
+    status, log = finish(start(saved_model, *SHORT))
     assert status != 0
-    assert [line for line in said.splitlines() if line.startswith("error: ")] == [
+    assert [line for line in log.splitlines() if line.startswith("error: ")] == [
         "error: 2 processes can divide a file among them, but not a stream. Name a file with --input.",
         "error: 2 processes can divide a file among them, but not a stream. Name a file with --output.",
     ]
@@ -77,7 +77,7 @@ def test_streams_are_rejected_with_errors_from_one_process(saved_model):
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", ["first", "last", "launcher"])
 def test_killed_processes_resume_to_identical_output(saved_model, source, tmp_path, killed):
-    many, whole, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
+    many, uninterrupted, output = tmp_path / "many", tmp_path / "whole", tmp_path / "out"
     many.write_text(source.read_text() * 60)
     process = start(saved_model, "--input", many, "--output", output, *SHORT)
     while process.poll() is None and not (output.exists() and output.stat().st_size):
@@ -85,14 +85,14 @@ def test_killed_processes_resume_to_identical_output(saved_model, source, tmp_pa
     children = psutil.Process(process.pid).children()
     victim = {"first": children[0].pid, "last": children[-1].pid, "launcher": process.pid}[killed]
     os.kill(victim, signal.SIGKILL)
-    assert end_of(process)[0] != 0
+    assert finish(process)[0] != 0
     psutil.wait_procs(children, timeout=60)
     done = output.stat().st_size
-    status, said = end_of(start(saved_model, "--input", many, "--output", output, "--resume", *SHORT))
-    assert status == 0, said
-    main(["translate", str(saved_model), "--input", str(many), "--output", str(whole), *SHORT])
-    assert 0 < done < whole.stat().st_size
-    assert output.read_bytes() == whole.read_bytes()
+    status, log = finish(start(saved_model, "--input", many, "--output", output, "--resume", *SHORT))
+    assert status == 0, log
+    main(["translate", str(saved_model), "--input", str(many), "--output", str(uninterrupted), *SHORT])
+    assert 0 < done < uninterrupted.stat().st_size
+    assert output.read_bytes() == uninterrupted.read_bytes()
 
 
 @pytest.mark.slow
@@ -110,6 +110,6 @@ def test_two_machines_write_the_same_output_as_one_process(saved_model, source, 
         for rank in range(2)
     ]  # fmt: skip
     for machine in machines:
-        status, said = end_of(machine)
-        assert status == 0, said
+        status, log = finish(machine)
+        assert status == 0, log
     assert output.read_bytes() == one_process

@@ -26,17 +26,17 @@ def test_content_is_built_once_per_key(tmp_path):
 
 
 def test_damaged_content_is_rebuilt(tmp_path):
-    def whole(folder):
+    def read_complete(folder):
         text = content(folder)
         if not text.endswith("."):
             raise EOFError
         return text
 
     for damage in (lambda file: file.write_text("cut sho"), lambda file: file.unlink()):
-        assert cached(tmp_path, "key", writer("whole."), whole) == "whole."
+        assert cached(tmp_path, "key", writer("whole."), read_complete) == "whole."
         [file] = tmp_path.glob("*/file")
         damage(file)
-    assert cached(tmp_path, "key", writer("anew."), whole) == "anew."
+    assert cached(tmp_path, "key", writer("anew."), read_complete) == "anew."
 
 
 @pytest.mark.parametrize("damage", [lambda old: old[:-1] + b"!", lambda old: old[:-2], lambda old: old + b"."])

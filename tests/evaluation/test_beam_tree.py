@@ -33,7 +33,7 @@ def random_model(seed: int):
     return model
 
 
-def logs_of_next(model, tokenizer, output_ids):
+def next_log_probabilities(model, tokenizer, output_ids):
     """Log-probabilities of the next token, in float64, by a forward pass over the whole hypothesis."""
     inputs = tokenizer([TEXT], return_tensors="pt")
     with torch.no_grad():
@@ -72,14 +72,14 @@ def test_best_path_is_the_output_of_generate(tokenizer, num_beams, length_penalt
 def test_candidates_are_the_best_continuations_of_the_kept_hypotheses(tokenizer, num_beams):
     model = random_model(1)
     tree = beam_tree(model, tokenizer, TEXT, num_beams=num_beams, max_new_tokens=6)
-    living = [None]
+    running = [None]
     assert len(tree.steps) > 2
     for step in tree.steps:
         expected = []
-        for number in living:
+        for number in running:
             parent = None if number is None else tree.candidates[number]
             ids = tree.prompt_ids if parent is None else tree.output_ids(parent)
-            logs = logs_of_next(model, tokenizer, ids)
+            logs = next_log_probabilities(model, tokenizer, ids)
             expected += [
                 (value + (parent.score if parent else 0), number, token) for token, value in enumerate(logs.tolist())
             ]
@@ -90,11 +90,11 @@ def test_candidates_are_the_best_continuations_of_the_kept_hypotheses(tokenizer,
         # The best that do not end go on; those that end count where they are among the best.
         is_end = [c.token_id == END or step.number == 6 for c in candidates]
         assert [c.is_end for c in candidates] == is_end
-        living = [c.number for c, ends in zip(candidates, is_end) if not ends][:num_beams]
-        assert [c.number for c in candidates if c.fate == "kept"] == living
+        running = [c.number for c, ends in zip(candidates, is_end) if not ends][:num_beams]
+        assert [c.number for c in candidates if c.fate == "kept"] == running
         finished = [c.number for c, ends in zip(candidates[:num_beams], is_end) if ends]
         assert [c.number for c in candidates if c.fate == "finished"] == finished
-        assert all(c.fate == "pruned" for c in candidates if c.number not in living + finished)
+        assert all(c.fate == "pruned" for c in candidates if c.number not in running + finished)
 
 
 def test_finished_hypotheses_are_ranked_by_their_penalized_scores(tokenizer):

@@ -23,7 +23,7 @@ def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def refusal(capsys, *arguments) -> str:
+def error_of(capsys, *arguments) -> str:
     assert main(["pull", *map(str, arguments)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "Traceback" not in error
@@ -64,7 +64,7 @@ def test_interrupted_pull_leaves_no_folder_and_a_second_one_completes_it(
         pulling.kill()
         pulling.wait()
     else:
-        assert "pulled" not in refusal(capsys, "you/de-en", tmp_path / "pulled").replace(str(tmp_path), "")
+        assert "pulled" not in error_of(capsys, "you/de-en", tmp_path / "pulled").replace(str(tmp_path), "")
     assert not (tmp_path / "pulled").exists()
     hub_here.cuts_off = None
     assert main(["pull", "you/de-en", str(tmp_path / "pulled")]) == 0
@@ -84,7 +84,7 @@ def test_leftovers_of_an_interrupted_pull_of_another_commit_are_not_used(reposit
 def test_nonempty_folder_is_rejected_and_untouched(repository, tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("mine")
-    assert "not an empty folder" in refusal(capsys, "you/de-en", tmp_path / "mine")
+    assert "not an empty folder" in error_of(capsys, "you/de-en", tmp_path / "mine")
     assert contents(tmp_path / "mine") == {"file": b"mine"}
 
 
@@ -106,18 +106,18 @@ def test_each_failure_is_one_error(repository, hub_here, tmp_path, monkeypatch, 
     monkeypatch.setenv("HF_TOKEN", "reader")
     capsys.readouterr()
     name, *options = arguments
-    assert message in refusal(capsys, name, tmp_path / "pulled", *options)
+    assert message in error_of(capsys, name, tmp_path / "pulled", *options)
     assert not (tmp_path / "pulled").exists()
 
 
 def test_wrong_token_offline_mode_and_no_network_are_one_error_each(repository, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     monkeypatch.setenv("HF_TOKEN", "wrong")
-    assert "does not accept the token" in refusal(capsys, "you/de-en", tmp_path / "pulled")
+    assert "does not accept the token" in error_of(capsys, "you/de-en", tmp_path / "pulled")
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    assert "Connection refused" in refusal(capsys, "you/de-en", tmp_path / "pulled")
+    assert "Connection refused" in error_of(capsys, "you/de-en", tmp_path / "pulled")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "HF_HUB_OFFLINE is set" in refusal(capsys, "you/de-en", tmp_path / "pulled")
+    assert "HF_HUB_OFFLINE is set" in error_of(capsys, "you/de-en", tmp_path / "pulled")
 
 
 def test_model_is_pulled_with_a_run_only_once_it_is_finished():

@@ -169,10 +169,10 @@ def test_built_in_corpus_matches_its_generator(corpus):
 
 def test_built_in_corpus_has_splits_and_both_directions(corpus):
     test = corpus["test"]
-    embedded = TextSource(dataset="built-in", split="test")
-    assert list(iterate_pairs(embedded, (None, None))) == test
-    assert list(iterate_pairs(embedded, ("en", "de"))) == [(english, german) for german, english in test]
-    assert check_source(embedded, ("fr", "en")) == ["the built-in corpus has the languages de and en, not fr and en"]
+    built_in = TextSource(dataset="built-in", split="test")
+    assert list(iterate_pairs(built_in, (None, None))) == test
+    assert list(iterate_pairs(built_in, ("en", "de"))) == [(english, german) for german, english in test]
+    assert check_source(built_in, ("fr", "en")) == ["the built-in corpus has the languages de and en, not fr and en"]
 
 
 @pytest.mark.parametrize("name", ["text.tsv", "text.csv", "text.jsonl", "text.tsv.gz", "text.jsonl.zst"])
@@ -372,8 +372,10 @@ def test_first_row_that_looks_like_a_header_needs_an_explicit_setting(write, nam
     first, second = names.split("\t")
     with pytest.raises(InputError, match=rf"t.tsv, line 1: '{first}' and '{second}' look like column names"):
         list(iterate_pairs(TextSource(file=path), (None, None)))
-    told = {header: list(iterate_pairs(TextSource(file=path, header=header), LANGUAGES)) for header in (True, False)}
-    assert told == {True: [("Ein Hund", "A dog")], False: [(first, second), ("Ein Hund", "A dog")]}
+    by_header = {
+        header: list(iterate_pairs(TextSource(file=path, header=header), LANGUAGES)) for header in (True, False)
+    }
+    assert by_header == {True: [("Ein Hund", "A dog")], False: [(first, second), ("Ein Hund", "A dog")]}
     columns = {"source_column": second, "target_column": first}
     assert list(iterate_pairs(TextSource(file=path, **columns), LANGUAGES)) == [("A dog", "Ein Hund")]
 

@@ -81,10 +81,10 @@ def test_without_dropout_ids_match_the_tokenizer(arguments, split_special_tokens
 
 def test_truncation_and_padding_of_the_tokenizer_are_ignored():
     backend = learn().backend_tokenizer
-    whole = backend.encode(TEXTS[0]).ids
+    full = backend.encode(TEXTS[0]).ids
     backend.enable_truncation(5)
     backend.enable_padding(length=100)
-    assert BpeDropout(backend, 0.0).encode([TEXTS[0]], np.random.default_rng(0)) == [whole]
+    assert BpeDropout(backend, 0.0).encode([TEXTS[0]], np.random.default_rng(0)) == [full]
 
 
 # The standard deviation of the difference of two shares among so many is at most 0.005.

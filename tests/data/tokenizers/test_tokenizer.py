@@ -46,7 +46,7 @@ def learn(**arguments) -> PreTrainedTokenizerFast:
     return train_tokenizer(PAIRS, TokenizerArguments(**{"vocab_size": 300, "normalization": "none", **arguments}))
 
 
-def both_ways(tokenizer, text: str) -> str:
+def round_trip(tokenizer, text: str) -> str:
     return tokenizer.decode(tokenizer(text_target=text)["input_ids"], skip_special_tokens=True)
 
 
@@ -55,7 +55,7 @@ def both_ways(tokenizer, text: str) -> str:
 def test_decoding_restores_the_text(type, joint):
     tokenizer = learn(type=type, joint=joint, min_frequency=None if type == "unigram" else 1)
     for text in TEXTS if joint else {target for _, target in PAIRS}:
-        assert both_ways(tokenizer, text) == text
+        assert round_trip(tokenizer, text) == text
 
 
 @pytest.mark.parametrize("type", ["bpe", "wordpiece"])
@@ -66,7 +66,7 @@ def test_words_of_tokenized_text_keep_their_punctuation_and_digits(type, mark, m
     tokenizer = train_tokenizer(pairs, arguments)
     words = ["two", "t-shirts", ",", "12", "?"]
     assert tokenizer.tokenize("two t-shirts , 12 ?") == [marked.format(word) for word in words]
-    assert both_ways(tokenizer, "two t-shirts , 12 ?") == "two t-shirts , 12 ?"
+    assert round_trip(tokenizer, "two t-shirts , 12 ?") == "two t-shirts , 12 ?"
 
 
 def test_boundary_marker_after_words_lets_a_compound_share_its_last_word():
@@ -86,7 +86,7 @@ def test_no_word_of_tokenized_text_is_mistaken_for_a_special_token_or_byte(type,
     )
     tokenizer = train_tokenizer(pairs, arguments)
     for text in (*STRANGE, *TEXTS, *pairs[0]):
-        assert both_ways(tokenizer, text) == text
+        assert round_trip(tokenizer, text) == text
 
 
 @pytest.mark.parametrize("joint", [True, False])
@@ -94,21 +94,21 @@ def test_no_word_of_tokenized_text_is_mistaken_for_a_special_token_or_byte(type,
 def test_byte_fallback_restores_any_text(type, joint):
     tokenizer = learn(type=type, joint=joint, vocab_size=500, byte_fallback=True)
     for text in STRANGE + TEXTS:
-        assert both_ways(tokenizer, text) == text
+        assert round_trip(tokenizer, text) == text
         assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"]
 
 
 @pytest.mark.parametrize("type", SUBWORDS)
 @pytest.mark.parametrize("text", ["  ein  Hund ", " ein Hund", "ein Hund ", "ein   Hund", "  "])
 def test_spaces_are_kept(type, text):
-    assert both_ways(learn(type=type), text) == text
+    assert round_trip(learn(type=type), text) == text
 
 
 @pytest.mark.parametrize("type", SUBWORDS)
 def test_characters_that_libraries_use_as_markers_are_restored(type):
     text = "▁▂▅ a▁b\tc\u00a0d\x1fe\rf\0 \u2028g"
     tokenizer = train_tokenizer([(text, text)], TokenizerArguments(type=type, normalization="none"))
-    assert both_ways(tokenizer, text) == text
+    assert round_trip(tokenizer, text) == text
 
 
 @pytest.mark.skipif(not TATOEBA.is_dir(), reason="needs the parallel text of shared/data")
@@ -118,7 +118,7 @@ def test_real_sentences_are_restored(type):
     tokenizer = train_tokenizer(list(zip(*sides)), TokenizerArguments(type=type, vocab_size=1500, byte_fallback=True))
     for side in ("ar", "en"):
         for text in (TATOEBA / f"test.{side}").read_text(encoding="utf-8").splitlines():
-            assert both_ways(tokenizer, text) == unicodedata.normalize("NFC", text)
+            assert round_trip(tokenizer, text) == unicodedata.normalize("NFC", text)
 
 
 def test_byte_pairs_are_merged_by_frequency():
@@ -240,15 +240,15 @@ def test_reloaded_tokenizer_behaves_the_same(type, joint, tmp_path):
     for text in STRANGE + TEXTS:
         assert loaded(text)["input_ids"] == tokenizer(text)["input_ids"]
         assert loaded(text_target=text)["input_ids"] == tokenizer(text_target=text)["input_ids"]
-        assert both_ways(loaded, text) == both_ways(tokenizer, text)
-    assert both_ways(loaded, "Ａ DOG") == "a dog"
+        assert round_trip(loaded, text) == round_trip(tokenizer, text)
+    assert round_trip(loaded, "Ａ DOG") == "a dog"
 
 
 def test_text_is_normalized_to_the_requested_form():
     decomposed, wide = "la\u0308uft", "Ａ"
     forms = {form: learn(normalization=form, vocab_size=500, byte_fallback=True) for form in ("nfc", "nfkc", "none")}
-    assert [both_ways(forms[form], decomposed) for form in forms] == ["läuft", "läuft", decomposed]
-    assert [both_ways(forms[form], wide) for form in forms] == [wide, "A", wide]
+    assert [round_trip(forms[form], decomposed) for form in forms] == ["läuft", "läuft", decomposed]
+    assert [round_trip(forms[form], wide) for form in forms] == [wide, "A", wide]
 
 
 def test_separate_vocabularies_are_learned_from_their_own_side():
@@ -369,7 +369,7 @@ def test_smallest_vocabulary_sizes_work():
 def test_added_tokens_within_a_text_preserve_its_spaces():
     tokenizer = learn()
     tokenizer.add_tokens(["<name>"])
-    assert both_ways(tokenizer, "A<name> dog <name> runs") == "A<name> dog <name> runs"
+    assert round_trip(tokenizer, "A<name> dog <name> runs") == "A<name> dog <name> runs"
     assert tokenizer.tokenize("dog <name> dog") == ["▁dog", "▁", "<name>", "▁dog"]
 
 
